@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of stress.py: what a thread does with a shared object."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+from kernel_sources import PTX
+from stress_world import INVALID_HANDLE, NOT_READY, ONE_BLOCK, PINNED, POOL, SIZE, TIMING, Owner, Tensor, World
+
+import cudacore_handles as ch
+
+Operation = Callable[[World, random.Random], object]
+OPERATIONS: dict[str, Operation] = {}
+
+# Codes of CUDAError that are expected results, by operation.
+ANSWERS: dict[str, tuple[int, ...]] = {}
+
+
+def operation(*answers: int) -> Callable[[Operation], Operation]:
+    def register(function: Operation) -> Operation:
+        name = function.__name__.replace("_", " ")
+        OPERATIONS[name] = function
+        ANSWERS[name] = answers
+        return function
+
+    return register
+
+
+def replace(slots: list[Any], rng: random.Random, new: object) -> object:
+    """Put an object into a slot; the old one is returned, to be dropped by the caller."""
+    index = rng.randrange(len(slots))
+    old, slots[index] = slots[index], new
+    return old
+
+
+def some_size(rng: random.Random) -> int:
+    return rng.choice((1, 2, SIZE, 4096))
+
+
+# ---- streams
+
+
+@operation()
+def stream_create(world: World, rng: random.Random) -> object:
+    return replace(world.streams, rng, world.device.create_stream())
+
+
+@operation()
+def stream_create_in_context(world: World, rng: random.Random) -> object:
+    return replace(world.streams, rng, rng.choice(world.contexts).create_stream())
+
+
+@operation()
+def stream_borrow(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    foreign = world.device.create_stream(lane.foreign)
+    assert foreign == lane.keeper
+    replace(lane.faces, rng, rng.choice((foreign, lane.face())))
+
+
+@operation()
+def stream_close(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    rng.choice(rng.choice((world.streams, lane.faces))).close()
+
+
+@operation()
+def stream_sync(world: World, rng: random.Random) -> None:
+    world.any_stream(rng).sync()
+
+
+@operation()
+def stream_record(world: World, rng: random.Random) -> None:
+    world.any_stream(rng).record(rng.choice(world.events))
+
+
+@operation()
+def stream_record_new(world: World, rng: random.Random) -> None:
+    replace(world.events, rng, world.any_stream(rng).record(options=rng.choice((None, TIMING))))
+
+
+@operation()
+def stream_wait_event(world: World, rng: random.Random) -> None:
+    world.any_stream(rng).wait(rng.choice(world.events))
+
+
+@operation()
+def stream_wait_stream(world: World, rng: random.Random) -> None:
+    other = rng.choice((world.any_stream(rng), rng.choice(world.lanes).foreign))
+    world.any_stream(rng).wait(other)
+
+
+@operation()
+def stream_properties(world: World, rng: random.Random) -> None:
+    stream = world.any_stream(rng)
+    repr(stream), hash(stream), stream == world.any_stream(rng)
+    assert stream.__cuda_stream__()[0] == 0
+    assert stream.is_nonblocking in (True, False)
+    assert stream.priority <= 0
+    assert stream.device == world.device
+    world.exports.append((stream.context, stream.handle))
+
+
+# ---- events
+
+
+@operation()
+def event_create(world: World, rng: random.Random) -> object:
+    return replace(world.events, rng, world.device.create_event(rng.choice((None, TIMING))))
+
+
+@operation()
+def event_close(world: World, rng: random.Random) -> None:
+    rng.choice(world.events).close()
+
+
+@operation()
+def event_sync(world: World, rng: random.Random) -> None:
+    rng.choice(world.events).sync()
+
+
+@operation()
+def event_query(world: World, rng: random.Random) -> None:
+    assert rng.choice(world.events).is_done in (True, False)
+
+
+@operation(INVALID_HANDLE, NOT_READY)
+def event_elapsed(world: World, rng: random.Random) -> None:
+    assert isinstance(rng.choice(world.events) - rng.choice(world.events), float)
+
+
+@operation()
+def event_properties(world: World, rng: random.Random) -> None:
+    event = rng.choice(world.events)
+    repr(event), hash(event), event == rng.choice(world.events)
+    assert event.is_timing_enabled in (True, False)
+    assert not event.is_ipc_enabled
+    assert event.device == world.device
+    world.exports.append((event.context, event.handle))
+
+
+# ---- contexts
+
+
+@operation()
+def context_get(world: World, rng: random.Random) -> object:
+    makers = (
+        lambda: world.device.context,
+        lambda: world.any_stream(rng).context,
+        lambda: rng.choice(world.events).context,
+    )
+    return replace(world.contexts, rng, rng.choice(makers)())
+
+
+@operation()
+def context_make_green(world: World, rng: random.Random) -> object:
+    (group,), _ = world.device.resources.sm.split(ch.SMResourceOptions(count=8))
+    return replace(world.contexts, rng, world.device.create_context(ch.ContextOptions([group])))
+
+
+@operation()
+def context_resources(world: World, rng: random.Random) -> None:
+    resources = rng.choice((rng.choice(world.contexts), rng.choice(world.streams))).resources
+    assert resources.sm.sm_count >= 8
+    world.exports.append(resources)
+
+
+@operation()
+def context_close(world: World, rng: random.Random) -> None:
+    rng.choice(world.contexts).close()
+
+
+@operation()
+def context_set_current(world: World, rng: random.Random) -> None:
+    world.exports.append(world.device.set_current(rng.choice(world.contexts)))
+    world.device.set_current()
+
+
+@operation()
+def context_properties(world: World, rng: random.Random) -> None:
+    context = rng.choice(world.contexts)
+    repr(context), hash(context), context == rng.choice(world.contexts)
+    world.exports.append(context.handle)
+    assert context.device == world.device
+
+
+# ---- memory resources
+
+
+@operation()
+def pool_create(world: World, rng: random.Random) -> object:
+    return replace(world.pools, rng, ch.DeviceMemoryResource(world.device, POOL))
+
+
+@operation()
+def pool_close(world: World, rng: random.Random) -> None:
+    rng.choice(world.pools).close()
+
+
+@operation()
+def pool_allocate(world: World, rng: random.Random) -> object:
+    buffer = rng.choice(world.pools).allocate(some_size(rng), stream=world.idle_stream)
+    world.idle_stream.sync()
+    return replace(world.idle, rng, buffer)
+
+
+@operation()
+def pool_properties(world: World, rng: random.Random) -> None:
+    pool = rng.choice(world.pools)
+    repr(pool)
+    world.exports.append(pool.handle)
+    assert pool.attributes.used_mem_current >= 0
+    assert pool.attributes.release_threshold >= 0
+
+
+# ---- buffers that nothing works on
+
+
+@operation()
+def idle_allocate(world: World, rng: random.Random) -> object:
+    buffer = world.device.allocate(some_size(rng), stream=world.idle_stream)
+    world.idle_stream.sync()
+    return replace(world.idle, rng, buffer)
+
+
+@operation()
+def idle_of_an_owner(world: World, rng: random.Random) -> object:
+    memory = rng.choice(world.lanes).total.handle
+    return replace(world.idle, rng, ch.Buffer.from_handle(memory, 4, owner=Owner(world.device)))
+
+
+@operation()
+def idle_part(world: World, rng: random.Random) -> object:
+    start = rng.randrange(8)
+    return replace(world.idle, rng, rng.choice(world.idle)[start : rng.choice((None, start + 1))])
+
+
+@operation()
+def idle_of_a_buffer(world: World, rng: random.Random) -> object:
+    owner = rng.choice(world.idle)
+    address = owner.handle  # 0 if the owner is closed or empty
+    return replace(world.idle, rng, ch.Buffer.from_handle(address, 1, owner=owner)) if address else None
+
+
+@operation()
+def idle_close(world: World, rng: random.Random) -> None:
+    buffer = rng.choice(world.idle)
+    if rng.random() < 0.5:
+        buffer.close(world.any_stream(rng))
+    else:
+        buffer.close()
+
+
+@operation()
+def idle_properties(world: World, rng: random.Random) -> None:
+    buffer = rng.choice(world.idle)
+    repr(buffer), hash(buffer), buffer == rng.choice(world.idle)
+    assert buffer.size >= 0  # 0 when closed
+    assert buffer.handle >= 0
+    world.exports.append((buffer.owner, buffer.memory_resource))
+    assert buffer.is_device_accessible
+    assert not buffer.is_managed
+    assert buffer.device_id == 0
+
+
+# ---- host memory: read and written by the host alone
+
+
+@operation()
+def host_allocate(world: World, rng: random.Random) -> object:
+    stream = rng.choice((None, rng.choice(world.lanes).keeper))
+    memory = rng.choice((world.host_memory, PINNED))
+    return replace(world.hosts, rng, memory.allocate(SIZE, stream=stream))
+
+
+@operation()
+def host_part(world: World, rng: random.Random) -> None:
+    part = rng.choice(world.hosts)[SIZE // 2 :]
+    world.exports.append((part, part.__buffer__()))
+
+
+@operation()
+def host_close(world: World, rng: random.Random) -> None:
+    rng.choice(world.hosts).close()
+
+
+@operation()
+def host_view(world: World, rng: random.Random) -> None:
+    view = rng.choice(world.hosts).__buffer__()
+    world.exports.append(view)
+    byte = rng.randrange(256)
+    view[: SIZE // 2] = bytes([byte]) * (SIZE // 2)
+    assert len(set(bytes(view[: SIZE // 2]))) == 1
+
+
+# ---- buffers of both sorts
+
+
+@operation()
+def buffer_set_deallocation_stream(world: World, rng: random.Random) -> None:
+    rng.choice(world.idle + world.hosts).set_deallocation_stream(world.any_stream(rng))
+
+
+@operation()
+def buffer_export(world: World, rng: random.Random) -> None:
+    buffer = rng.choice(world.idle + world.hosts)
+    world.exports.append(buffer.__dlpack__(max_version=rng.choice((None, (1, 0)))))
+
+
+@operation()
+def exports_drop(world: World, rng: random.Random) -> None:
+    for _ in range(rng.randrange(10)):
+        try:
+            world.exports.popleft()
+        except IndexError:
+            return
+
+
+# ---- code
+
+
+@operation()
+def code_create(world: World, rng: random.Random) -> object:
+    code = ch.ObjectCode.from_ptx(PTX)
+    return replace(world.codes, rng, pickle.loads(pickle.dumps(code)) if rng.random() < 0.3 else code)
+
+
+@operation()
+def code_get_kernel(world: World, rng: random.Random) -> object:
+    return replace(world.kernels, rng, rng.choice(world.codes).get_kernel("add"))
+
+
+@operation()
+def code_properties(world: World, rng: random.Random) -> None:
+    code = rng.choice(world.codes)
+    repr(code), hash(code)
+    world.exports.append(code._library())
+
+
+@operation()
+def kernel_borrow(world: World, rng: random.Random) -> object:
+    kernel = rng.choice(world.kernels)
+    same = ch.Kernel.from_handle(int(kernel.handle))
+    assert same == kernel
+    return replace(world.kernels, rng, same)
+
+
+@operation()
+def kernel_properties(world: World, rng: random.Random) -> None:
+    kernel = rng.choice(world.kernels)
+    repr(kernel), hash(kernel), kernel == rng.choice(world.kernels)
+    assert kernel.num_arguments == 2
+    assert kernel.attributes.max_threads_per_block > 0
+
+
+# ---- work in the order of a lane
+
+
+@operation()
+def lane_allocate(world: World, rng: random.Random) -> object:
+    lane = rng.choice(world.lanes)
+    return replace(lane.buffers, rng, world.device.allocate(SIZE, stream=rng.choice(lane.faces)))
+
+
+@operation()
+def lane_allocate_pinned(world: World, rng: random.Random) -> object:
+    lane = rng.choice(world.lanes)
+    return replace(lane.pinned, rng, PINNED.allocate(SIZE, stream=rng.choice(lane.faces)))
+
+
+@operation()
+def lane_close(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    buffer = rng.choice(rng.choice((lane.buffers, lane.pinned)))
+    if rng.random() < 0.5:
+        buffer.close(rng.choice(lane.faces))
+    else:
+        buffer.close()
+
+
+@operation()
+def lane_set_deallocation_stream(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    stream = rng.choice((rng.choice(lane.faces), lane.foreign))
+    rng.choice(rng.choice((lane.buffers, lane.pinned))).set_deallocation_stream(stream)
+
+
+@operation()
+def lane_fill(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    stream = rng.choice((rng.choice(lane.faces), lane.foreign))
+    rng.choice(lane.buffers).fill(rng.choice((rng.randrange(256), b"\1\2", b"\1\2\3\4")), stream=stream)
+
+
+@operation()
+def lane_copy(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    one, other = rng.choice(lane.buffers), rng.choice(lane.pinned)
+    stream = rng.choice((rng.choice(lane.faces), lane.foreign))
+    if rng.random() < 0.5:
+        one.copy_to(other, stream=stream)
+    else:
+        one.copy_from(other, stream=stream)
+
+
+@operation()
+def lane_copy_to_new(world: World, rng: random.Random) -> object:
+    lane = rng.choice(world.lanes)
+    return replace(lane.buffers, rng, rng.choice(lane.buffers).copy_to(stream=rng.choice(lane.faces)))
+
+
+@operation()
+def lane_export(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    world.exports.append(rng.choice(lane.buffers).__dlpack__())
+
+
+@operation()
+def lane_launch(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    stream, amount = rng.choice((rng.choice(lane.faces), lane.foreign)), rng.randrange(1000)
+    ch.launch(stream, ONE_BLOCK, rng.choice(world.kernels), lane.total, amount)
+    lane.added.append(amount)
+
+
+@operation()
+def lane_launch_with_buffers(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    buffer = rng.choice(lane.buffers)
+    argument = rng.choice((buffer, buffer, Tensor(buffer), lane.array))
+    ch.launch(rng.choice(lane.faces), ONE_BLOCK, rng.choice(world.kernels), argument, 1)
+
+
+@operation()
+def lane_prepare(world: World, rng: random.Random) -> object:
+    lane = rng.choice(world.lanes)
+    argument = rng.choice((rng.choice(lane.buffers), lane.array))
+    prepared = rng.choice(world.kernels).prepare(rng.choice(lane.faces), ONE_BLOCK, argument, 1)
+    return replace(lane.prepared, rng, prepared)
+
+
+@operation()
+def lane_prepared_launch(world: World, rng: random.Random) -> None:
+    lane = rng.choice(world.lanes)
+    prepared, buffer = rng.choice(lane.prepared), rng.choice(lane.buffers)
+    match rng.randrange(4):
+        case 0:
+            prepared()
+        case 1:
+            prepared(buffer, rng.randrange(1000))
+        case 2:
+            prepared[0] = buffer
+        case _:
+            world.exports.append(prepared.block)
+            prepared[1] = 7
