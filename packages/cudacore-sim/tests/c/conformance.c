@@ -235,7 +235,7 @@ static void kernels(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, (CUfunction)empty, NULL, NULL));
 }
 
-/* The error of a bad image is returned at once, so a loaded image is valid. */
+/* Loading a bad image fails at once, so an image that was loaded is valid. */
 static void bad_images(void) {
   CUlibrary bad;
   CUkernel found;

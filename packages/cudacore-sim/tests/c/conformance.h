@@ -24,7 +24,7 @@ static inline void check_eq(long long left, long long right, const char *what, c
   exit(1);
 }
 
-/* Integers, or pointers cast to them. */
+/* The operands are integers or pointers; pointers are compared as integers. */
 #define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
 #define CHECK(condition) check_eq(!(condition), 0, #condition, __FILE__, __LINE__)
 #define CHECK_STR(left, right) CHECK_EQ(strcmp(left, right), 0)

@@ -124,7 +124,7 @@ static CUgraphNode add_empty(CUgraph graph, CUgraphNode before) {
   return add(graph, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY}, before);
 }
 
-/* A node whose parameters name a context would need a current context, or other nodes would not need one. */
+/* Adding a node whose parameters name a context would need a current context. */
 static void contexts_of_nodes(void) {
   CUgraph graph = new_graph();
   CUgraphNode node;
@@ -153,7 +153,7 @@ static void contexts_of_nodes(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* If one of several edges is refused, those before it are added. */
+/* If one of several edges is refused, the edges before it are added. */
 static void edges(void) {
   CUgraph graph = new_graph(), other = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), c = add_empty(graph, b), node;
@@ -175,7 +175,7 @@ static void edges(void) {
   ANSWERS(0, cuGraphDestroy(other));
 }
 
-/* A change of a kernel node is refused if the grid is not divisible into clusters after it. */
+/* A change of a kernel node is refused if the changed grid could not be divided into clusters. */
 static void clusters(void) {
   CUgraph graph = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 4);
@@ -250,7 +250,7 @@ static void user_objects(void) {
   expect_ends(3);
 }
 
-/* A child graph is destroyed only with its node, together with what it keeps. */
+/* A child graph and its user objects are destroyed with its node, and not before. */
 static void children(void) {
   CUgraph graph = new_graph(), child = new_graph(), inner, second;
   atomic_store(&ended, 0);

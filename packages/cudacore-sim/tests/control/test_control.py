@@ -303,7 +303,7 @@ def test_no_launch(run_python: Python) -> None:
 
 
 def test_hiding(cuda: Any) -> None:
-    """An older driver could not be tested, or a function would stay hidden."""
+    """A test could not hide a function, as on an older driver, or the function would stay hidden after the test."""
 
     def is_there() -> bool:
         found, status = ctypes.c_void_p(), ctypes.c_int()
@@ -352,7 +352,7 @@ def test_held_calls(cuda: Any) -> None:
 
 
 def test_held_calls_of_a_parent(run_python: Python) -> None:
-    """A forked child would count the waiting calls of its parent, or wait for them when it releases them."""
+    """A forked child would count the held calls of its parent as its own, or hang when it releases them."""
     child = run_python(
         """
         import os, threading, time, cudacore_sim
@@ -436,7 +436,7 @@ def test_streams_in_the_log(cuda: Any) -> None:
 
 
 def test_clearing_errors(cuda: Any) -> None:
-    """After a failed kernel, nothing would work, or earlier results would be lost."""
+    """``clear_errors`` would not make a context usable again after a failed kernel, or would lose earlier results."""
     library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
     store, fail = (ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, name)) for name in (b"store", b"fail"))
     memory, value, stream = cuda.malloc(4), ctypes.c_uint32(7), cuda.stream(1)
@@ -535,7 +535,7 @@ def test_the_context_of_a_kernel_that_failed(run_python: Python) -> None:
 
 
 def test_unsupported_ptx(run_python: Python) -> None:
-    """The reason would be given twice if code is loaded again for its log, or would be cut at an empty line."""
+    """The reason would appear twice if code is loaded again to get its log, or would end at an empty line."""
     child = run_python(
         """
         PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { tcgen05.wait::ld.sync.aligned; ret; }\\n"

@@ -77,7 +77,7 @@ def test_excused(): test_twice()
     ids=["leak", "misuse"],
 )
 def test_errors_of_tests(project: pytest.Pytester, tests: str, passed: int, text: str) -> None:
-    """A test that leaks a stream, or destroys one twice, would pass; or an excused test would fail."""
+    """A test that leaks a stream or destroys one twice would pass, or a test that is marked as excused would fail."""
     result = run(project, tests, "--cuda-driver=sim")
     result.assert_outcomes(passed=passed, errors=1)
     result.stdout.fnmatch_lines([text])
@@ -142,7 +142,7 @@ def test_broken(broken): pass
 
 
 def test_a_failure_that_is_expected(project: pytest.Pytester) -> None:
-    """An expected failure would be counted twice, or a leak of a test that should have failed would be ignored."""
+    """An expected failure would be counted twice, or the leak of a test that passes unexpectedly would be ignored."""
     result = run(
         project,
         """

@@ -221,7 +221,7 @@ class Recorder:
         self.see(what, list(data))
 
     def in_thread(self, function: Callable[[], None], context: int | None = None) -> None:
-        """Run a part of a sequence in another thread, with a context current if one is given, and wait for it."""
+        """Run a part of a sequence in another thread, in which `context` is current, and wait for it."""
         failures: list[BaseException] = []
 
         def run() -> None:

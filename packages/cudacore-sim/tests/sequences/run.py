@@ -39,7 +39,7 @@ def run(library: str, name: str) -> list[str]:
 
 
 def _run_here(library: str, name: str, sender: int) -> None:
-    """Run a sequence in this process, and end it without the driver's clean-up, which a fault can make hang."""
+    """Run a sequence in this process. End the process without the driver's clean-up, which can hang after a fault."""
     signal.alarm(TIME_LIMIT)
     os.dup2(2, 1)  # the output of kernels is not part of the listing
 

@@ -41,7 +41,7 @@ STALE: dict[str, Sequence] = {}
 
 @dataclass(frozen=True)
 class Call:
-    """The call of a case: its function, and the kind of its destroyed handle, as ``enum Kind`` names it."""
+    """The function that a case calls, and the kind of the destroyed handle, by its name in ``enum Kind``."""
 
     function: str
     kind: str

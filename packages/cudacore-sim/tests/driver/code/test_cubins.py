@@ -170,7 +170,7 @@ def test_other_programs(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
 
 
-# Two libraries define the same function. That of the first library calls the next one. A program calls the function.
+# Two libraries define number(). The first library's function calls the second library's. A program calls number().
 FIRST = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

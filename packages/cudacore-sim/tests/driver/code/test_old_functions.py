@@ -15,7 +15,7 @@ INVALID_VALUE, INVALID_CONTEXT = 1, 201
 
 @pytest.mark.parametrize("end", ["cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"])
 def test_launches_in_steps(cuda: Any, end: str) -> None:
-    """A launch whose shape and arguments are set one by one would run with wrong ones."""
+    """A launch whose shape and arguments are set by separate calls would run with other values."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")
@@ -59,7 +59,7 @@ def test_bad_steps(cuda: Any) -> None:
 
 
 def test_counted_contexts(cuda: Any) -> None:
-    """A context would be destroyed with the first of its users, or never."""
+    """A context with two users would be destroyed by the first cuCtxDetach, or never."""
     context, again = c_void_p(), c_void_p()
     cuda.cuCtxCreate_v2(byref(context), 0, 0)
     assert cuda.code("cuCtxAttach", byref(again), 1) == INVALID_VALUE

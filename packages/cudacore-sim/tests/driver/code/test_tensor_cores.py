@@ -225,7 +225,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
             1 << 31,
             0,
         ),
-        # The sum ignores the first product, although a number as small as 2**-140 has a bit that it would change.
+        # The first product is too small to change the sum, although it would change a bit of a number such as 2**-140.
         (
             (0x803A54DF, 0x809D0B18, 0x00E37C29, 0x80DCEE11),
             (0x25C4FBD4, 0xB1E60810, 0xB75C69C6, 0x389F2A78),
@@ -275,7 +275,7 @@ AGAIN:
 
 
 def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
-    """Multiply ones by 1, then by 2, 3 and 4, which the warps write together; return the error and the sums."""
+    """Multiply a matrix of ones by 1, 2, 3 and 4. Each warp writes a part of it. Return the error and the sums."""
     module, function, memory = c_void_p(), c_void_p(), c_uint64()
     body = GROUP.replace("DESCRIPTOR", hex(descriptor))
     cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).replace("sm_90", "sm_90a").encode())

@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """Waiting for a green context would include other contexts, or waiting for the primary one would not include it."""
+    """cuCtxSynchronize of a green context would wait for other contexts, or that of the primary one would miss some."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()
@@ -156,7 +156,7 @@ def test_destroying_it_waits_for_its_work(cuda: Any, run_in_stream: Run) -> None
 
 
 def test_destroying_it_leaves_captures(cuda: Any) -> None:
-    """A capture would be lost with a stream that was in it, unlike on a GPU."""
+    """Destroying a green context would end the captures that its streams had joined, unlike on a GPU."""
     green, ordinary, event = Green(cuda), cuda.stream(NON_BLOCKING), cuda.event()
     stream = green.stream()
     cuda.cuStreamBeginCapture_v2(ordinary, 2)

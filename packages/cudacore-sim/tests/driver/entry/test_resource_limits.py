@@ -38,7 +38,7 @@ def run(run_python: RunPython, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
-    """The process would abort at exit, because Python unwinds a driver's thread that runs a host function then."""
+    """The process would abort at exit, when Python unwinds the driver's threads that are in host functions."""
     child = run(
         run_python,
         """

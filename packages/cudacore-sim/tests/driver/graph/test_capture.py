@@ -95,7 +95,7 @@ def test_forks_and_joins(calls: Any, seed: int) -> None:
 
 
 def test_values_are_captured(calls: Any) -> None:
-    """A wait for a value in a graph would not wait, or a write not write."""
+    """In a graph, a captured wait for a value would not wait, or a captured write would not write."""
     stream, flag, out = calls.stream(NON_BLOCKING), calls.memory(8, 0), calls.memory(8, 0)
     tools.begin(calls, stream)
     calls.prepare("cuStreamWaitValue32_v2", stream, flag, 5, 1)
@@ -166,7 +166,7 @@ def test_a_reset_in_a_capture(calls: Any) -> None:
 
 
 def test_lost_captures_leave_nothing(calls: Any) -> None:
-    """A failed capture would leak its graph, or leave one of its streams in the state of capturing."""
+    """A failed capture would leak its graph, or one of its streams would go on capturing."""
     one, two, out = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, one)
     wait_for(calls, two, one)

@@ -191,7 +191,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
 
 
 def test_the_host_has_an_end(run_python: Callable[..., Any]) -> None:
-    """Memory that is used would be taken from the host until the system ends the process."""
+    """Writes to device memory would use up the host's memory, beyond the limit that the user has set."""
     child = run_python(
         """
         context, blocks, mib = c_void_p(), [], 1 << 20
@@ -229,7 +229,7 @@ assert cu.cuMemPoolCreate(byref(pool), byref(Properties(2, 0, (c_int * 2)(1, 0))
 
 @pytest.mark.parametrize("is_pooled", [False, True])
 def test_managed_memory_is_counted(run_python: Callable[..., Any], is_pooled: bool) -> None:
-    """Managed memory, which the host also uses, would be taken from the host until the system ends the process."""
+    """Writes to managed memory would use up the host's memory, beyond the limit that the user has set."""
     pooled = "cu.cuMemAllocFromPoolAsync(byref(address), c_size_t(size), pool, None)"
     plain = "cu.cuMemAllocManaged(byref(address), c_size_t(size), 1)"
     child = run_python(
@@ -271,7 +271,7 @@ def test_managed_memory_is_counted(run_python: Callable[..., Any], is_pooled: bo
     "allocate", ["cuMemAlloc_v2(byref(memory), size)", "cuMemAllocManaged(byref(memory), size, 1)"]
 )
 def test_kernels_end_where_the_host_does(run_python: Callable[..., Any], allocate: str) -> None:
-    """A kernel would use memory until the system ends the process."""
+    """The writes of a kernel would use up the host's memory, beyond the limit that the user has set."""
     child = run_python(
         '''
         PTX = b""".version 8.0

@@ -157,7 +157,7 @@ def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> Non
 
 
 def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A changed handle would open memory if the changed name happens to exist, such as that of a thread."""
+    """A handle in which the process's number is replaced by a thread's number would open the memory."""
     handle = memory_handle(cu, cuda.malloc(4096))
     process = os.getpid().to_bytes(4, "little")
     assert handle.count(process) == 1
@@ -541,7 +541,7 @@ def test_default_pools(cuda: Any, cu: Any) -> None:
 
 
 def test_access_of_the_host(cuda: Any, cu: Any) -> None:
-    """Unlike on an H200, the host would have access to a pool of a device, or no access to a pool of the host."""
+    """The host would have access to a pool of a device, or no access to a pool of the host, unlike on an H200."""
     access = ctypes.c_int(7)
     for place, expected in ((DEVICE, 0), (HOST, 3), (HOST_NUMA, 3)):
         pool = new_pool(cu, 0, place)[1]

@@ -165,7 +165,7 @@ def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
 
 
 def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
-    """Before a stream reaches a free, allocations would succeed that fail on an H200."""
+    """While a free waits in its stream, another pool could allocate that memory, which fails on an H200."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25

@@ -176,7 +176,7 @@ again:
 
 
 def test_many_kernels_at_once(cuda: Any) -> None:
-    """Kernels that wait until later work sets a flag would hang, although a GPU runs that many at once."""
+    """40 kernels that wait for a flag would keep the later work that sets it from running, unlike on a GPU."""
     library, kernel, flag = ctypes.c_void_p(), ctypes.c_void_p(), cuda.malloc(4)
     cuda.cuLibraryLoadData(ctypes.byref(library), SPINNING, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"wait")

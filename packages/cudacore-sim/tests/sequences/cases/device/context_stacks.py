@@ -72,7 +72,7 @@ def set_null_and_pop(cu: Recorder) -> None:
 
 @sequence
 def threads_have_their_own(cu: Recorder) -> None:
-    """The current context of one thread is not that of another."""
+    """Each thread has its own current context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
 
     def other() -> None:

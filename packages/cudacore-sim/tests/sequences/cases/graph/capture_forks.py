@@ -183,7 +183,7 @@ def external_events(cu: Recorder) -> None:
 
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
-    """A stream waits for its own event, twice for the event of another stream, and for an event older than that."""
+    """The dependencies after waits for an event of the stream itself, for one event twice, and for an older event."""
     (one, address), two, early = begun(cu), cu.stream(NON_BLOCKING), cu.event()
     cu.call("cuEventRecord", early, one)
     fill(cu, one, address + 4)

@@ -63,7 +63,7 @@ def bad_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_copied_graphs(cu: Recorder) -> None:
-    """A conditional node is added to a graph that was copied: the graph can run after the copies are destroyed."""
+    """A conditional node is added to a graph of which copies exist. The graph can run once they are destroyed."""
     for how in ("not copied", "cloned", "embedded"):
         graph, outer, copy = tools.graph(cu), tools.graph(cu), None
         tools.empty(cu, graph)
@@ -83,7 +83,7 @@ def nodes_of_copied_graphs(cu: Recorder) -> None:
 
 @sequence
 def handles_of_destroyed_nodes(cu: Recorder) -> None:
-    """A handle is reused after its node was destroyed: by a node of another kind, or in another graph."""
+    """A handle whose node was destroyed is used again, for a node of another kind and in another graph."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     handle = tools.condition(cu, graph, 1)
     node, _ = tools.conditional(cu, graph, handle, IF)

@@ -115,7 +115,7 @@ def restrictions(cu: Recorder) -> None:
 
 @sequence
 def edges_are_not_removed(cu: Recorder) -> None:
-    """Removing edges from a graph with memory nodes fails. The errors for some edges, none, and invalid ones."""
+    """Removing edges from a graph with memory nodes fails, whether some edges, no edges or invalid ones are given."""
     plain, graph, other = tools.graph(cu), tools.graph(cu), tools.graph(cu)
     one, two = tools.empty(cu, graph), tools.empty(cu, graph)
     _, address = tools.alloc(cu, graph, 64)
@@ -132,7 +132,7 @@ def edges_are_not_removed(cu: Recorder) -> None:
 
 @sequence
 def frees_after_instantiation(cu: Recorder) -> None:
-    """A free node is added to a graph that was instantiated: before and after the executable graph is destroyed."""
+    """A free node is added to an instantiated graph, before and after its executable graph is destroyed."""
     for tries_early in (False, True):
         graph = tools.graph(cu)
         node, address = tools.alloc(cu, graph, 64)

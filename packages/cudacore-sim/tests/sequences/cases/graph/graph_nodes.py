@@ -410,7 +410,7 @@ def event_nodes(cu: Recorder) -> None:
 
 @sequence
 def events_run(cu: Recorder) -> None:
-    """A graph records an event that a stream waits for, and waits for one that a stream has recorded."""
+    """A graph waits for an event that a stream has recorded, and records an event for which the host waits."""
     graph, stream, other = tools.graph(cu), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     before, after, out = cu.event(), cu.event(), cu.memory(4, 0)
     node = tools.wait(cu, graph, before)

@@ -306,7 +306,7 @@ def edge_data_at_creation(cu: Recorder) -> None:
 
 @sequence
 def clones(cu: Recorder) -> None:
-    """A clone has the same nodes, which are found by those of the original; later changes are not in it."""
+    """A clone has a node for each node of the original, by which it is found. Later changes do not affect it."""
     graph = tools.graph(cu)
     address = cu.memory(64, 0)
     one = tools.memset(cu, graph, address, 5, 4)

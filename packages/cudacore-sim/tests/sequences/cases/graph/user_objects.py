@@ -352,7 +352,7 @@ def frees_in_destructors(cu: Recorder) -> None:
 
 @sequence
 def frees_in_host_functions(cu: Recorder) -> None:
-    """The objects that a host function can free, except for modules, because unloading them waits for the function."""
+    """The objects that a host function can free. Unloading a module would wait for the function itself."""
     stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
     other = Witness(cu)
     second = other.create(2)
