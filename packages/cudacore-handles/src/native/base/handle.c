@@ -78,11 +78,7 @@ void handle_close(handle *self) {
 void handle_give_back(handle *self) {
   void *box = self->closing;
   self->closing = NULL;
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
-  box_let_go(box);
-  owners_drain(self->st);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(box_let_go(box); owners_drain(self->st));
 }
 
 void free_object(PyObject *object) {
@@ -102,11 +98,7 @@ void handle_dealloc(PyObject *object) {
   void *left = cch_unref_lightly(box);
   /* A destructor can run while an exception is set. Keep that exception. */
   if (left != NULL) {
-    PyObject *kind, *value, *traceback;
-    PyErr_Fetch(&kind, &value, &traceback);
-    box_let_go(left);
-    owners_drain(st);
-    PyErr_Restore(kind, value, traceback);
+    KEEPING_EXCEPTION(box_let_go(left); owners_drain(st));
   }
   free_object(object);
 }

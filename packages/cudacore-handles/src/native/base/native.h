@@ -42,6 +42,15 @@
     Py_END_ALLOW_THREADS;                                                                                              \
   } while (0)
 
+/* Runs statements that release something, and keeps the current exception: KEEPING_EXCEPTION(Py_XDECREF(object)). */
+#define KEEPING_EXCEPTION(...)                                                                                         \
+  do {                                                                                                                 \
+    PyObject *raised_type, *raised_value, *raised_traceback;                                                           \
+    PyErr_Fetch(&raised_type, &raised_value, &raised_traceback);                                                       \
+    __VA_ARGS__;                                                                                                       \
+    PyErr_Restore(raised_type, raised_value, raised_traceback);                                                        \
+  } while (0)
+
 /* The driver's results that this module handles: CUDA_ERROR_*. Python code has its own list, in results.py. */
 enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTED = 801 };
 

@@ -39,41 +39,19 @@ static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *
   return 0;
 }
 
-/*
- * Returns the graph whose nodes or edges are listed, marked as in use; NULL with an exception. It is the first of the
- * function's two arguments.
- */
-static cch_graph *use_listed_graph(const state *st, const char *function, PyObject *const *arguments,
-                                   Py_ssize_t count) {
-  if (check_argument_count(function, count, 2) < 0)
-    return NULL;
-  return graph_use(st, arguments[0], not_a_graph);
-}
-
-static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  state *st = PyModule_GetState(module);
-  cch_graph *graph = use_listed_graph(st, "graph_nodes(graph, place)", arguments, count);
-  if (graph == NULL)
-    return NULL;
-  PyObject *face = arguments[0], *place = arguments[1];
+static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
   cch_node_list list = {0};
   int status;
   WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_nodes(&list, graph));
   if (status != 0)
     raise_status(st, status);
-  else if (add_faces(st, list.nodes, list.count, place) < 0)
-    status = -1;
+  else
+    status = add_faces(st, list.nodes, list.count, place);
   cch_node_list_free(&list);
-  handle_done(face);
-  return status == 0 ? Py_NewRef(place) : NULL;
+  return status;
 }
 
-static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  state *st = PyModule_GetState(module);
-  cch_graph *graph = use_listed_graph(st, "graph_edges(graph, place)", arguments, count);
-  if (graph == NULL)
-    return NULL;
-  PyObject *face = arguments[0], *place = arguments[1];
+static int add_edges(state *st, cch_graph *graph, PyObject *place) {
   cch_edge_list list = {0};
   int status;
   WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_edges(&list, graph));
@@ -90,8 +68,29 @@ static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ss
     Py_XDECREF(pair);
   }
   cch_edge_list_free(&list);
-  handle_done(face);
-  return status == 0 ? Py_NewRef(place) : NULL;
+  return status;
+}
+
+/* Adds all nodes or edges of a graph to a place, which is returned. The arguments are the graph and the place. */
+static PyObject *list_graph(PyObject *module, const char *function, PyObject *const *arguments, Py_ssize_t count,
+                            int (*add)(state *, cch_graph *, PyObject *)) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count(function, count, 2) < 0)
+    return NULL;
+  cch_graph *graph = graph_use(st, arguments[0], not_a_graph);
+  if (graph == NULL)
+    return NULL;
+  int status = add(st, graph, arguments[1]);
+  handle_done(arguments[0]);
+  return status == 0 ? Py_NewRef(arguments[1]) : NULL;
+}
+
+static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  return list_graph(module, "graph_nodes(graph, place)", arguments, count, add_nodes);
+}
+
+static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  return list_graph(module, "graph_edges(graph, place)", arguments, count, add_edges);
 }
 
 /* The dependents or dependencies of a node as a list; or, if `only_count`, their number. */

@@ -120,12 +120,7 @@ static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ss
     result = PyObject_CallObject(arguments[2], given);
     graph_lock_give(lock);
   }
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  Py_XDECREF(given);
-  box_let_go(other);
-  box_let_go(graph);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(Py_XDECREF(given); box_let_go(other); box_let_go(graph));
   return result;
 }
 

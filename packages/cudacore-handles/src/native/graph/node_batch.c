@@ -237,11 +237,7 @@ done:
   PyMem_Free(self.params);
   PyMem_Free(self.nodes);
   PyMem_Free(self.indices);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  Py_XDECREF(self.kept);
-  Py_DECREF(items);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(Py_XDECREF(self.kept); Py_DECREF(items));
   owners_drain(st);
   return result;
 }

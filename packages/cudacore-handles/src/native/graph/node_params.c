@@ -45,10 +45,7 @@ int take_bundle(const state *st, owners *keep, node_params *out, int status) {
     return status; /* no owners, as if all addresses were given as numbers */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  owners_release(keep);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(owners_release(keep));
   return status;
 }
 

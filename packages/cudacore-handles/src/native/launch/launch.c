@@ -99,10 +99,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   if (keep.count != 0 && result != NULL) {
     owners_release(&keep);
   } else if (keep.count != 0) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    owners_release(&keep);
-    PyErr_Restore(type, value, traceback);
+    KEEPING_EXCEPTION(owners_release(&keep));
   }
   owners_drain(st);
   if (block != stack)

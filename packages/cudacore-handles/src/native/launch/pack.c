@@ -216,10 +216,7 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
     status = raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
                          value, 0, 0);
   }
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback); /* releasing the result can run any code */
-  Py_DECREF(answer);
-  PyErr_Restore(type, error, traceback);
+  KEEPING_EXCEPTION(Py_DECREF(answer)); /* releasing the result can run any code */
   return status;
 }
 
@@ -383,10 +380,7 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   int status =
       pack_values(PyModule_GetState(module), &params,
                   (values){.tuple = arguments[1], .count = PyTuple_Size(arguments[1])}, out, &keep, (int)device);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  owners_release(&keep);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(owners_release(&keep));
   if (status < 0) {
     Py_DECREF(block);
     return NULL;

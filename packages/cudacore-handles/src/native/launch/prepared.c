@@ -172,11 +172,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     else
       explain_launch(st, status, self->config, self->kernel);
   }
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  kept_unref(held);
-  kept_unref(old);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(kept_unref(held); kept_unref(old));
   owners_drain(st);
 done:
   if (block != stack)
@@ -244,11 +240,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
     if (status == 0)
       memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
   }
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  owners_release(&added);
-  kept_unref(replaced);
-  PyErr_Restore(type, error, traceback);
+  KEEPING_EXCEPTION(owners_release(&added); kept_unref(replaced));
   owners_drain(self->st);
   if (block != stack)
     PyMem_Free(block);

@@ -76,10 +76,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
 /* There is no tp_clear, because a source in a reference cycle clears its own references. */
 static void dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
-  Py_CLEAR(((resource *)object)->source);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(Py_CLEAR(((resource *)object)->source));
   free_object(object);
 }
 

@@ -134,12 +134,8 @@ static void dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   PyObject *resource = self->resource, *options = self->options;
   self->resource = self->options = NULL;
-  PyObject *kind, *value, *traceback;
   handle_dealloc(object);
-  PyErr_Fetch(&kind, &value, &traceback);
-  Py_XDECREF(options);
-  Py_XDECREF(resource);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(Py_XDECREF(options); Py_XDECREF(resource));
 }
 
 static PyMethodDef methods[] = {

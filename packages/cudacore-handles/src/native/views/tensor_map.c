@@ -253,10 +253,7 @@ static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static void tensor_map_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
-  Py_CLEAR(((tensor_map *)object)->tensor);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(Py_CLEAR(((tensor_map *)object)->tensor));
   free_object(object);
 }
 
