@@ -55,7 +55,6 @@ LARGE_FOLDERS = {
 }
 #: Files with more lines, with the reason.
 LONG_FILES = {
-    "packages/cudacore-handles/tests/c/operations.c": "one list of all operations",
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
 }
 #: Examples of docstrings, which do not count as lines of a file.

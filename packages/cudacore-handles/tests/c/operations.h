@@ -66,7 +66,11 @@ typedef struct operation {
 #define OPERATION_SETS_CURRENT 2u  /* changes the current context, which is its purpose */
 #define OPERATION_ONCE 4u          /* makes other calls when it is repeated in the same world */
 
-extern const operation operations[];
-extern const size_t operation_count;
+/* The operations of each room; NULL at the end. */
+extern const operation *const operation_rooms[];
+
+#define FOR_EACH_OPERATION(name_)                                                                                      \
+  for (const operation *const *room_ = operation_rooms; *room_ != NULL; room_++)                                       \
+    for (const operation *name_ = *room_; name_->name != NULL; name_++)
 
 #endif

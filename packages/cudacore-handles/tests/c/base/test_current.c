@@ -72,10 +72,10 @@ static void run(const operation *operation, int which) {
  * current one.
  */
 static void every_call_with_every_current_context(void) {
-  for (size_t i = 0; i < operation_count; i++) {
-    run(&operations[i], NONE);
-    run(&operations[i], OWN);
-    run(&operations[i], FOREIGN);
+  FOR_EACH_OPERATION(operation) {
+    run(operation, NONE);
+    run(operation, OWN);
+    run(operation, FOREIGN);
   }
 }
 
@@ -85,8 +85,8 @@ static void failing_calls_restore_the_context(void) {
       "cuStreamCreateWithPriority", "cuEventCreate",           "cuMemAlloc",          "cuMemHostAlloc",
       "cuCtxSynchronize",           "cuMemAllocFromPoolAsync", "cuEventRecord",       "cuStreamWaitEvent",
       "cuLaunchKernelEx",           "cuMemcpyAsync",           "cuKernelGetParamInfo"};
-  for (size_t i = 0; i < operation_count; i++) {
-    if (operations[i].flags & OPERATION_SETS_CURRENT)
+  FOR_EACH_OPERATION(operation) {
+    if (operation->flags & OPERATION_SETS_CURRENT)
       continue;
     world w;
     world_open(&w);
@@ -94,11 +94,11 @@ static void failing_calls_restore_the_context(void) {
     for (size_t j = 0; j < sizeof failing / sizeof *failing; j++)
       sim.fail(failing[j], 0, CUDA_ERROR_UNKNOWN);
     void *made = NULL;
-    operations[i].call(&w, &made);
-    check_current(&operations[i], w.foreign_context, 1);
+    operation->call(&w, &made);
+    check_current(operation, w.foreign_context, 1);
     sim.reset();
-    if (operations[i].undo)
-      operations[i].undo(made);
+    if (operation->undo)
+      operation->undo(made);
     CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
     world_close(&w);
   }

@@ -94,19 +94,20 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
 
 /* A failure of the driver would be lost or changed, be attributed to another call, leak, or change an out-parameter. */
 static void every_driver_call_of_every_function(void) {
-  size_t failed = 0;
+  size_t failed = 0, operations = 0;
   cch_error_set_report(report);
-  for (size_t i = 0; i < operation_count; i++) {
+  FOR_EACH_OPERATION(operation) {
+    operations++;
     cudasim_call calls[MAX_CALLS];
-    size_t n = calls_of(&operations[i], calls);
+    size_t n = calls_of(operation, calls);
     for (size_t nth = 0; nth < n; nth++)
       if (!destroys(calls[nth].function)) {
-        fail_one(&operations[i], calls[nth].function, (unsigned)nth + 1);
+        fail_one(operation, calls[nth].function, (unsigned)nth + 1);
         failed++;
       }
   }
   cch_error_set_report(NULL);
-  CHECK(failed > operation_count);
+  CHECK(failed > operations);
 }
 
 int main(void) {

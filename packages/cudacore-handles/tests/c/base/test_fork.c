@@ -58,9 +58,9 @@ static void use_world_in_child(void *argument) {
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_HANDLES);
   void *symbol;
   FAILS(CCH_EFORKED, cch_driver_symbol(&symbol, "cuInit", 2000));
-  for (size_t i = 0; i < operation_count; i++) {
+  FOR_EACH_OPERATION(operation) {
     void *made = NULL;
-    check_status(operations[i].call(w, &made), CCH_EFORKED, operations[i].name, __FILE__, __LINE__);
+    check_status(operation->call(w, &made), CCH_EFORKED, operation->name, __FILE__, __LINE__);
     CHECK(made == NULL);
   }
   /* Functions that need no driver still work. */

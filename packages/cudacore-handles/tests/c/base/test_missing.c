@@ -88,22 +88,22 @@ static void without(const entry *missing, world *w, const operation *operation, 
 
 /* A missing entry point would disable functions that do not need it, cause a crash, or be missing in the error. */
 static void every_entry_point_under_every_function(void) {
-  for (size_t k = 0; k < operation_count; k++) {
+  FOR_EACH_OPERATION(operation) {
     bool called[sizeof entries / sizeof *entries];
     world shared;
     open_world(&shared);
-    find_calls(called, &shared, &operations[k]);
+    find_calls(called, &shared, operation);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
-      if (!called[i] && !(operations[k].flags & OPERATION_ONCE))
-        without(&entries[i], &shared, &operations[k], false);
+      if (!called[i] && !(operation->flags & OPERATION_ONCE))
+        without(&entries[i], &shared, operation, false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
       if (called[i] ? destroys(entries[i].name) /* objects that it creates for itself would remain */
-                    : !(operations[k].flags & OPERATION_ONCE))
+                    : !(operation->flags & OPERATION_ONCE))
         continue;
       world own;
       open_world(&own);
-      without(&entries[i], &own, &operations[k], called[i] && !is_optional(entries[i].name, &operations[k]));
+      without(&entries[i], &own, operation, called[i] && !is_optional(entries[i].name, operation));
       close_world(&own);
     }
   }

@@ -109,11 +109,11 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
 /* If no memory is left, a function would crash, leak, continue with an incomplete object, or return a wrong error. */
 static void every_allocation_of_every_function(void) {
   size_t failures = 0;
-  for (size_t i = 0; i < operation_count; i++)
-    for (size_t allocations = 0; !succeeds_with(&operations[i], allocations); allocations++) {
-      CHECK(allocations < 100);
-      failures++;
-    }
+  FOR_EACH_OPERATION(operation)
+  for (size_t allocations = 0; !succeeds_with(operation, allocations); allocations++) {
+    CHECK(allocations < 100);
+    failures++;
+  }
   CHECK(failures > 20);
 }
 

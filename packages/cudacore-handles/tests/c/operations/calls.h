@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CALLS_H
+#define CALLS_H
+
+/* Macros that define the functions of operations, and the rows of their lists. */
+
+#include "operations/world.h"
+
+/* The value of an out-parameter before a call, which must not change if the call fails. */
+static char untouched;
+
+/* A call that makes a `type`. */
+#define MAKES(name_, type, call)                                                                                       \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)w;                                                                                                           \
+    type *out = (type *)&untouched;                                                                                    \
+    int status = call;                                                                                                 \
+    CHECK((status != 0) == (out == (type *)&untouched));                                                               \
+    *made = status == 0 ? out : NULL;                                                                                  \
+    return status;                                                                                                     \
+  }                                                                                                                    \
+  static void undo_##name_(void *made) { type##_unref(made); }
+
+/* A call that gives a number of `type`. */
+#define GIVES(name_, type, call)                                                                                       \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)w, (void)made;                                                                                               \
+    const type before = (type)0x5a5a5a5a;                                                                              \
+    type out = before;                                                                                                 \
+    int status = call;                                                                                                 \
+    CHECK(status == 0 || memcmp(&out, &before, sizeof out) == 0);                                                      \
+    return status;                                                                                                     \
+  }
+
+/* A call that does something. */
+#define DOES(name_, call)                                                                                              \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)w, (void)made;                                                                                               \
+    return call;                                                                                                       \
+  }
+
+#define MADE(name, flags) {#name, name, undo_##name, flags}
+#define DONE(name, flags) {#name, name, NULL, flags}
+
+#endif

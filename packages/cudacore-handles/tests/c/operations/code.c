@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on libraries and kernels, and launches. */
+#include "operations/calls.h"
+
+static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+static void *launch_params[] = {launch_arguments, launch_arguments, launch_arguments, launch_arguments};
+
+MAKES(library_load, cch_library, cch_library_load(&out, check_ptx, strlen(check_ptx)))
+MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL, NULL))
+MAKES(kernel_get, cch_kernel, cch_kernel_get(&out, w->library, "mixed"))
+MAKES(kernel_wrap, cch_kernel, cch_kernel_wrap(&out, w->foreign_kernel, NULL, NULL, NULL))
+
+static int kernel_params(world *w, void **made) {
+  (void)made;
+  const cch_param *params = (const cch_param *)&untouched;
+  size_t count = 0x5a5a;
+  int status = cch_kernel_params(&params, &count, w->kernel, w->context);
+  CHECK(status == 0 || (params == (const cch_param *)&untouched && count == 0x5a5a));
+  return status;
+}
+
+static int kernel_set_params(world *w, void **made) {
+  (void)made;
+  const cch_param param = {0, 8};
+  return cch_kernel_set_params(w->kernel, &param, 1);
+}
+
+GIVES(kernel_attribute, int, cch_kernel_attribute(&out, w->kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1))
+DOES(kernel_set_attribute,
+     cch_kernel_set_attribute(w->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000, 1))
+GIVES(occupancy_max_active_blocks, int, cch_occupancy_max_active_blocks(&out, w->kernel, 128, 0, w->context))
+GIVES(occupancy_max_potential_block_size, int,
+      cch_occupancy_max_potential_block_size(&out, &(int){0}, w->kernel, NULL, 0, 0, w->context))
+GIVES(occupancy_available_shared_bytes, size_t,
+      cch_occupancy_available_shared_bytes(&out, w->kernel, 1, 128, w->context))
+GIVES(occupancy_max_potential_cluster_size, int,
+      cch_occupancy_max_potential_cluster_size(&out, w->stream, &launch_config, w->kernel))
+GIVES(occupancy_max_active_clusters, int, cch_occupancy_max_active_clusters(&out, w->stream, &launch_config, w->kernel))
+DOES(launch, cch_launch(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments))
+static int launch_keep(void *data) {
+  (void)data;
+  return 0;
+}
+DOES(launch_keeping, cch_launch_keeping(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments,
+                                        launch_keep, NULL))
+DOES(launch_by_pointers, cch_launch_params(w->stream, &launch_config, w->kernel, launch_params))
+
+const operation code_operations[] = {
+    MADE(library_load, 0),
+    MADE(library_wrap, 0),
+    MADE(kernel_get, 0),
+    MADE(kernel_wrap, 0),
+    DONE(kernel_params, 0),
+    DONE(kernel_set_params, 0),
+    DONE(kernel_attribute, 0),
+    DONE(kernel_set_attribute, 0),
+    DONE(occupancy_max_active_blocks, 0),
+    DONE(occupancy_max_potential_block_size, 0),
+    DONE(occupancy_available_shared_bytes, 0),
+    DONE(occupancy_max_potential_cluster_size, 0),
+    DONE(occupancy_max_active_clusters, 0),
+    DONE(launch, 0),
+    DONE(launch_keeping, 0),
+    DONE(launch_by_pointers, 0),
+    {0},
+};

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on graphs, their nodes, executable graphs and captures. */
+#include "operations/calls.h"
+
+/* A call that adds a node. */
+#define ADDS(name_, type, ...)                                                                                         \
+  static int name_(world *w, void **made) {                                                                            \
+    __VA_ARGS__;                                                                                                       \
+    cch_graph_node *out = (cch_graph_node *)&untouched;                                                                \
+    int status = try_add(&out, w, type, &params);                                                                      \
+    CHECK(status == 0 || out == (cch_graph_node *)&untouched);                                                         \
+    *made = status == 0 ? out : NULL;                                                                                  \
+    return status;                                                                                                     \
+  }                                                                                                                    \
+  static void undo_##name_(void *made) { take_out(made); }
+
+static void take_out(void *node) {
+  OK(cch_graph_node_destroy(node));
+  cch_graph_node_unref(node);
+}
+
+/* A call that lists. */
+#define LISTS(name_, type, free, call)                                                                                 \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)w, (void)made;                                                                                               \
+    type out = {.count = 77};                                                                                          \
+    int status = call;                                                                                                 \
+    CHECK(status == 0 || out.count == 77);                                                                             \
+    if (status == 0)                                                                                                   \
+      free(&out);                                                                                                      \
+    return status;                                                                                                     \
+  }
+
+MAKES(graph_create, cch_graph, cch_graph_create(&out))
+MAKES(graph_clone, cch_graph, cch_graph_clone(&out, w->graph))
+DOES(graph_keep, cch_graph_keep(w->graph, w->bundle))
+GIVES(graph_condition, CUgraphConditionalHandle, cch_graph_condition(&out, w->graph, w->context, 1, 2))
+DOES(graph_debug_dot_print, cch_graph_debug_dot_print(w->graph, "/dev/null", 0))
+ADDS(graph_add_kernel, CCH_NODE_KERNEL, cch_kernel_node params = node_of_kernel(w))
+ADDS(graph_add_memcpy, CCH_NODE_MEMCPY, cch_memcpy_node params = copy_params)
+ADDS(graph_add_memset, CCH_NODE_MEMSET, cch_memset_node params = fill_params)
+ADDS(graph_add_host, CCH_NODE_HOST, cch_host_node params = host_params)
+ADDS(graph_add_graph, CCH_NODE_GRAPH, cch_child_node params = {.size = sizeof params, .graph = w->leaf})
+ADDS(graph_add_empty, CCH_NODE_EMPTY, int params = 0)
+ADDS(graph_add_event, CCH_NODE_EVENT_RECORD, cch_event_node params = {.size = sizeof params, .event = w->end})
+
+static int graph_add_conditional(world *w, void **made) {
+  cch_conditional_node params = {
+      .size = sizeof params, .condition = w->condition, .type = CCH_CONDITIONAL_WHILE, .count = 1};
+  cch_node_spec spec = {
+      .size = sizeof spec, .type = CCH_NODE_CONDITIONAL, .params = &params, .bundle = w->bundle, .context = w->context};
+  cch_graph_node *out = (cch_graph_node *)&untouched;
+  int status = cch_graph_add(&out, w->branching, &spec);
+  CHECK(status == 0 || out == (cch_graph_node *)&untouched);
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_graph_add_conditional(void *made) { take_out(made); }
+
+/* A new graph to which nodes are added. Operations have a graph of their own if they cannot remove their nodes from it.
+ */
+static int with_graph(cch_graph **out, world *w, int (*fill)(world *w, cch_graph *graph)) {
+  cch_graph *graph;
+  int status = cch_graph_create(&graph);
+  if (status != 0)
+    return status;
+  status = fill(w, graph);
+  if (status == 0)
+    *out = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+
+static int add_memory(world *w, cch_graph *graph) {
+  (void)w;
+  cch_graph_node *node = NULL;
+  int32_t peer = 1;
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64, .peers = &peer, .peer_count = 1};
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_ALLOC, .params = &alloc};
+  int status = cch_graph_add(&node, graph, &spec);
+  cch_free_node free_params = {.size = sizeof free_params, .address = alloc.address};
+  cch_node_spec second = {.size = sizeof second,
+                          .type = CCH_NODE_FREE,
+                          .params = &free_params,
+                          .dependencies = &node,
+                          .dependency_count = 1};
+  if (status == 0)
+    status = cch_graph_add(NULL, graph, &second);
+  cch_graph_node_unref(node);
+  return status;
+}
+MAKES(graph_add_memory, cch_graph, with_graph(&out, w, add_memory))
+
+static int graph_add_batch(world *w, void **made) {
+  enum { COUNT = 3 };
+  cch_kernel_node kernel = node_of_kernel(w);
+  cch_node_spec specs[COUNT];
+  for (int i = 0; i < COUNT; i++)
+    specs[i] = (cch_node_spec){.size = sizeof *specs,
+                               .type = CCH_NODE_KERNEL,
+                               .params = &kernel,
+                               .context = w->context,
+                               .dependencies = &w->node,
+                               .dependency_count = 1};
+  cch_graph_node **out = calloc(COUNT + 1, sizeof *out);
+  int status = cch_graph_add_batch(out, w->graph, specs, COUNT, NULL);
+  CHECK(status == 0 || (out[0] == NULL && out[2] == NULL));
+  if (status == 0)
+    *made = out;
+  else
+    free(out);
+  return status;
+}
+static int add_kernels_after(world *w, cch_graph *graph, cch_graph_node *after) {
+  enum { COUNT = 3 };
+  const cch_kernel_node kernel = node_of_kernel(w);
+  const cch_launch_config *const configs[] = {kernel.config};
+  static const uint32_t edges[] = {0, 1, 1, 2};
+  cch_column columns[8];
+  CUgraphNode raw[COUNT];
+  uint64_t first = 0;
+  const cch_param *params;
+  size_t count;
+  int status = cch_kernel_params(&params, &count, w->kernel, w->context);
+  if (status != 0)
+    return status;
+  for (size_t i = 0; i < count; i++)
+    columns[i] = (cch_column){launch_arguments + params[i].offset, 0};
+  const cch_kernel_columns given = {.size = sizeof given,
+                                    .kernel = w->kernel,
+                                    .configs = configs,
+                                    .config_count = 1,
+                                    .columns = columns,
+                                    .column_count = count,
+                                    .edges = edges,
+                                    .edge_count = 2,
+                                    .after = &after,
+                                    .after_count = 1,
+                                    .context = w->context};
+  status = cch_graph_add_kernels(raw, &first, graph, &given, COUNT, NULL);
+  CHECK((status == 0) == (first != 0));
+  cch_graph_node *node = NULL; /* one of the nodes gets a box */
+  if (status == 0)
+    status = cch_graph_node_numbered(&node, graph, raw[1], first + 1);
+  cch_graph_node_unref(node);
+  return status;
+}
+static int add_kernels(world *w, cch_graph *graph) {
+  cch_graph_node *node = NULL;
+  static const cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
+  int status = cch_graph_add(&node, graph, &empty);
+  if (status == 0)
+    status = add_kernels_after(w, graph, node);
+  cch_graph_node_unref(node);
+  return status;
+}
+MAKES(graph_add_kernels, cch_graph, with_graph(&out, w, add_kernels))
+/* A batch with memory nodes, which the library first adds to another graph. */
+static int add_batch_memory(world *w, cch_graph *graph) {
+  (void)w;
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64};
+  cch_node_spec specs[] = {{.size = sizeof *specs, .type = CCH_NODE_ALLOC, .params = &alloc},
+                           {.size = sizeof *specs, .type = CCH_NODE_EMPTY}};
+  return cch_graph_add_batch(NULL, graph, specs, 2, NULL);
+}
+MAKES(graph_add_batch_memory, cch_graph, with_graph(&out, w, add_batch_memory))
+static void undo_graph_add_batch(void *made) {
+  for (cch_graph_node **node = made; *node != NULL; node++)
+    take_out(*node);
+  free(made);
+}
+
+static int graph_node_set_kernel(world *w, void **made) {
+  (void)made;
+  static const cch_launch_config other = {.size = sizeof other, .grid = {2, 1, 1}, .block = {1, 1, 1}};
+  cch_kernel_node params = node_of_kernel(w);
+  params.config = &other;
+  return cch_graph_node_set(w->node, &params, w->bundle, w->context);
+}
+DOES(graph_node_set_memcpy, cch_graph_node_set(w->copy, &copy_params, w->bundle, w->context))
+DOES(graph_node_set_memset, cch_graph_node_set(w->fill, &fill_params, NULL, w->context))
+DOES(graph_node_set_host, cch_graph_node_set(w->host, &host_params, w->bundle, NULL))
+DOES(graph_node_set_graph,
+     cch_graph_node_set(w->child, &(cch_child_node){.size = sizeof(cch_child_node), .graph = w->leaf}, NULL, NULL))
+DOES(graph_node_set_event,
+     cch_graph_node_set(w->wait, &(cch_event_node){.size = sizeof(cch_event_node), .event = w->end}, NULL, NULL))
+
+static int graph_node_get_kernel(world *w, void **made) {
+  (void)made;
+  cch_launch_config config = {.size = sizeof config};
+  cch_kernel_node out = {.size = sizeof out, .config = &config};
+  int status = cch_graph_node_get(&out, w->node);
+  cch_kernel_unref(out.kernel);
+  return status;
+}
+#define GETS(name_, type, node_, ...)                                                                                  \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)w, (void)made;                                                                                               \
+    type out = {.size = sizeof out};                                                                                   \
+    int status = cch_graph_node_get(&out, w->node_);                                                                   \
+    __VA_ARGS__;                                                                                                       \
+    return status;                                                                                                     \
+  }
+GETS(graph_node_get_memcpy, cch_memcpy_node, copy, (void)0)
+GETS(graph_node_get_memset, cch_memset_node, fill, (void)0)
+GETS(graph_node_get_host, cch_host_node, host, (void)0)
+GETS(graph_node_get_graph, cch_child_node, child, cch_graph_unref(out.graph))
+GETS(graph_node_get_record, cch_event_node, record, cch_event_unref(out.event))
+GETS(graph_node_get_wait, cch_event_node, wait, cch_event_unref(out.event))
+GETS(graph_node_get_conditional, cch_conditional_node, branch, (void)0)
+MAKES(graph_node_context, cch_context, cch_graph_node_context(&out, w->node))
+
+static int graph_node_is_current(world *w, void **made) {
+  (void)made;
+  int out;
+  return cch_graph_node_is_current(&out, w->node);
+}
+MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
+MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
+
+/* In a context in which nothing was queried before. */
+static int graph_of_a_clone(world *w, void **made) {
+  (void)made;
+  cch_graph *clone;
+  cch_graph_node *node = NULL;
+  cch_graph *body = NULL;
+  int status = cch_graph_clone(&clone, w->graph);
+  if (status != 0)
+    return status;
+  status = cch_graph_find_in_clone(&node, w->child, clone);
+  if (status == 0)
+    status = cch_graph_node_child(&body, node, 0);
+  cch_graph_node_unref(node);
+  cch_graph_unref(body);
+  cch_graph_unref(clone);
+  return status;
+}
+MAKES(graph_node_of, cch_graph_node, cch_graph_node_of(&out, w->graph, cch_graph_node_raw(w->host)))
+LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
+LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
+LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
+LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_dependents(&out, w->node))
+
+static int graph_connect(world *w, void **made) {
+  (void)made;
+  int status = cch_graph_connect(&w->copy, &w->fill, 1);
+  return status != 0 ? status : cch_graph_disconnect(&w->copy, &w->fill, 1);
+}
+static int graph_condition_is_used(world *w, void **made) {
+  (void)made;
+  int used;
+  return cch_graph_condition_is_used(&used, w->graph, 1);
+}
+static int graph_rewire(world *w, void **made) {
+  (void)made;
+  int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1);
+  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1);
+}
+MAKES(graph_instantiate, cch_graph_exec,
+      cch_graph_instantiate(&out, w->graph,
+                            &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .upload = w->stream}))
+DOES(graph_exec_update, cch_graph_exec_update(w->exec, w->graph, NULL))
+GIVES(graph_exec_flags, uint64_t, cch_graph_exec_flags(&out, w->exec))
+DOES(graph_upload, cch_graph_upload(w->exec, w->stream))
+DOES(graph_launch, cch_graph_launch(w->exec, w->stream))
+DOES(graph_launch_legacy, cch_graph_launch(w->exec, cch_stream_legacy()))
+
+static int graph_exec_set(world *w, void **made) {
+  (void)made;
+  cch_kernel_node params = node_of_kernel(w);
+  return cch_graph_exec_set(w->exec, w->node, &params, w->bundle, w->context);
+}
+DOES(graph_exec_enable, cch_graph_exec_enable(w->exec, w->node, 0))
+GIVES(graph_exec_is_enabled, int, cch_graph_exec_is_enabled(&out, w->exec, w->node))
+MAKES(capture_begin, cch_graph, cch_capture_begin(&out, w->stream, CCH_CAPTURE_RELAXED))
+
+static int capture_begin_to(world *w, void **made) {
+  int status = cch_capture_begin_to(w->leaf, w->stream, &w->leaf_node, 1, CCH_CAPTURE_RELAXED);
+  *made = status == 0 ? w : NULL;
+  return status;
+}
+static void undo_capture_begin_to(void *made) {
+  world *w = made;
+  OK(cch_capture_end(w->leaf, w->stream));
+}
+
+static int capture_end(world *w, void **made) {
+  cch_graph *graph;
+  int status = cch_capture_begin(&graph, w->stream, CCH_CAPTURE_RELAXED);
+  if (status != 0)
+    return status;
+  status = cch_capture_end(graph, w->stream);
+  if (status == 0)
+    *made = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+static void undo_capture_end(void *made) { cch_graph_unref(made); }
+
+static int capture_status(world *w, void **made) {
+  cch_graph *out = (cch_graph *)&untouched;
+  int state = 77, status = cch_capture_status_of(&state, &out, w->captured);
+  CHECK(status == 0 || (state == 77 && out == (cch_graph *)&untouched));
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_capture_status(void *made) { cch_graph_unref(made); }
+
+static int capture_graph(world *w, void **made) {
+  cch_graph *out = (cch_graph *)&untouched;
+  int status = cch_capture_graph(&out, w->stream);
+  CHECK(status == 0 || out == (cch_graph *)&untouched);
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_capture_graph(void *made) { cch_graph_unref(made); }
+
+static int capture_add(world *w, void **made) {
+  (void)made;
+  cch_host_node params = host_params;
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &params, .bundle = w->bundle};
+  return cch_capture_add(NULL, w->captured, &spec);
+}
+DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
+GIVES(capture_is_active, int, cch_capture_is_active(&out, w->captured))
+static int capture_keep_all(world *w, void **made) {
+  (void)made;
+  return cch_capture_keep_all(w->captured, (void *[]){w->bundle}, 1);
+}
+DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
+
+const operation graph_operations[] = {
+    MADE(graph_create, 0),
+    MADE(graph_clone, 0),
+    DONE(graph_keep, 0),
+    DONE(graph_condition, 0),
+    DONE(graph_debug_dot_print, 0),
+    MADE(graph_add_kernel, 0),
+    MADE(graph_add_memcpy, 0),
+    MADE(graph_add_memset, 0),
+    MADE(graph_add_host, 0),
+    MADE(graph_add_graph, 0),
+    MADE(graph_add_empty, 0),
+    MADE(graph_add_event, 0),
+    MADE(graph_add_conditional, 0),
+    MADE(graph_add_memory, 0),
+    MADE(graph_add_batch, 0),
+    MADE(graph_add_kernels, 0),
+    MADE(graph_add_batch_memory, 0),
+    DONE(graph_node_set_kernel, 0),
+    DONE(graph_node_set_memcpy, 0),
+    DONE(graph_node_set_memset, 0),
+    DONE(graph_node_set_host, 0),
+    DONE(graph_node_set_graph, 0),
+    DONE(graph_node_set_event, 0),
+    DONE(graph_node_get_kernel, 0),
+    DONE(graph_node_get_memcpy, 0),
+    DONE(graph_node_get_memset, 0),
+    DONE(graph_node_get_host, 0),
+    DONE(graph_node_get_graph, 0),
+    DONE(graph_node_get_record, 0),
+    DONE(graph_node_get_wait, 0),
+    DONE(graph_node_get_conditional, 0),
+    MADE(graph_node_context, 0),
+    DONE(graph_node_is_current, 0),
+    MADE(graph_node_child, 0),
+    MADE(graph_node_body, 0),
+    DONE(graph_of_a_clone, 0),
+    MADE(graph_node_of, 0),
+    DONE(graph_nodes, 0),
+    DONE(graph_edges, 0),
+    DONE(graph_node_dependencies, 0),
+    DONE(graph_node_dependents, 0),
+    DONE(graph_connect, 0),
+    DONE(graph_rewire, 0),
+    DONE(graph_condition_is_used, 0),
+    MADE(graph_instantiate, 0),
+    DONE(graph_exec_update, 0),
+    DONE(graph_exec_flags, 0),
+    DONE(graph_upload, 0),
+    DONE(graph_launch, 0),
+    DONE(graph_launch_legacy, OPERATION_NEEDS_CURRENT),
+    DONE(graph_exec_set, 0),
+    DONE(graph_exec_enable, 0),
+    DONE(graph_exec_is_enabled, 0),
+    MADE(capture_begin, 0),
+    MADE(capture_begin_to, 0),
+    MADE(capture_end, 0),
+    MADE(capture_status, 0),
+    MADE(capture_graph, 0),
+    DONE(capture_add, 0),
+    DONE(capture_keep, 0),
+    DONE(capture_is_active, 0),
+    DONE(capture_keep_all, 0),
+    DONE(capture_join, 0),
+    {0},
+};
