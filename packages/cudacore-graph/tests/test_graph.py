@@ -144,6 +144,17 @@ class TestUpdate:
         with pytest.raises(TypeError, match="source must be a GraphDefinition or a GraphBuilder, not int"):
             graph.update(wrong)
 
+    def test_from_a_builder_of_another_shape(
+        self, definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel, numbers: Numbers
+    ) -> None:
+        """The error would advise a method that builders do not have."""
+        graph = definition.instantiate()
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 1)
+        with pytest.raises(ch.CUDAError, match=r"Make a new executable graph of it instead: source.complete\(\)"):
+            graph.update(builder)
+        builder.complete()
+
     def test_another_shape(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:

@@ -130,7 +130,8 @@ class Graph(_native.ExecHandle):
         definition = _definition_of(source)
         status, result, node, before = _native.update_exec(self, definition)
         if status:
-            raise _not_updated(status, self, definition, result, node, before)
+            make = "source.instantiate()" if source is definition else "source.complete()"
+            raise _not_updated(status, self, definition, result, node, before, make)
 
     @property
     def handle(self) -> driver.CUgraphExec:
@@ -207,11 +208,13 @@ def _describe(definition: GraphDefinition, handle: int) -> str:
 
 
 def _not_updated(
-    status: int, graph: Graph, definition: GraphDefinition, result: int, node: int, before: int
+    status: int, graph: Graph, definition: GraphDefinition, result: int, node: int, before: int, make: str
 ) -> CUDAError:
     error = last_error(status)
     if status == results.GRAPH_EXEC_UPDATE_FAILURE or result > 1:
-        error.hint = _name_cycle(definition) or _why_not(graph, definition, result, node, before)
+        error.hint = _name_cycle(definition) or (
+            f"{_why_not(graph, definition, result, node, before)}. Make a new executable graph of it instead: {make}"
+        )
     return error
 
 
@@ -267,7 +270,7 @@ def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
 
 
 def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:
-    """Return why a graph could not be updated: the reason, the node in both graphs, and what to do."""
+    """Return why a graph could not be updated: the reason, and the node in both graphs."""
     parts = [_REASONS.get(result, f"reason {result}")]
     if before:
         parts.append(f"at the edge from {_describe(definition, before)}")
@@ -277,7 +280,7 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
         counterpart = _counterpart(source, definition, node)
         parts.append(counterpart or "the definition that the graph was made from is not there any more to compare with")
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}. Make a new executable graph of it instead: source.instantiate()"
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, handle: int) -> str:
