@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
+from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "CompileTargetName",
@@ -19,9 +20,7 @@ __all__ = [
     "SourceCodeType",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 class SourceCodeType(_Name):

@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
+from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = ["CaptureModeName", "GraphConditionalType", "GraphMemoryName", "GraphMemoryType"]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 class GraphMemoryType(_Name):

@@ -10,15 +10,14 @@ from typing import Any
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._base.later import list_public as _list_public
 from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
 
 __all__ = ["Process"]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 _STATES = tuple(ProcessStateType)  # in the order of CUprocessState

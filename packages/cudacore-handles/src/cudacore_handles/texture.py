@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cudacore_handles import _native
+from cudacore_handles._base.later import list_public as _list_public
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
@@ -21,9 +22,7 @@ __all__ = [
     "TextureObjectOptions",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 _native.connect(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
 
+from cudacore_handles._base.later import list_public as _list_public
+
 if TYPE_CHECKING:
     import cudacore_graph
     import cudacore_handles.texture
@@ -60,9 +62,7 @@ __all__ = [
     "WorkqueueSharingScopeType",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 class _Name(str, Enum):

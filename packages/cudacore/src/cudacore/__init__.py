@@ -39,6 +39,7 @@ from cudacore_handles import (
     launch,
 )
 from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import list_public as _list_public
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, interop, system, texture, typing, utils
@@ -244,5 +245,4 @@ if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
         return _get(name)
 
 
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles.checkpoint import Process
 
 __all__ = ["Process"]
@@ -14,6 +15,4 @@ __all__ = ["Process"]
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

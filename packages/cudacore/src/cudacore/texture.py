@@ -5,33 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudacore_handles import texture as _texture
 from cudacore_handles._sdk import later as _later
-from cudacore_handles.texture import (
-    MipmappedArray,
-    MipmappedArrayOptions,
-    OpaqueArray,
-    OpaqueArrayOptions,
-    ResourceDescriptor,
-    SurfaceObject,
-    TextureObject,
-    TextureObjectOptions,
-)
+from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles.texture import *  # noqa: F403
 
-__all__ = [
-    "MipmappedArray",
-    "MipmappedArrayOptions",
-    "OpaqueArray",
-    "OpaqueArrayOptions",
-    "ResourceDescriptor",
-    "SurfaceObject",
-    "TextureObject",
-    "TextureObjectOptions",
-]
+__all__: list[str] = []
+__all__ += _texture.__all__
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

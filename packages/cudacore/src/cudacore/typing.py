@@ -18,6 +18,7 @@ from cudacore_compile.typing import (
 from cudacore_graph.typing import CaptureModeName, GraphConditionalType, GraphMemoryName, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
 from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles.typing import (
     AddressModeName,
     AddressModeType,
@@ -137,5 +138,4 @@ if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
         return _get(name)
 
 
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

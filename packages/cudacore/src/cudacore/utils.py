@@ -27,6 +27,7 @@ from cudacore_handles import (
     prefetch_batch,
 )
 from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "CopyOptions",
@@ -48,6 +49,4 @@ __all__ = [
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a package that are imported at first use, so that programs that do not use them start faster."""
+"""The ``__getattr__`` and the ``__dir__`` of modules.
+
+Names of a package can be imported at first use, so that programs that do not use them start faster.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +48,14 @@ def later(
         return value
 
     return get
+
+
+def list_public(namespace: dict[str, Any]) -> None:
+    """Make ``dir()`` of a module list its public names and the special ones, without the names that it only uses.
+
+    Parameters
+    ----------
+    namespace : dict
+        The module's namespace, with ``__all__``.
+    """
+    namespace["__dir__"] = lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]

@@ -10,6 +10,7 @@ from cudacore.interop._cupy import cupy_allocator, cupy_pool
 from cudacore.interop._numba import numba_memory_manager
 from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
 from cudacore.interop._torch import torch_allocator, torch_pool
+from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "RMMMemoryResource",
@@ -21,6 +22,4 @@ __all__ = [
     "torch_pool",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

@@ -24,80 +24,16 @@ from cudacore.system._machine import (
     get_process_name,
     get_user_mode_driver_version,
 )
-from cudacore.system.exceptions import (
-    AlreadyInitializedError,
-    ArgumentVersionMismatchError,
-    CorruptedInforomError,
-    DeprecatedError,
-    DriverNotLoadedError,
-    FreqNotSupportedError,
-    FunctionNotFoundError,
-    GpuIsLostError,
-    GpuNotFoundError,
-    InsufficientPowerError,
-    InsufficientResourcesError,
-    InsufficientSizeError,
-    InUseError,
-    InvalidArgumentError,
-    InvalidStateError,
-    IrqIssueError,
-    LibraryNotFoundError,
-    LibRmVersionMismatchError,
-    MemoryError,  # noqa: A004
-    NoDataError,
-    NoPermissionError,
-    NotFoundError,
-    NotReadyError,
-    NotSupportedError,
-    NvmlError,
-    OperatingSystemError,
-    ResetRequiredError,
-    ResetTypeNotSupportedError,
-    TimeoutError,  # noqa: A004
-    UninitializedError,
-    UnknownError,
-    VgpuEccNotSupportedError,
-)
+from cudacore.system.exceptions import *  # noqa: F403
+from cudacore_handles._sdk import list_public as _list_public
 
 if TYPE_CHECKING:
     CUDA_BINDINGS_NVML_IS_COMPATIBLE: bool
 
 __all__ = [
     "CUDA_BINDINGS_NVML_IS_COMPATIBLE",
-    "AlreadyInitializedError",
-    "ArgumentVersionMismatchError",
-    "CorruptedInforomError",
-    "DeprecatedError",
     "Device",
-    "DriverNotLoadedError",
-    "FreqNotSupportedError",
-    "FunctionNotFoundError",
-    "GpuIsLostError",
-    "GpuNotFoundError",
-    "InUseError",
-    "InsufficientPowerError",
-    "InsufficientResourcesError",
-    "InsufficientSizeError",
-    "InvalidArgumentError",
-    "InvalidStateError",
-    "IrqIssueError",
-    "LibRmVersionMismatchError",
-    "LibraryNotFoundError",
-    "MemoryError",
-    "NoDataError",
-    "NoPermissionError",
-    "NotFoundError",
-    "NotReadyError",
-    "NotSupportedError",
     "NvlinkInfo",
-    "NvmlError",
-    "OperatingSystemError",
-    "ResetRequiredError",
-    "ResetTypeNotSupportedError",
-    "TimeoutError",
-    "UninitializedError",
-    "UnknownError",
-    "VgpuEccNotSupportedError",
     "get_driver_branch",
     "get_kernel_mode_driver_version",
     "get_num_devices",
@@ -108,6 +44,7 @@ __all__ = [
     "get_user_mode_driver_version",
     "register_events",
 ]
+__all__ += exceptions.__all__
 
 
 if not TYPE_CHECKING:
@@ -118,5 +55,4 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())

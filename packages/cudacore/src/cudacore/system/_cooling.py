@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cudacore.system._items import Items
 from cudacore.system._nvml import Handle, as_name, as_names, as_number, call
 from cudacore.system.typing import (
     CoolerControl,
@@ -131,14 +131,14 @@ class ThermalSensor:
     """ThermalTarget: the location of the sensor."""
 
 
-class ThermalSettings:
+class ThermalSettings(Items[ThermalSensor]):
     """The thermal sensors of a device, a sequence (nvmlDeviceGetThermalSettings)."""
 
-    __slots__ = ("_sensors",)
+    __slots__ = ()
 
     def __init__(self, handle: Handle, target: ThermalTarget | str) -> None:
         found = call("device_get_thermal_settings", handle, as_number(target, _TARGETS, "sensor_index"))
-        self._sensors = [
+        super().__init__(
             ThermalSensor(
                 as_name(int(sensor.controller), _CONTROLLERS, ThermalController.UNKNOWN),
                 int(sensor.default_min_temp),
@@ -147,19 +147,7 @@ class ThermalSettings:
                 as_name(int(sensor.target), _TARGETS, ThermalTarget.NONE),
             )
             for sensor, _ in zip(found.sensor, range(int(found.count)), strict=False)
-        ]
-
-    def __len__(self) -> int:
-        return len(self._sensors)
-
-    def __getitem__(self, idx: int) -> ThermalSensor:
-        return self._sensors[idx]
-
-    def __iter__(self) -> Iterator[ThermalSensor]:
-        return iter(self._sensors)
-
-    def __repr__(self) -> str:
-        return f"<ThermalSettings {self._sensors!r}>"
+        )
 
 
 class Temperature:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cudacore.system._items import Items
 from cudacore.system._nvml import EventSet, Handle, as_mask, as_name
 from cudacore.system.typing import EventType, SystemEventType
 
@@ -144,25 +145,13 @@ class SystemEvent:
         return Device(pci_bus_id=f"{domain:08x}:{bus:02x}:{device:02x}.0")
 
 
-class SystemEvents:
+class SystemEvents(Items[SystemEvent]):
     """The system events that occurred, a sequence."""
 
-    __slots__ = ("_events",)
+    __slots__ = ()
 
     def __init__(self, event_data: Any) -> None:
-        self._events = [SystemEvent(event_data[i]) for i in range(len(event_data))]
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __getitem__(self, idx: int) -> SystemEvent:
-        return self._events[idx]
-
-    def __iter__(self) -> Iterator[SystemEvent]:
-        return iter(self._events)
-
-    def __repr__(self) -> str:
-        return f"<SystemEvents {self._events!r}>"
+        super().__init__(SystemEvent(event_data[i]) for i in range(len(event_data)))
 
 
 class RegisteredSystemEvents:

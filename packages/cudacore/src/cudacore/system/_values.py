@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cudacore.system._items import Items
 from cudacore.system._nvml import Handle, as_number, bindings, call, error_of
 from cudacore.system.exceptions import NotSupportedError
 from cudacore.system.typing import InforomObject
@@ -118,30 +119,18 @@ class GpuDynamicPstatesUtilization:
     """int: percent below which the device can go to a slower performance state."""
 
 
-class GpuDynamicPstatesInfo:
+class GpuDynamicPstatesInfo(Items[GpuDynamicPstatesUtilization]):
     """How busy the parts of a device are, a sequence (nvmlDeviceGetDynamicPstatesInfo)."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ()
 
     def __init__(self, handle: Handle) -> None:
-        self._parts = [
+        super().__init__(
             GpuDynamicPstatesUtilization(
                 bool(part.b_is_present), int(part.percentage), int(part.inc_threshold), int(part.dec_threshold)
             )
             for part in call("device_get_dynamic_pstates_info", handle).utilization
-        ]
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __getitem__(self, idx: int) -> GpuDynamicPstatesUtilization:
-        return self._parts[idx]
-
-    def __iter__(self) -> Iterator[GpuDynamicPstatesUtilization]:
-        return iter(self._parts)
-
-    def __repr__(self) -> str:
-        return f"<GpuDynamicPstatesInfo {self._parts!r}>"
+        )
 
 
 class ProcessInfo:
@@ -277,25 +266,13 @@ class FieldValue:
         return self._value
 
 
-class FieldValues:
+class FieldValues(Items[FieldValue]):
     """Values of several fields, a sequence (nvmlDeviceGetFieldValues). Each can have its own error."""
 
-    __slots__ = ("_values",)
+    __slots__ = ()
 
     def __init__(self, field_values: Any) -> None:
-        self._values = [FieldValue(field_values[i]) for i in range(len(field_values))]
-
-    def __getitem__(self, idx: int) -> FieldValue:
-        return self._values[idx]
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[FieldValue]:
-        return iter(self._values)
-
-    def __repr__(self) -> str:
-        return f"<FieldValues {self._values!r}>"
+        super().__init__(FieldValue(field_values[i]) for i in range(len(field_values)))
 
     def validate(self) -> None:
         """Raise the error of the first field that could not be read."""
@@ -303,7 +280,7 @@ class FieldValues:
 
     def get_all_values(self) -> list[int | float]:
         """Return all values; raise the error of the first field that could not be read."""
-        return [value.value for value in self._values]
+        return [value.value for value in self]
 
 
 def make_fields(field_ids: Sequence[int | tuple[int, int]]) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "AlreadyInitializedError",
@@ -42,9 +43,7 @@ __all__ = [
     "VgpuEccNotSupportedError",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 class NvmlError(CUDAError):
@@ -67,191 +66,134 @@ class NvmlError(CUDAError):
     status: ClassVar[int] = 999
     """int: the ``nvmlReturn_t`` of the class."""
 
+    def __init_subclass__(cls, status: int | None = None) -> None:
+        super().__init_subclass__()
+        if status is not None:
+            cls.status = status
 
-class UninitializedError(NvmlError):
+
+class UninitializedError(NvmlError, status=1):
     """NVML_ERROR_UNINITIALIZED: NVML was not initialized."""
 
-    status = 1
 
-
-class InvalidArgumentError(NvmlError):
+class InvalidArgumentError(NvmlError, status=2):
     """NVML_ERROR_INVALID_ARGUMENT: an argument is invalid."""
 
-    status = 2
 
-
-class NotSupportedError(NvmlError):
+class NotSupportedError(NvmlError, status=3):
     """NVML_ERROR_NOT_SUPPORTED: the device does not support the request."""
 
-    status = 3
 
-
-class NoPermissionError(NvmlError):
+class NoPermissionError(NvmlError, status=4):
     """NVML_ERROR_NO_PERMISSION: the user lacks the permission."""
 
-    status = 4
 
-
-class AlreadyInitializedError(NvmlError):
+class AlreadyInitializedError(NvmlError, status=5):
     """NVML_ERROR_ALREADY_INITIALIZED: NVML was initialized already."""
 
-    status = 5
 
-
-class NotFoundError(NvmlError):
+class NotFoundError(NvmlError, status=6):
     """NVML_ERROR_NOT_FOUND: there is no such object."""
 
-    status = 6
 
-
-class InsufficientSizeError(NvmlError):
+class InsufficientSizeError(NvmlError, status=7):
     """NVML_ERROR_INSUFFICIENT_SIZE: a buffer is too small."""
 
-    status = 7
 
-
-class InsufficientPowerError(NvmlError):
+class InsufficientPowerError(NvmlError, status=8):
     """NVML_ERROR_INSUFFICIENT_POWER: a power cable of the device is not attached."""
 
-    status = 8
 
-
-class DriverNotLoadedError(NvmlError):
+class DriverNotLoadedError(NvmlError, status=9):
     """NVML_ERROR_DRIVER_NOT_LOADED: the NVIDIA kernel module is not loaded."""
 
-    status = 9
 
-
-class TimeoutError(NvmlError):  # noqa: A001
+class TimeoutError(NvmlError, status=10):  # noqa: A001
     """NVML_ERROR_TIMEOUT: nothing happened within the timeout."""
 
-    status = 10
 
-
-class IrqIssueError(NvmlError):
+class IrqIssueError(NvmlError, status=11):
     """NVML_ERROR_IRQ_ISSUE: the kernel has an interrupt issue with a GPU."""
 
-    status = 11
 
-
-class LibraryNotFoundError(NvmlError):
+class LibraryNotFoundError(NvmlError, status=12):
     """NVML_ERROR_LIBRARY_NOT_FOUND: NVML is not installed, or cannot be loaded."""
 
-    status = 12
 
-
-class FunctionNotFoundError(NvmlError):
+class FunctionNotFoundError(NvmlError, status=13):
     """NVML_ERROR_FUNCTION_NOT_FOUND: the installed NVML does not have the function."""
 
-    status = 13
 
-
-class CorruptedInforomError(NvmlError):
+class CorruptedInforomError(NvmlError, status=14):
     """NVML_ERROR_CORRUPTED_INFOROM: the InfoROM of the device is corrupted."""
 
-    status = 14
 
-
-class GpuIsLostError(NvmlError):
+class GpuIsLostError(NvmlError, status=15):
     """NVML_ERROR_GPU_IS_LOST: the GPU has fallen off the bus, or cannot be reached."""
 
-    status = 15
 
-
-class ResetRequiredError(NvmlError):
+class ResetRequiredError(NvmlError, status=16):
     """NVML_ERROR_RESET_REQUIRED: the GPU must be reset before it can be used again."""
 
-    status = 16
 
-
-class OperatingSystemError(NvmlError):
+class OperatingSystemError(NvmlError, status=17):
     """NVML_ERROR_OPERATING_SYSTEM: the operating system blocks the GPU's control device."""
 
-    status = 17
 
-
-class LibRmVersionMismatchError(NvmlError):
+class LibRmVersionMismatchError(NvmlError, status=18):
     """NVML_ERROR_LIB_RM_VERSION_MISMATCH: NVML and the kernel module are of different versions."""
 
-    status = 18
 
-
-class InUseError(NvmlError):
+class InUseError(NvmlError, status=19):
     """NVML_ERROR_IN_USE: the GPU is in use."""
 
-    status = 19
 
-
-class MemoryError(NvmlError):  # noqa: A001
+class MemoryError(NvmlError, status=20):  # noqa: A001
     """NVML_ERROR_MEMORY: there is not enough memory."""
 
-    status = 20
 
-
-class NoDataError(NvmlError):
+class NoDataError(NvmlError, status=21):
     """NVML_ERROR_NO_DATA: there is no data."""
 
-    status = 21
 
-
-class VgpuEccNotSupportedError(NvmlError):
+class VgpuEccNotSupportedError(NvmlError, status=22):
     """NVML_ERROR_VGPU_ECC_NOT_SUPPORTED: virtual GPUs are not available with ECC enabled."""
 
-    status = 22
 
-
-class InsufficientResourcesError(NvmlError):
+class InsufficientResourcesError(NvmlError, status=23):
     """NVML_ERROR_INSUFFICIENT_RESOURCES: a resource other than memory is used up."""
 
-    status = 23
 
-
-class FreqNotSupportedError(NvmlError):
+class FreqNotSupportedError(NvmlError, status=24):
     """NVML_ERROR_FREQ_NOT_SUPPORTED: the frequency is not supported."""
 
-    status = 24
 
-
-class ArgumentVersionMismatchError(NvmlError):
+class ArgumentVersionMismatchError(NvmlError, status=25):
     """NVML_ERROR_ARGUMENT_VERSION_MISMATCH: the installed NVML does not take this version of a structure."""
 
-    status = 25
 
-
-class DeprecatedError(NvmlError):
+class DeprecatedError(NvmlError, status=26):
     """NVML_ERROR_DEPRECATED: the function is deprecated."""
 
-    status = 26
 
-
-class NotReadyError(NvmlError):
+class NotReadyError(NvmlError, status=27):
     """NVML_ERROR_NOT_READY: the system is not ready for the request."""
 
-    status = 27
 
-
-class GpuNotFoundError(NvmlError):
+class GpuNotFoundError(NvmlError, status=28):
     """NVML_ERROR_GPU_NOT_FOUND: no GPU was found."""
 
-    status = 28
 
-
-class InvalidStateError(NvmlError):
+class InvalidStateError(NvmlError, status=29):
     """NVML_ERROR_INVALID_STATE: the resource is not in the right state."""
 
-    status = 29
 
-
-class ResetTypeNotSupportedError(NvmlError):
+class ResetTypeNotSupportedError(NvmlError, status=30):
     """NVML_ERROR_RESET_TYPE_NOT_SUPPORTED: the device does not support this type of reset."""
 
-    status = 30
 
-
-class UnknownError(NvmlError):
+class UnknownError(NvmlError, status=999):
     """NVML_ERROR_UNKNOWN: an internal error of the driver, or a code that this release does not have."""
-
-    status = 999
 
 
 for _name in __all__:

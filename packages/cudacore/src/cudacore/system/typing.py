@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from cudacore.system import _nvml
+from cudacore_handles._sdk import _Name
+from cudacore_handles._sdk import list_public as _list_public
 
 if TYPE_CHECKING:
     FieldId: Any
@@ -36,9 +38,7 @@ __all__ = [
     "ThermalTarget",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+_list_public(globals())
 
 
 if not TYPE_CHECKING:
@@ -48,16 +48,6 @@ if not TYPE_CHECKING:
             globals()[name] = value = _nvml.bindings().FieldId
             return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-
-
-class _Name(str, Enum):
-    """A replacement for enum.StrEnum, which Python 3.10 lacks."""
-
-    def __str__(self) -> str:
-        return str.__str__(self)
-
-    def __format__(self, spec: str) -> str:
-        return str.__format__(self, spec)
 
 
 class AddressingMode(_Name):
