@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -13,42 +14,10 @@ MODES = ("relaxed", "thread_local", "global")
 ONE = ch.LaunchConfig(grid=1, block=1)
 Run = Callable[[cg.GraphDefinition], None]
 
-PTX = b"""
-.version 7.0
-.target sm_75
-.address_size 64
-
-.visible .entry nothing()
-{
-    ret;
-}
-
-// *out += amount
-.visible .entry add(.param .u64 out, .param .u32 amount)
-{
-    .reg .u64 %p;
-    .reg .u32 %x, %n;
-    ld.param.u64 %p, [out];
-    ld.param.u32 %n, [amount];
-    ld.global.u32 %x, [%p];
-    add.u32 %x, %x, %n;
-    st.global.u32 [%p], %x;
-    ret;
-}
-
-// *out = *out * factor
-.visible .entry times(.param .u64 out, .param .u32 factor)
-{
-    .reg .u64 %p;
-    .reg .u32 %x, %n;
-    ld.param.u64 %p, [out];
-    ld.param.u32 %n, [factor];
-    ld.global.u32 %x, [%p];
-    mul.lo.u32 %x, %x, %n;
-    st.global.u32 [%p], %x;
-    ret;
-}
-
+# The kernels "nothing" and "add", followed by "times", which multiplies where "add" adds, and by "mix".
+PTX = (Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
+PTX += PTX.partition(b"// *out += amount\n")[2].replace(b"entry add", b"entry times").replace(b"add.u32", b"mul.lo.u32")
+PTX += b"""
 // *out = *out * factor + addend + *a + *b + *c
 .visible .entry mix(.param .u64 out, .param .u32 factor, .param .u32 addend,
                     .param .u64 a, .param .u64 b, .param .u64 c)
@@ -75,6 +44,12 @@ PTX = b"""
 }
 """
 
+_SET_CONDITION = b"""\
+    { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %c;
+    st.param.b32 [p1], %x;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+"""
 # Kernels that set conditions, for drivers that support them: from CUDA 12.3 on.
 CONDITIONAL = b"""
 .version 8.3
@@ -95,10 +70,7 @@ CONDITIONAL = b"""
     add.u32 %x, %x, 1;
     rem.u32 %x, %x, %n;
     st.global.u32 [%p], %x;
-    { .param .b64 p0; .param .b32 p1;
-    st.param.b64 [p0], %c;
-    st.param.b32 [p1], %x;
-    call.uni cudaGraphSetConditional, (p0, p1); }
+    SET_CONDITION
     ret;
 }
 
@@ -110,10 +82,7 @@ CONDITIONAL = b"""
     ld.param.u64 %c, [condition];
     ld.param.u64 %p, [value];
     ld.global.u32 %x, [%p];
-    { .param .b64 p0; .param .b32 p1;
-    st.param.b64 [p0], %c;
-    st.param.b32 [p1], %x;
-    call.uni cudaGraphSetConditional, (p0, p1); }
+    SET_CONDITION
     ret;
 }
 
@@ -127,13 +96,10 @@ CONDITIONAL = b"""
     ld.global.u32 %x, [%p];
     sub.u32 %x, %x, 1;
     st.global.u32 [%p], %x;
-    { .param .b64 p0; .param .b32 p1;
-    st.param.b64 [p0], %c;
-    st.param.b32 [p1], %x;
-    call.uni cudaGraphSetConditional, (p0, p1); }
+    SET_CONDITION
     ret;
 }
-"""
+""".replace(b"    SET_CONDITION\n", _SET_CONDITION)
 
 
 def add_function(kind: str) -> str:

@@ -21,59 +21,38 @@ from cudacore_handles.texture import (
 WIDTH = 8
 
 # out[x] = the texel x of a texture of an array, of a texture of linear memory, of a surface
-PTX = b"""
-.version 7.0
-.target sm_75
-.address_size 64
-
-.visible .entry read_array(.param .u64 texture, .param .u64 out)
-{
-    .reg .u64 %t, %p, %offset;
-    .reg .u32 %x;
+READ = {
+    "read_array": """
     .reg .f32 %c, %v<4>;
-    ld.param.u64 %t, [texture];
-    ld.param.u64 %p, [out];
-    mov.u32 %x, %tid.x;
-    mul.wide.u32 %offset, %x, 4;
-    add.u64 %p, %p, %offset;
     cvt.rn.f32.u32 %c, %x;
     add.f32 %c, %c, 0f3F000000;
     tex.1d.v4.f32.f32 {%v0, %v1, %v2, %v3}, [%t, {%c}];
-    st.global.f32 [%p], %v0;
-    ret;
-}
-
-.visible .entry read_memory(.param .u64 texture, .param .u64 out)
-{
-    .reg .u64 %t, %p, %offset;
-    .reg .u32 %x;
+    st.global.f32 [%p], %v0;""",
+    "read_memory": """
     .reg .f32 %v<4>;
-    ld.param.u64 %t, [texture];
-    ld.param.u64 %p, [out];
-    mov.u32 %x, %tid.x;
-    mul.wide.u32 %offset, %x, 4;
-    add.u64 %p, %p, %offset;
     tex.1d.v4.f32.s32 {%v0, %v1, %v2, %v3}, [%t, {%x}];
-    st.global.f32 [%p], %v0;
-    ret;
-}
-
-.visible .entry read_surface(.param .u64 surface, .param .u64 out)
-{
-    .reg .u64 %t, %p, %offset;
-    .reg .u32 %x;
+    st.global.f32 [%p], %v0;""",
+    "read_surface": """
     .reg .b32 %v;
-    ld.param.u64 %t, [surface];
-    ld.param.u64 %p, [out];
-    mov.u32 %x, %tid.x;
-    mul.wide.u32 %offset, %x, 4;
-    add.u64 %p, %p, %offset;
     shl.b32 %x, %x, 2;
     suld.b.1d.b32.trap {%v}, [%t, {%x}];
-    st.global.b32 [%p], %v;
+    st.global.b32 [%p], %v;""",
+}
+ENTRY = """
+.visible .entry NAME(.param .u64 resource, .param .u64 out)
+{
+    .reg .u64 %t, %p, %offset;
+    .reg .u32 %x;
+    ld.param.u64 %t, [resource];
+    ld.param.u64 %p, [out];
+    mov.u32 %x, %tid.x;
+    mul.wide.u32 %offset, %x, 4;
+    add.u64 %p, %p, %offset;READ
     ret;
 }
 """
+PTX = ".version 7.0\n.target sm_75\n.address_size 64\n"
+PTX += "".join(ENTRY.replace("NAME", name).replace("READ", read) for name, read in READ.items())
 CONFIG = ch.LaunchConfig(grid=1, block=WIDTH)
 KINDS = {"array": "read_array", "linear": "read_memory", "surface": "read_surface"}
 
@@ -123,7 +102,7 @@ def out() -> ch.Buffer:
 @pytest.fixture
 def kernel_of() -> Callable[[str], ch.Kernel]:
     """Give a function that returns the kernel for a kind of resource."""
-    code = ch.ObjectCode.from_ptx(PTX)
+    code = ch.ObjectCode.from_ptx(PTX.encode())
     return lambda kind: code.get_kernel(KINDS[kind])
 
 

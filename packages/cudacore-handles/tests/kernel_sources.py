@@ -3,30 +3,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 # For children that have no compiler: any driver that we support compiles it.
-PTX = b"""
-.version 7.0
-.target sm_75
-.address_size 64
-
-.visible .entry nothing()
-{
-    ret;
-}
-
-// *out += amount
-.visible .entry add(.param .u64 out, .param .u32 amount)
-{
-    .reg .u64 %p;
-    .reg .u32 %x, %n;
-    ld.param.u64 %p, [out];
-    ld.param.u32 %n, [amount];
-    ld.global.u32 %x, [%p];
-    add.u32 %x, %x, %n;
-    st.global.u32 [%p], %x;
-    ret;
-}
-"""
+PTX = (Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
 
 CUDA = r"""
 struct half_bits { unsigned short bits; };  // as __half, without its header

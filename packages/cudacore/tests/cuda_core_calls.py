@@ -26,26 +26,7 @@ from cuda.bindings import driver
 CALLS = pathlib.Path(__file__).with_suffix(".txt")
 PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
 
-PTX = b"""
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry nothing()
-{
-    ret;
-}
-.visible .entry add(.param .u64 out, .param .u32 amount)
-{
-    .reg .u64 %p;
-    .reg .u32 %x, %n;
-    ld.param.u64 %p, [out];
-    ld.param.u32 %n, [amount];
-    ld.global.u32 %x, [%p];
-    add.u32 %x, %x, %n;
-    st.global.u32 [%p], %x;
-    ret;
-}
-"""
+PTX = (CALLS.parents[3] / "ci" / "kernels.ptx").read_bytes()
 CUDA = 'extern "C" __global__ void k(int *p) { *p = 1; } template <typename T> __global__ void f(T x) {}'
 
 

@@ -17,7 +17,6 @@ from cudacore_compile import typing
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
@@ -94,5 +93,3 @@ _LATER = {
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, _LATER, globals())
-
-_list_public(globals())

@@ -24,7 +24,6 @@ from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles._sdk import publish as _publish
 
 __all__ = [
@@ -46,5 +45,3 @@ _publish(__name__, __all__, globals())
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
-
-_list_public(globals())

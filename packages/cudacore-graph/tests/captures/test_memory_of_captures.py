@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from graph_tools import MODES, ONE, Numbers, kinds_of
+from graph_tools import MODES, ONE, Numbers, kinds_of, launch
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -41,11 +41,17 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
     late.close()
 
 
-@pytest.mark.parametrize("way", ["view", "view of a view", "part", "prepared"])
-def test_views_of_memory_of_a_capture(
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("view", "view of a view", "part", "prepared"),
+        pytest.param("body", marks=pytest.mark.needs_driver("12.3", "conditional nodes")),
+    ],
+)
+def test_uses_of_memory_of_a_capture(
     device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
 ) -> None:
-    """The graph would keep the memory that it allocates, so that it could run only once."""
+    """The graph, or a body in it, would keep memory that the graph allocates, so that the graph could run only once."""
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
         memory.fill(0, stream=builder)
@@ -54,34 +60,19 @@ def test_views_of_memory_of_a_capture(
             view = view.view(dtype="int32")
         if way == "prepared":
             add.prepare(builder, ONE, view, 5)()
+        elif way == "body":
+            with builder.if_then(builder.create_condition(1)) as body:
+                ch.launch(body, ONE, add, memory, 5)
         else:
             ch.launch(builder, ONE, add, view, 5)
         ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
         del view
         memory.close()
-    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemcpyNode", "MemsetNode"]
+    use = "IfNode" if way == "body" else "KernelNode"
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", use, "MemcpyNode", "MemsetNode"]
     graph = builder.complete()
     for _ in range(2):
-        graph.launch(stream)
-        stream.sync()
-    assert numbers[0] == 5
-
-
-@pytest.mark.needs_driver("12.3", "conditional nodes")
-def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-    """A body would keep memory that the graph around it allocates, so that this graph could run only once."""
-    with stream.create_graph_builder() as builder:
-        memory = device.allocate(64, stream=builder)
-        memory.fill(0, stream=builder)
-        with builder.if_then(builder.create_condition(1)) as body:
-            ch.launch(body, ONE, add, memory, 5)
-        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
-        memory.close()
-    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "IfNode", "MemcpyNode", "MemsetNode"]
-    graph = builder.complete()
-    for _ in range(2):
-        graph.launch(stream)
-        stream.sync()
+        launch(graph, stream)
     assert numbers[0] == 5
 
 

@@ -13,7 +13,6 @@ from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
 from cudacore_handles._base.later import later as _later
-from cudacore_handles._base.later import list_public as _list_public
 from cudacore_handles._base.live import live_counts
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.pickles import publish as _publish
@@ -250,8 +249,6 @@ _LATER = {
 
 if not TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
     __getattr__ = _later(__name__, _LATER, globals())
-
-_list_public(globals())
 
 
 _publish(__name__, __all__, globals())

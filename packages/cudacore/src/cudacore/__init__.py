@@ -39,7 +39,6 @@ from cudacore_handles import (
     launch,
 )
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, interop, system, texture, typing, utils
@@ -243,6 +242,3 @@ if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
         if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         return _get(name)
-
-
-_list_public(globals())

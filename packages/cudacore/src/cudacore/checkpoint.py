@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles.checkpoint import Process
 
 __all__ = ["Process"]
@@ -14,5 +13,3 @@ __all__ = ["Process"]
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
-
-_list_public(globals())

@@ -17,7 +17,6 @@ from cudacore_graph import (
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "Graph",
@@ -33,5 +32,3 @@ __all__ += _classes.__all__
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
-
-_list_public(globals())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles import texture as _texture
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles.texture import *  # noqa: F403
 
 __all__: list[str] = []
@@ -16,5 +15,3 @@ __all__ += _texture.__all__
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
-
-_list_public(globals())

@@ -18,7 +18,6 @@ from cudacore_compile.typing import (
 from cudacore_graph.typing import CaptureModeName, GraphConditionalType, GraphMemoryName, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 from cudacore_handles.typing import (
     AddressModeName,
     AddressModeType,
@@ -136,6 +135,3 @@ if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
             globals()[name] = driver.CUdeviceptr | int | None
             return globals()[name]
         return _get(name)
-
-
-_list_public(globals())

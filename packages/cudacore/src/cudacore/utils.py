@@ -27,7 +27,6 @@ from cudacore_handles import (
     prefetch_batch,
 )
 from cudacore_handles._sdk import later as _later
-from cudacore_handles._sdk import list_public as _list_public
 
 __all__ = [
     "CopyOptions",
@@ -48,5 +47,3 @@ __all__ = [
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
-
-_list_public(globals())

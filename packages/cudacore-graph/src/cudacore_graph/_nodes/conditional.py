@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cudacore_graph._condition import GraphCondition
 from cudacore_graph._nodes.child import child_of
 from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.properties import Inner
 from cudacore_graph._nodes.shown import Shown, short
 from cudacore_graph.typing import GraphConditionalType
 from cudacore_handles import CUDAError
@@ -32,6 +33,7 @@ class ConditionalNode(GraphNode):
 
     __slots__ = ()
     _TITLE = "conditional"
+    _BODIES: ClassVar[Sequence[str]] = ()  # their names
 
     def _known(self) -> Any:
         try:
@@ -65,7 +67,7 @@ class ConditionalNode(GraphNode):
 
     def _names(self, count: int) -> Sequence[str]:
         """Return the names of the bodies."""
-        return ()
+        return self._BODIES
 
     def _show(self) -> Shown:
         """Return the description of the node for pictures."""
@@ -80,15 +82,10 @@ class IfNode(ConditionalNode):
 
     __slots__ = ()
     _TITLE = "if"
+    _BODIES = ("then",)
     _METHOD = "if_then"
 
-    @property
-    def then(self) -> GraphDefinition:
-        """GraphDefinition: The body."""
-        return child_of(self, 0)
-
-    def _names(self, count: int) -> Sequence[str]:
-        return ("then",)
+    then: Inner = Inner(0, "GraphDefinition: The body.")
 
 
 class IfElseNode(ConditionalNode):
@@ -96,21 +93,12 @@ class IfElseNode(ConditionalNode):
 
     __slots__ = ()
     _TITLE = "if else"
+    _BODIES = ("then", "else")
     _METHOD = "if_else"
     _HINT = "A second body needs a driver for CUDA 12.8"
 
-    @property
-    def then(self) -> GraphDefinition:
-        """GraphDefinition: The body for a condition that is not 0."""
-        return child_of(self, 0)
-
-    @property
-    def else_(self) -> GraphDefinition:
-        """GraphDefinition: The body for a condition that is 0."""
-        return child_of(self, 1)
-
-    def _names(self, count: int) -> Sequence[str]:
-        return ("then", "else")
+    then: Inner = Inner(0, "GraphDefinition: The body for a condition that is not 0.")
+    else_: Inner = Inner(1, "GraphDefinition: The body for a condition that is 0.")
 
 
 class WhileNode(ConditionalNode):
@@ -118,15 +106,10 @@ class WhileNode(ConditionalNode):
 
     __slots__ = ()
     _TITLE = "while"
+    _BODIES = ("body",)
     _METHOD = "while_loop"
 
-    @property
-    def body(self) -> GraphDefinition:
-        """GraphDefinition: The body."""
-        return child_of(self, 0)
-
-    def _names(self, count: int) -> Sequence[str]:
-        return ("body",)
+    body: Inner = Inner(0, "GraphDefinition: The body.")
 
 
 class SwitchNode(ConditionalNode):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.properties import Number
 from cudacore_graph._nodes.shown import Shown, short
 
 
@@ -15,10 +16,7 @@ class FreeNode(GraphNode):
     _COLOUR = "#fff2cc"
     _METHOD = "deallocate"
 
-    @property
-    def dptr(self) -> int:
-        """int: The address."""
-        return int(self._read("free").address)
+    dptr: Number = Number("free", "address", "int: The address.")
 
     def _show(self) -> Shown:
         """Return the description of the node for pictures."""

@@ -19,7 +19,7 @@ def later(
     namespace: dict[str, Any],
     instead: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
+    """Return the ``__getattr__`` of a package, and make ``dir()`` of it list its public names.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def later(
     instead : mapping of str to str, optional
         Names that other libraries have, with what to write instead of them. Default None: none.
     """
+    list_public(namespace)
     where = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
