@@ -75,5 +75,6 @@ def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
 def check_kernels(name: str, reports: dict[str, list[str]], planted: int) -> None:
     """Check that the reports for a file's kernels are the expected ones, and that the number of defects is right."""
     problems = {one.name: problem_with(one, reports[one.name], f"{name}.cu") for one in kernels_of(name)}
-    assert not "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
+    found = "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
+    assert not found, found
     assert sum(bool(one.text) for one in kernels_of(name)) >= planted
