@@ -49,7 +49,6 @@ UPWARD = {
 MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
-    "packages/cudacore-sim/src/sim/exec/ops": "a file for each group of instructions",
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
     "packages/cudacore-sim/tests/corpus/kernels": "kernels for the GPU that recorded them, found by their names",
 }

@@ -3,8 +3,8 @@
 #include "sim/isa/texture.h"
 
 #include "sim/exec/ops/memory.h"
-#include "sim/exec/ops/sampling.h"
-#include "sim/exec/ops/surface.h"
+#include "sim/exec/ops/texture/sampling.h"
+#include "sim/exec/ops/texture/surface.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/exec/ops/sampling.h"
+#include "sim/exec/ops/texture/sampling.h"
 
 #include <algorithm>
 #include <cmath>

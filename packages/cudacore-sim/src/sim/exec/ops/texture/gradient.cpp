@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The level of detail for derivatives of coordinates, computed with as few bits as on an H200. */
-#include "sim/exec/ops/sampling.h"
+#include "sim/exec/ops/texture/sampling.h"
 
 #include <algorithm>
 #include <cmath>

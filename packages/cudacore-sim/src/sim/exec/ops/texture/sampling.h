@@ -2,7 +2,7 @@
 #ifndef CUDACORE_SIM_EXEC_OPS_SAMPLING_H
 #define CUDACORE_SIM_EXEC_OPS_SAMPLING_H
 
-#include "sim/exec/ops/filter.h"
+#include "sim/exec/ops/texture/filter.h"
 
 /* The arithmetic of coordinates: the texels that they refer to, and the weights of those texels. */
 namespace sim::exec {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suld, sust, sured. */
-#include "sim/exec/ops/surface.h"
+#include "sim/exec/ops/texture/surface.h"
 
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/numeric.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/exec/ops/filter.h"
+#include "sim/exec/ops/texture/filter.h"
 
 #include "sim/isa/numeric.h"
 
