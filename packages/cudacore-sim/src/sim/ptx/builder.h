@@ -125,13 +125,14 @@ private:
     uint32_t count;
     uint32_t vector;
   };
+  template <class T> using Names = std::unordered_map<std::string_view, T>;
   struct Scope {
-    std::unordered_map<std::string_view, Symbol> symbols;
-    std::unordered_map<std::string_view, RegisterRange> ranges;
-    std::unordered_map<std::string_view, std::vector<std::string_view>> vectors; /* the names of their registers */
-    std::unordered_map<std::string_view, uint32_t> labels;
-    std::unordered_map<std::string_view, const ast::Prototype *> prototypes;
-    std::unordered_map<std::string_view, const ast::BranchTargets *> branch_targets;
+    Names<Symbol> symbols;
+    Names<RegisterRange> ranges;
+    Names<std::vector<std::string_view>> vectors; /* the names of their registers */
+    Names<uint32_t> labels;
+    Names<const ast::Prototype *> prototypes;
+    Names<const ast::BranchTargets *> branch_targets;
   };
   struct Live {
     uint32_t begin, end, words;
@@ -146,6 +147,8 @@ private:
   ast::Operand without_vectors(const ast::Operand &operand);
   Symbol new_frame_variable(const ast::Declaration &declaration);
   const Symbol *find(std::string_view name);
+  /* The meaning of a name in the innermost scope that has it; null: no scope has it. */
+  template <class T> const T *find_in(Names<T> Scope::*names, std::string_view name) const;
   void touch(const Symbol &symbol);
   void keep_accumulator_uses(size_t begin);
   void instruction(const ast::Instruction &one);

@@ -36,8 +36,7 @@ void Coder::unsupported() const {
   throw StatementError{"unknown instruction '" + text() + "'", CompileResult::Failure::unsupported_instruction};
 }
 
-/* --- modifiers
- * --------------------------------------------------------------------------------------------------------- */
+/* --- modifiers ---------------------------------------------------------------------------------------------------- */
 
 bool Coder::take(std::string_view modifier) {
   for (size_t i = 0; i < taken_.size(); ++i)
@@ -81,39 +80,34 @@ Type Coder::need_type() {
 }
 
 StateSpace Coder::take_space() {
-  static constexpr struct {
-    std::string_view name;
-    StateSpace space;
-  } spaces[] = {{"global", StateSpace::global},      {"shared", StateSpace::shared},
-                {"shared::cta", StateSpace::shared}, {"shared::cluster", StateSpace::shared_cluster},
-                {"local", StateSpace::local},        {"const", StateSpace::constant},
-                {"param", StateSpace::param},        {"param::entry", StateSpace::param},
-                {"param::func", StateSpace::param}};
+  static constexpr Choice<StateSpace> spaces[] = {
+      {"global", StateSpace::global},      {"shared", StateSpace::shared},
+      {"shared::cta", StateSpace::shared}, {"shared::cluster", StateSpace::shared_cluster},
+      {"local", StateSpace::local},        {"const", StateSpace::constant},
+      {"param", StateSpace::param},        {"param::entry", StateSpace::param},
+      {"param::func", StateSpace::param}};
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (taken_[i])
       continue;
     for (const auto &one : spaces)
       if (tree_.modifiers[i] == one.name) {
         taken_[i] = true;
-        return one.space;
+        return one.meaning;
       }
   }
   return StateSpace::generic;
 }
 
 exec::Rounding Coder::take_rounding() {
-  static constexpr struct {
-    std::string_view name;
-    exec::Rounding rounding;
-  } roundings[] = {{"rn", exec::Rounding::nearest},
-                   {"rz", exec::Rounding::zero},
-                   {"rm", exec::Rounding::down},
-                   {"rp", exec::Rounding::up},
-                   {"rna", exec::Rounding::nearest_away}};
-  for (const auto &one : roundings)
-    if (take(one.name))
-      return one.rounding;
-  return exec::Rounding::none;
+  using exec::Rounding;
+  static constexpr Choice<Rounding> roundings[] = {{"rn", Rounding::nearest},
+                                                   {"rz", Rounding::zero},
+                                                   {"rm", Rounding::down},
+                                                   {"rp", Rounding::up},
+                                                   {"rna", Rounding::nearest_away}};
+  Rounding rounding = Rounding::none;
+  take_choice(roundings, rounding);
+  return rounding;
 }
 
 uint32_t Coder::take_vector() { return take("v2") ? 2 : take("v4") ? 4 : take("v8") ? 8 : 1; }
@@ -144,18 +138,16 @@ void Coder::skip_cache_hints() {
 }
 
 bool Coder::take_memory_order() {
-  static constexpr struct {
-    std::string_view name;
-    uint8_t manner;
-  } orders[] = {{"volatile", exec::manner_strong},
-                {"relaxed", exec::manner_strong},
-                {"acquire", exec::manner_strong | exec::manner_acquire},
-                {"release", exec::manner_strong | exec::manner_release},
-                {"acq_rel", exec::manner_strong | exec::manner_acquire | exec::manner_release},
-                {"mmio", exec::manner_strong}};
+  static constexpr Choice<uint8_t> orders[] = {
+      {"volatile", exec::manner_strong},
+      {"relaxed", exec::manner_strong},
+      {"acquire", exec::manner_strong | exec::manner_acquire},
+      {"release", exec::manner_strong | exec::manner_release},
+      {"acq_rel", exec::manner_strong | exec::manner_acquire | exec::manner_release},
+      {"mmio", exec::manner_strong}};
   for (const auto &order : orders)
     if (take(order.name))
-      out.manner |= order.manner;
+      out.manner |= order.meaning;
   take("weak");
   take_scope();
   return out.manner != 0;
@@ -176,8 +168,7 @@ void Coder::check_all_taken() const {
       unsupported();
 }
 
-/* --- operands
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- operands ----------------------------------------------------------------------------------------------------- */
 
 void Coder::need(size_t least, size_t most) {
   if (count() < least || count() > most)
@@ -425,8 +416,22 @@ void Coder::emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex i
   emit_before(compute);
 }
 
-/* --- results
- * ----------------------------------------------------------------------------------------------------------- */
+void Coder::operands(std::initializer_list<Type> types) {
+  need(types.size());
+  size_t i = 0;
+  for (Type type : types) {
+    out.op[i] = i == 0 ? destination(i, type) : source(i, type);
+    ++i;
+  }
+}
+void Coder::operands(Type type, size_t sources) {
+  need(sources + 1);
+  out.op[0] = destination(0, type);
+  for (size_t i = 1; i <= sources; ++i)
+    out.op[i] = source(i, type);
+}
+
+/* --- results ------------------------------------------------------------------------------------------------------ */
 
 void Coder::emit(exec::Handler handler) {
   check_all_taken();

@@ -18,6 +18,20 @@ public:
   bool take(std::string_view modifier);
   /* Takes the first modifier that is one of `names`. Returns its index there, or `count`. */
   size_t take_one_of(const std::string_view *names, size_t count);
+  /* A modifier, and its meaning. */
+  template <class T> struct Choice {
+    std::string_view name;
+    T meaning;
+  };
+  /* Takes the first of `choices` that is there, and sets `out` to its meaning. False: none is there. */
+  template <class T, size_t N> bool take_choice(const Choice<T> (&choices)[N], T &out) {
+    for (const Choice<T> &one : choices)
+      if (take(one.name)) {
+        out = one.meaning;
+        return true;
+      }
+    return false;
+  }
   /* Takes the first type that is left, or returns Type::none. */
   Type take_type();
   Type need_type();
@@ -46,6 +60,9 @@ public:
   OperandIndex source_predicate(const ast::Operand &operand);
   OperandIndex destination(size_t i, Type type) { return destination(tree_.operands[i], type); }
   OperandIndex source(size_t i, Type type) { return source(tree_.operands[i], type); }
+  /* Needs exactly a destination and sources of these types, and stores them in `out`. */
+  void operands(std::initializer_list<Type> types);
+  void operands(Type type, size_t sources); /* all of one type */
   OperandIndex constant(uint64_t value) { return function_.module.constant(value); }
   uint64_t integer(size_t i) const;
   Type register_type(const ast::Operand &operand);

@@ -350,32 +350,29 @@ OperandIndex FunctionBuilder::scratch_predicate() {
   return predicate_sink_;
 }
 
-uint32_t FunctionBuilder::label(std::string_view name) {
+template <class T> const T *FunctionBuilder::find_in(Names<T> Scope::*names, std::string_view name) const {
   for (size_t i = open_scopes_.size(); i-- > 0;) {
-    auto &labels = scopes_[open_scopes_[i]].labels;
-    auto found = labels.find(name);
-    if (found != labels.end())
-      return found->second;
+    const Names<T> &known = scopes_[open_scopes_[i]].*names;
+    auto found = known.find(name);
+    if (found != known.end())
+      return &found->second;
   }
-  throw StatementError{"unknown label " + quoted(name)};
+  return nullptr;
+}
+
+uint32_t FunctionBuilder::label(std::string_view name) {
+  const uint32_t *found = find_in(&Scope::labels, name);
+  if (found == nullptr)
+    throw StatementError{"unknown label " + quoted(name)};
+  return *found;
 }
 const ast::Prototype *FunctionBuilder::prototype(std::string_view name) const {
-  for (size_t i = open_scopes_.size(); i-- > 0;) {
-    auto &prototypes = scopes_[open_scopes_[i]].prototypes;
-    auto found = prototypes.find(name);
-    if (found != prototypes.end())
-      return found->second;
-  }
-  return nullptr;
+  const auto *found = find_in(&Scope::prototypes, name);
+  return found != nullptr ? *found : nullptr;
 }
 const ast::BranchTargets *FunctionBuilder::branch_targets(std::string_view name) const {
-  for (size_t i = open_scopes_.size(); i-- > 0;) {
-    auto &targets = scopes_[open_scopes_[i]].branch_targets;
-    auto found = targets.find(name);
-    if (found != targets.end())
-      return found->second;
-  }
-  return nullptr;
+  const auto *found = find_in(&Scope::branch_targets, name);
+  return found != nullptr ? *found : nullptr;
 }
 
 void FunctionBuilder::emit_branch(Instruction instruction, uint32_t label) {

@@ -157,8 +157,7 @@ OperandIndex ModuleBuilder::constant(uint64_t bits) {
   return place->second;
 }
 
-/* --- variables
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 uint32_t ModuleBuilder::add_variable(const ast::Declaration &one) {
   Variable variable;
@@ -229,8 +228,7 @@ void ModuleBuilder::resolve_initial_values() {
   }
 }
 
-/* --- functions
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 bool ModuleBuilder::has_signature(const exec::Function &function, const ast::Function &as) {
   exec::Function other;
@@ -315,8 +313,7 @@ void ModuleBuilder::check_externals() {
   }
 }
 
-/* --- kernels
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 std::vector<uint32_t> ModuleBuilder::reachable(uint32_t from) const {
   const std::vector<exec::Function> &functions = module_->program.functions;

@@ -234,86 +234,54 @@ template <bool Wrap> Handler extend(Type type) {
          : type == Type::s32 ? Handler(binary<Szext<Wrap, int32_t>, uint32_t, uint32_t>)
                              : nullptr;
 }
-template <class F> Handler word3() { return ternary<F, uint32_t, uint32_t>; }
+Handler insert(Type type) {
+  return type == Type::b32 ? Bfi<uint32_t>::run : type == Type::b64 ? Bfi<uint64_t>::run : nullptr;
+}
+template <class F> Handler word2(Type) { return binary<F, uint32_t, uint32_t>; }
+template <class F> Handler word3(Type) { return ternary<F, uint32_t, uint32_t>; }
 
 } // namespace
 
 Handler bit_handler(BitOp op, Type type) {
-  switch (op) {
-  case BitOp::and_:
-    return two<And>(type);
-  case BitOp::or_:
-    return two<Or>(type);
-  case BitOp::xor_:
-    return two<Xor>(type);
-  case BitOp::not_:
-    return one<Not>(type);
-  case BitOp::cnot:
-    return one<Cnot>(type);
-  case BitOp::shl:
-    return shift_left(type);
-  case BitOp::shr:
-    return shift_right(type);
-  case BitOp::lop3:
-    return lop3;
-  case BitOp::shf_l_wrap:
-    return word3<FunnelLeft<true>>();
-  case BitOp::shf_l_clamp:
-    return word3<FunnelLeft<false>>();
-  case BitOp::shf_r_wrap:
-    return word3<FunnelRight<true>>();
-  case BitOp::shf_r_clamp:
-    return word3<FunnelRight<false>>();
-  case BitOp::popc:
-    return counting<Popc>(type);
-  case BitOp::clz:
-    return counting<Clz>(type);
-  case BitOp::bfind:
-    return finding<false>(type);
-  case BitOp::bfind_shift:
-    return finding<true>(type);
-  case BitOp::fns:
-    return ternary<Fns, uint32_t, uint32_t, uint32_t, int32_t>;
-  case BitOp::brev:
-    return one<Brev>(type);
-  case BitOp::bfe:
-    return extract(type);
-  case BitOp::bfi:
-    return type == Type::b32 ? Bfi<uint32_t>::run : type == Type::b64 ? Bfi<uint64_t>::run : nullptr;
-  case BitOp::bmsk_clamp:
-    return binary<Bmsk<false>, uint32_t, uint32_t>;
-  case BitOp::bmsk_wrap:
-    return binary<Bmsk<true>, uint32_t, uint32_t>;
-  case BitOp::szext_clamp:
-    return extend<false>(type);
-  case BitOp::szext_wrap:
-    return extend<true>(type);
-  case BitOp::prmt:
-    return word3<Prmt>();
-  case BitOp::prmt_f4e:
-    return word3<PrmtMode<f4e>>();
-  case BitOp::prmt_b4e:
-    return word3<PrmtMode<b4e>>();
-  case BitOp::prmt_rc8:
-    return word3<PrmtMode<rc8>>();
-  case BitOp::prmt_ecl:
-    return word3<PrmtMode<ecl>>();
-  case BitOp::prmt_ecr:
-    return word3<PrmtMode<ecr>>();
-  case BitOp::prmt_rc16:
-    return word3<PrmtMode<rc16>>();
-  case BitOp::and_pred:
-    return predicates<And>;
-  case BitOp::or_pred:
-    return predicates<Or>;
-  case BitOp::xor_pred:
-    return predicates<Xor>;
-  case BitOp::not_pred:
-    return not_predicate;
-  case BitOp::mov_pred:
-    return move_predicate;
-  }
-  return nullptr;
+  static constexpr Choice<BitOp, Type> choices[] = {
+      {BitOp::and_, two<And>},
+      {BitOp::or_, two<Or>},
+      {BitOp::xor_, two<Xor>},
+      {BitOp::not_, one<Not>},
+      {BitOp::cnot, one<Cnot>},
+      {BitOp::shl, shift_left},
+      {BitOp::shr, shift_right},
+      {BitOp::lop3, always<lop3>},
+      {BitOp::shf_l_wrap, word3<FunnelLeft<true>>},
+      {BitOp::shf_l_clamp, word3<FunnelLeft<false>>},
+      {BitOp::shf_r_wrap, word3<FunnelRight<true>>},
+      {BitOp::shf_r_clamp, word3<FunnelRight<false>>},
+      {BitOp::popc, counting<Popc>},
+      {BitOp::clz, counting<Clz>},
+      {BitOp::bfind, finding<false>},
+      {BitOp::bfind_shift, finding<true>},
+      {BitOp::fns, always<ternary<Fns, uint32_t, uint32_t, uint32_t, int32_t>>},
+      {BitOp::brev, one<Brev>},
+      {BitOp::bfe, extract},
+      {BitOp::bfi, insert},
+      {BitOp::bmsk_clamp, word2<Bmsk<false>>},
+      {BitOp::bmsk_wrap, word2<Bmsk<true>>},
+      {BitOp::szext_clamp, extend<false>},
+      {BitOp::szext_wrap, extend<true>},
+      {BitOp::prmt, word3<Prmt>},
+      {BitOp::prmt_f4e, word3<PrmtMode<f4e>>},
+      {BitOp::prmt_b4e, word3<PrmtMode<b4e>>},
+      {BitOp::prmt_rc8, word3<PrmtMode<rc8>>},
+      {BitOp::prmt_ecl, word3<PrmtMode<ecl>>},
+      {BitOp::prmt_ecr, word3<PrmtMode<ecr>>},
+      {BitOp::prmt_rc16, word3<PrmtMode<rc16>>},
+      {BitOp::and_pred, always<predicates<And>>},
+      {BitOp::or_pred, always<predicates<Or>>},
+      {BitOp::xor_pred, always<predicates<Xor>>},
+      {BitOp::not_pred, always<not_predicate>},
+      {BitOp::mov_pred, always<move_predicate>}};
+  static_assert(is_in_order(choices));
+  return choices[static_cast<size_t>(op)].instance(type);
 }
 
 } // namespace sim::exec

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons, and selection by predicates and signs. */
+#include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/isa/numeric.h"
@@ -21,43 +22,6 @@ template <class T> T comparable(T value) { return value; }
 double comparable(F16 value) { return value.value(); }
 double comparable(Bf16 value) { return value.value(); }
 
-template <Comparison C, class T> bool holds(T a, T b) {
-  bool unordered = false;
-  if constexpr (std::is_floating_point_v<T>)
-    unordered = a != a || b != b;
-  switch (C) {
-  case Comparison::eq:
-    return a == b;
-  case Comparison::ne:
-    return a != b && !unordered;
-  case Comparison::lt:
-    return a < b;
-  case Comparison::le:
-    return a <= b;
-  case Comparison::gt:
-    return a > b;
-  case Comparison::ge:
-    return a >= b;
-  case Comparison::equ:
-    return unordered || a == b;
-  case Comparison::neu:
-    return unordered || a != b;
-  case Comparison::ltu:
-    return unordered || a < b;
-  case Comparison::leu:
-    return unordered || a <= b;
-  case Comparison::gtu:
-    return unordered || a > b;
-  case Comparison::geu:
-    return unordered || a >= b;
-  case Comparison::num:
-    return !unordered;
-  case Comparison::nan:
-    return unordered;
-  }
-  return false;
-}
-
 template <Comparison C, class T, bool Ftz>
 uint32_t compare(const uint64_t *a, const uint64_t *b, uint32_t lanes, unsigned shift = 0) {
   uint32_t result = 0;
@@ -70,7 +34,7 @@ uint32_t compare(const uint64_t *a, const uint64_t *b, uint32_t lanes, unsigned 
       x = flush(x);
       y = flush(y);
     }
-    result |= uint32_t{holds<C>(x, y)} << lane;
+    result |= uint32_t{holds(C, x, y)} << lane;
   });
   return result;
 }

@@ -187,8 +187,7 @@ template <Type To> Handler to_float(Type from) {
   return handler ? handler : for_float(from, [](auto f) { return float_to_float<To, f.value>; });
 }
 
-/* --- pairs
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- pairs -------------------------------------------------------------------------------------------------------- */
 
 /* d = {a, b}, each f32 rounded to a small format; a is the high half. */
 template <Type To> void pair_from_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -217,8 +216,7 @@ template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins,
   });
 }
 
-/* --- cvt.pack
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- cvt.pack ----------------------------------------------------------------------------------------------------- */
 
 /* Saturates a and b to 16, 8, 4 or 2 bits; with c, they become its new low bits. */
 void pack(Warp &w, const Instruction &ins, uint32_t lanes) {

@@ -208,6 +208,9 @@ template <class F, Arity N> Handler both(Type type, FloatMode mode) {
     return rounded<F, double, N>(mode);
   return nullptr;
 }
+template <class F, Arity N> Handler unsaturated(Type type, FloatMode mode) {
+  return mode.sat ? nullptr : both<F, N>(type, mode);
+}
 /* Operations without a rounding mode and without saturation. */
 template <class F, Arity N> Handler plain(Type type, FloatMode mode) {
   if (mode.sat)
@@ -236,10 +239,14 @@ template <class U> struct CopySign {
     return (sign & mask) | (magnitude & ~mask);
   }
 };
-template <bool Negate> Handler sign_handler(Type type, bool ftz) {
+template <bool Negate> Handler sign_handler(Type type, FloatMode mode) {
   if (type == Type::f32)
-    return ftz ? unary<SignOf<Negate, true>, float, float> : unary<SignOf<Negate, false>, float, float>;
-  return ftz ? nullptr : unary<SignOf<Negate, false>, double, double>;
+    return mode.ftz ? unary<SignOf<Negate, true>, float, float> : unary<SignOf<Negate, false>, float, float>;
+  return mode.ftz ? nullptr : unary<SignOf<Negate, false>, double, double>;
+}
+Handler copy_sign(Type type, FloatMode) {
+  return type == Type::f32 ? binary<CopySign<uint32_t>, uint32_t, uint32_t>
+                           : binary<CopySign<uint64_t>, uint64_t, uint64_t>;
 }
 
 template <FloatTest Test, class T> void test(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -284,15 +291,17 @@ template <bool Max, bool KeepNan> Handler extreme(Type type, FloatMode mode) {
   return plain<E, Arity::two>(type, mode);
 }
 
-Handler reciprocal(FloatOp op, Type type, FloatMode mode) {
-  bool root = op == FloatOp::rsqrt_approx;
+Handler rcp_approx(Type type, FloatMode mode) {
   if (type == Type::f32)
-    return root ? only_f32<RsqrtApprox>(type, mode) : only_f32<RcpApprox>(type, mode);
-  if (type != Type::f64 || mode.sat)
+    return only_f32<RcpApprox>(type, mode);
+  return mode.sat || !mode.ftz ? nullptr : unary<Seed<Rcp>, double, double>;
+}
+Handler rsqrt_approx(Type type, FloatMode mode) {
+  if (type == Type::f32)
+    return only_f32<RsqrtApprox>(type, mode);
+  if (mode.sat)
     return nullptr;
-  if (!mode.ftz)
-    return root ? Handler(unary<RsqrtApprox, double, double>) : nullptr;
-  return root ? Handler(unary<Seed<RsqrtApprox>, double, double>) : Handler(unary<Seed<Rcp>, double, double>);
+  return mode.ftz ? unary<Seed<RsqrtApprox>, double, double> : unary<RsqrtApprox, double, double>;
 }
 
 } // namespace
@@ -302,57 +311,32 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
     return half_handler(op, type, mode);
   if (mode.relu)
     return nullptr;
-  switch (op) {
-  case FloatOp::add:
-    return both<Add, Arity::two>(type, mode);
-  case FloatOp::sub:
-    return both<Sub, Arity::two>(type, mode);
-  case FloatOp::mul:
-    return both<Mul, Arity::two>(type, mode);
-  case FloatOp::fma:
-    return both<Fma, Arity::three>(type, mode);
-  case FloatOp::div:
-    return mode.sat ? nullptr : both<Div, Arity::two>(type, mode);
-  case FloatOp::div_approx:
-    return only_f32<DivApprox, Arity::two>(type, mode);
-  case FloatOp::div_full:
-    return only_f32<DivFull, Arity::two>(type, mode);
-  case FloatOp::rcp:
-    return mode.sat ? nullptr : both<Rcp, Arity::one>(type, mode);
-  case FloatOp::sqrt:
-    return mode.sat ? nullptr : both<Sqrt, Arity::one>(type, mode);
-  case FloatOp::rcp_approx:
-  case FloatOp::rsqrt_approx:
-    return reciprocal(op, type, mode);
-  case FloatOp::sqrt_approx:
-    return only_f32<SqrtApprox>(type, mode);
-  case FloatOp::sin:
-    return only_f32<Sin>(type, mode);
-  case FloatOp::cos:
-    return only_f32<Cos>(type, mode);
-  case FloatOp::lg2:
-    return only_f32<Lg2>(type, mode);
-  case FloatOp::ex2:
-    return only_f32<Ex2>(type, mode);
-  case FloatOp::tanh:
-    return only_f32<Tanh>(type, mode);
-  case FloatOp::abs:
-    return sign_handler<false>(type, mode.ftz);
-  case FloatOp::neg:
-    return sign_handler<true>(type, mode.ftz);
-  case FloatOp::min:
-    return extreme<false, false>(type, mode);
-  case FloatOp::max:
-    return extreme<true, false>(type, mode);
-  case FloatOp::min_nan:
-    return extreme<false, true>(type, mode);
-  case FloatOp::max_nan:
-    return extreme<true, true>(type, mode);
-  case FloatOp::copysign:
-    return type == Type::f32 ? binary<CopySign<uint32_t>, uint32_t, uint32_t>
-                             : binary<CopySign<uint64_t>, uint64_t, uint64_t>;
-  }
-  return nullptr;
+  static constexpr Choice<FloatOp, Type, FloatMode> choices[] = {{FloatOp::add, both<Add, Arity::two>},
+                                                                 {FloatOp::sub, both<Sub, Arity::two>},
+                                                                 {FloatOp::mul, both<Mul, Arity::two>},
+                                                                 {FloatOp::fma, both<Fma, Arity::three>},
+                                                                 {FloatOp::div, unsaturated<Div, Arity::two>},
+                                                                 {FloatOp::div_approx, only_f32<DivApprox, Arity::two>},
+                                                                 {FloatOp::div_full, only_f32<DivFull, Arity::two>},
+                                                                 {FloatOp::rcp, unsaturated<Rcp, Arity::one>},
+                                                                 {FloatOp::rcp_approx, rcp_approx},
+                                                                 {FloatOp::sqrt, unsaturated<Sqrt, Arity::one>},
+                                                                 {FloatOp::sqrt_approx, only_f32<SqrtApprox>},
+                                                                 {FloatOp::rsqrt_approx, rsqrt_approx},
+                                                                 {FloatOp::sin, only_f32<Sin>},
+                                                                 {FloatOp::cos, only_f32<Cos>},
+                                                                 {FloatOp::lg2, only_f32<Lg2>},
+                                                                 {FloatOp::ex2, only_f32<Ex2>},
+                                                                 {FloatOp::tanh, only_f32<Tanh>},
+                                                                 {FloatOp::abs, sign_handler<false>},
+                                                                 {FloatOp::neg, sign_handler<true>},
+                                                                 {FloatOp::min, extreme<false, false>},
+                                                                 {FloatOp::max, extreme<true, false>},
+                                                                 {FloatOp::min_nan, extreme<false, true>},
+                                                                 {FloatOp::max_nan, extreme<true, true>},
+                                                                 {FloatOp::copysign, copy_sign}};
+  static_assert(is_in_order(choices));
+  return choices[static_cast<size_t>(op)].instance(type, mode);
 }
 
 Handler testp_handler(FloatTest test, Type type) {

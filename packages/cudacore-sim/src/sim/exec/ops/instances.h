@@ -47,6 +47,21 @@ template <class... Unsigned, class Make> Handler for_width(Type type, Make make)
   return handler;
 }
 
+/* A row of a table of operations: the function that chooses the instance for an operation, for example by its type. */
+template <class Op, class... Args> struct Choice {
+  Op op;
+  Handler (*instance)(Args...);
+};
+/* Whether the rows of a table are in the order of the enumeration, so that an operation is the index of its row. */
+template <class Op, class... Args, size_t N> constexpr bool is_in_order(const Choice<Op, Args...> (&rows)[N]) {
+  for (size_t i = 0; i < N; ++i)
+    if (static_cast<size_t>(rows[i].op) != i)
+      return false;
+  return true;
+}
+/* The function for an operation that has a single instance, whatever the type. */
+template <Handler H> Handler always(Type) { return H; }
+
 } // namespace sim::exec
 
 #endif

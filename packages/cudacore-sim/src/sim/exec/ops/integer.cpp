@@ -15,25 +15,16 @@ __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
 template <class T> using Unsigned = std::make_unsigned_t<T>;
+template <class T> struct Is {
+  using type = T;
+};
 template <class T> struct Widened;
-template <> struct Widened<uint16_t> {
-  using type = uint32_t;
-};
-template <> struct Widened<int16_t> {
-  using type = int32_t;
-};
-template <> struct Widened<uint32_t> {
-  using type = uint64_t;
-};
-template <> struct Widened<int32_t> {
-  using type = int64_t;
-};
-template <> struct Widened<uint64_t> {
-  using type = uint128;
-};
-template <> struct Widened<int64_t> {
-  using type = int128;
-};
+template <> struct Widened<uint16_t> : Is<uint32_t> {};
+template <> struct Widened<int16_t> : Is<int32_t> {};
+template <> struct Widened<uint32_t> : Is<uint64_t> {};
+template <> struct Widened<int32_t> : Is<int64_t> {};
+template <> struct Widened<uint64_t> : Is<uint128> {};
+template <> struct Widened<int64_t> : Is<int128> {};
 template <class T> using Wide = typename Widened<T>::type;
 
 /* Wrap-around arithmetic: in an unsigned type of at least 32 bits, where C++ defines it. */
@@ -165,6 +156,15 @@ template <class F> Handler two_of_32(Type type) {
 template <class F> Handler three_of_32(Type type) {
   return for_integer_of_32(type, [](auto t) { return ternary<F, decltype(t), decltype(t)>; });
 }
+template <class F> Handler two_of_s32(Type type) {
+  return for_type<int32_t>(type, [](auto t) { return binary<F, decltype(t), decltype(t)>; });
+}
+template <class F> Handler three_of_s32(Type type) {
+  return for_type<int32_t>(type, [](auto t) { return ternary<F, decltype(t), decltype(t)>; });
+}
+template <class F> Handler relu(Type type) {
+  return type == Type::s16x2 ? binary<Pair<Relu<F>, int16_t>, uint32_t, uint32_t> : two_of_s32<Relu<F>>(type);
+}
 
 Handler mul_wide(Type type) {
   return for_widened(type, [](auto t) { return binary<MulWide, Wide<decltype(t)>, decltype(t)>; });
@@ -268,99 +268,49 @@ template <class A16, class A8, class B8> Handler dot(DotOp op) {
   return nullptr;
 }
 
-Handler extended_handler(IntegerOp op, Type type) {
-  switch (op) {
-  case IntegerOp::add_cc:
-    return extended_of<Product::none, false, false, true>(type);
-  case IntegerOp::addc:
-    return extended_of<Product::none, false, true, false>(type);
-  case IntegerOp::addc_cc:
-    return extended_of<Product::none, false, true, true>(type);
-  case IntegerOp::sub_cc:
-    return extended_of<Product::none, true, false, true>(type);
-  case IntegerOp::subc:
-    return extended_of<Product::none, true, true, false>(type);
-  case IntegerOp::subc_cc:
-    return extended_of<Product::none, true, true, true>(type);
-  case IntegerOp::mad_lo_cc:
-    return extended_of<Product::lo, false, false, true>(type);
-  case IntegerOp::mad_hi_cc:
-    return extended_of<Product::hi, false, false, true>(type);
-  case IntegerOp::madc_lo:
-    return extended_of<Product::lo, false, true, false>(type);
-  case IntegerOp::madc_lo_cc:
-    return extended_of<Product::lo, false, true, true>(type);
-  case IntegerOp::madc_hi:
-    return extended_of<Product::hi, false, true, false>(type);
-  case IntegerOp::madc_hi_cc:
-    return extended_of<Product::hi, false, true, true>(type);
-  default:
-    return nullptr;
-  }
-}
-
 } // namespace
 
 Handler integer_handler(IntegerOp op, Type type) {
-  bool s32 = type == Type::s32;
-  switch (op) {
-  case IntegerOp::add:
-    return two_or_pair<Add>(type);
-  case IntegerOp::sub:
-    return two_or_pair<Sub>(type);
-  case IntegerOp::add_sat:
-    return s32 ? Handler(binary<AddSaturated, int32_t, int32_t>) : nullptr;
-  case IntegerOp::sub_sat:
-    return s32 ? Handler(binary<SubSaturated, int32_t, int32_t>) : nullptr;
-  case IntegerOp::mul_lo:
-    return two<MulLo>(type);
-  case IntegerOp::mul_hi:
-    return two<MulHi>(type);
-  case IntegerOp::mul_wide:
-    return mul_wide(type);
-  case IntegerOp::mul24_lo:
-    return two_of_32<Mul24Lo>(type);
-  case IntegerOp::mul24_hi:
-    return two_of_32<Mul24Hi>(type);
-  case IntegerOp::mad_lo:
-    return three<ThenAdd<MulLo>>(type);
-  case IntegerOp::mad_hi:
-    return three<ThenAdd<MulHi>>(type);
-  case IntegerOp::mad_hi_sat:
-    return s32 ? Handler(ternary<ThenAddSaturated<MulHi>, int32_t, int32_t>) : nullptr;
-  case IntegerOp::mad_wide:
-    return mad_wide(type);
-  case IntegerOp::mad24_lo:
-    return three_of_32<ThenAdd<Mul24Lo>>(type);
-  case IntegerOp::mad24_hi:
-    return three_of_32<ThenAdd<Mul24Hi>>(type);
-  case IntegerOp::mad24_hi_sat:
-    return s32 ? Handler(ternary<ThenAddSaturated<Mul24Hi>, int32_t, int32_t>) : nullptr;
-  case IntegerOp::sad:
-    return three<Sad>(type);
-  case IntegerOp::div:
-    return two<Div>(type);
-  case IntegerOp::rem:
-    return two<Rem>(type);
-  case IntegerOp::abs:
-    return one_signed<Abs>(type);
-  case IntegerOp::neg:
-    return one_signed<Neg>(type);
-  case IntegerOp::min:
-    return two_or_pair<Min>(type);
-  case IntegerOp::max:
-    return two_or_pair<Max>(type);
-  case IntegerOp::min_relu:
-    return type == Type::s16x2 ? Handler(binary<Pair<Relu<Min>, int16_t>, uint32_t, uint32_t>)
-           : s32               ? Handler(binary<Relu<Min>, int32_t, int32_t>)
-                               : nullptr;
-  case IntegerOp::max_relu:
-    return type == Type::s16x2 ? Handler(binary<Pair<Relu<Max>, int16_t>, uint32_t, uint32_t>)
-           : s32               ? Handler(binary<Relu<Max>, int32_t, int32_t>)
-                               : nullptr;
-  default:
-    return extended_handler(op, type);
-  }
+  static constexpr Choice<IntegerOp, Type> choices[] = {
+      {IntegerOp::add, two_or_pair<Add>},
+      {IntegerOp::sub, two_or_pair<Sub>},
+      {IntegerOp::add_sat, two_of_s32<AddSaturated>},
+      {IntegerOp::sub_sat, two_of_s32<SubSaturated>},
+      {IntegerOp::mul_lo, two<MulLo>},
+      {IntegerOp::mul_hi, two<MulHi>},
+      {IntegerOp::mul_wide, mul_wide},
+      {IntegerOp::mul24_lo, two_of_32<Mul24Lo>},
+      {IntegerOp::mul24_hi, two_of_32<Mul24Hi>},
+      {IntegerOp::mad_lo, three<ThenAdd<MulLo>>},
+      {IntegerOp::mad_hi, three<ThenAdd<MulHi>>},
+      {IntegerOp::mad_hi_sat, three_of_s32<ThenAddSaturated<MulHi>>},
+      {IntegerOp::mad_wide, mad_wide},
+      {IntegerOp::mad24_lo, three_of_32<ThenAdd<Mul24Lo>>},
+      {IntegerOp::mad24_hi, three_of_32<ThenAdd<Mul24Hi>>},
+      {IntegerOp::mad24_hi_sat, three_of_s32<ThenAddSaturated<Mul24Hi>>},
+      {IntegerOp::sad, three<Sad>},
+      {IntegerOp::div, two<Div>},
+      {IntegerOp::rem, two<Rem>},
+      {IntegerOp::abs, one_signed<Abs>},
+      {IntegerOp::neg, one_signed<Neg>},
+      {IntegerOp::min, two_or_pair<Min>},
+      {IntegerOp::max, two_or_pair<Max>},
+      {IntegerOp::min_relu, relu<Min>},
+      {IntegerOp::max_relu, relu<Max>},
+      {IntegerOp::add_cc, extended_of<Product::none, false, false, true>},
+      {IntegerOp::addc, extended_of<Product::none, false, true, false>},
+      {IntegerOp::addc_cc, extended_of<Product::none, false, true, true>},
+      {IntegerOp::sub_cc, extended_of<Product::none, true, false, true>},
+      {IntegerOp::subc, extended_of<Product::none, true, true, false>},
+      {IntegerOp::subc_cc, extended_of<Product::none, true, true, true>},
+      {IntegerOp::mad_lo_cc, extended_of<Product::lo, false, false, true>},
+      {IntegerOp::mad_hi_cc, extended_of<Product::hi, false, false, true>},
+      {IntegerOp::madc_lo, extended_of<Product::lo, false, true, false>},
+      {IntegerOp::madc_lo_cc, extended_of<Product::lo, false, true, true>},
+      {IntegerOp::madc_hi, extended_of<Product::hi, false, true, false>},
+      {IntegerOp::madc_hi_cc, extended_of<Product::hi, false, true, true>}};
+  static_assert(is_in_order(choices));
+  return choices[static_cast<size_t>(op)].instance(type);
 }
 
 Handler dot_handler(DotOp op, Type a, Type b) {

@@ -136,8 +136,7 @@ void pending_count(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { put<uint32_t>(d, lane, State::from(a[lane]).pending); });
 }
 
-/* --- cp.async.bulk: copied at once, then counted on the mbarrier
- * -------------------------------------------------------- */
+/* --- cp.async.bulk: copied at once, then counted on the mbarrier -------------------------------------------------- */
 
 constexpr uint32_t bulk_granule = 16;
 

@@ -326,8 +326,7 @@ void commit_copies(Warp &w, const Instruction &, uint32_t lanes) {
 
 void wait_for_copies(Warp &w, const Instruction &ins, uint32_t lanes) { w.complete_copies(lanes, ins.immediate); }
 
-/* --- address spaces
- * --------------------------------------------------------------------------------------------------- */
+/* --- address spaces ----------------------------------------------------------------------------------------------- */
 
 template <Window W> void to_window(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]);

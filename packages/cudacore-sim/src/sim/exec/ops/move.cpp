@@ -50,8 +50,7 @@ void broadcast(Warp &w, const Instruction &ins, uint32_t lanes, uint64_t value) 
   for_lanes(lanes, [&](uint32_t lane) { d[lane] = value; });
 }
 
-/* --- special registers
- * ------------------------------------------------------------------------------------------------ */
+/* --- special registers -------------------------------------------------------------------------------------------- */
 
 uint64_t nanoseconds() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -193,8 +192,7 @@ template <SpecialRegister S> constexpr Handler reader() {
   }
 }
 
-/* --- addresses
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
 
 void global_address(Warp &w, const Instruction &ins, uint32_t lanes) {
   broadcast(w, ins, lanes,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
@@ -12,20 +13,8 @@ namespace {
 
 uint32_t bits_of(VideoPart part) { return part == VideoPart::word ? 32 : part >= VideoPart::h0 ? 16 : 8; }
 uint32_t shift_of(VideoPart part) {
-  switch (part) {
-  case VideoPart::word:
-  case VideoPart::b0:
-  case VideoPart::h0:
-    return 0;
-  case VideoPart::b1:
-    return 8;
-  case VideoPart::b2:
-  case VideoPart::h1:
-    return 16;
-  case VideoPart::b3:
-    return 24;
-  }
-  return 0;
+  constexpr uint8_t shifts[] = {0, 0, 8, 16, 24, 0, 16}; /* word, b0 to b3, h0, h1 */
+  return shifts[static_cast<size_t>(part)];
 }
 
 int64_t extract(uint32_t word, VideoPart part, bool is_signed) {
@@ -41,23 +30,6 @@ __extension__ using Wide = __int128;
 Wide saturated(Wide value, uint32_t bits, bool is_signed) {
   Wide top = (Wide{1} << (is_signed ? bits - 1 : bits)) - 1, bottom = is_signed ? -top - 1 : 0;
   return std::clamp(value, bottom, top);
-}
-
-bool compare(int64_t a, int64_t b, uint8_t comparison) {
-  switch (static_cast<Comparison>(comparison)) {
-  case Comparison::eq:
-    return a == b;
-  case Comparison::ne:
-    return a != b;
-  case Comparison::lt:
-    return a < b;
-  case Comparison::le:
-    return a <= b;
-  case Comparison::gt:
-    return a > b;
-  default:
-    return a >= b;
-  }
 }
 
 /* (-)a * (-)b + (-)c, shifted and saturated. A negation is a complement, with one added to the sum. */
@@ -107,7 +79,7 @@ template <VideoOp Op> uint32_t compute(uint32_t word_a, uint32_t word_b, uint32_
   case VideoOp::mad:
     return multiply_add(a, b, c, mode);
   case VideoOp::set:
-    result = compare(a, b, mode.comparison);
+    result = holds(static_cast<Comparison>(mode.comparison), a, b);
     break;
   }
   uint32_t bits = bits_of(mode.d);

@@ -14,21 +14,13 @@ bool is_float(Type type) {
   return class_of(type) == TypeClass::floating || type == Type::f16x2 || type == Type::bf16x2;
 }
 
-/* Takes the operands d, a, b, ...: a destination and `sources` sources, all of one type. */
-void operands(Coder &c, Type type, size_t sources) {
-  c.need(sources + 1);
-  c.out.op[0] = c.destination(0, type);
-  for (size_t i = 1; i <= sources; ++i)
-    c.out.op[i] = c.source(i, type);
-}
-
 void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = {}) {
   mode.rounding = c.take_rounding();
   mode.ftz = c.take("ftz");
   mode.sat = c.take("sat");
   mode.relu = c.take("relu");
   c.take("noftz");
-  operands(c, type, sources);
+  c.operands(type, sources);
   if (type != Type::f32 && type != Type::f64)
     c.out.mode =
         static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0) | (mode.xorsign ? 8 : 0));
@@ -36,7 +28,7 @@ void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = 
 }
 
 void integer(Coder &c, IntegerOp op, Type type, size_t sources) {
-  operands(c, type, sources);
+  c.operands(type, sources);
   c.emit(exec::integer_handler(op, type));
 }
 
@@ -89,10 +81,7 @@ void mul(Coder &c) {
     return integer(c, IntegerOp::mul_hi, type, 2);
   if (!c.take("wide") || doubled(type) == Type::none)
     c.unsupported();
-  c.need(3);
-  c.out.op[0] = c.destination(0, doubled(type));
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, type);
+  c.operands({doubled(type), type, type});
   c.emit(exec::integer_handler(IntegerOp::mul_wide, type));
 }
 
@@ -107,11 +96,7 @@ void mad(Coder &c) {
     return integer(c, cc ? IntegerOp::mad_hi_cc : sat ? IntegerOp::mad_hi_sat : IntegerOp::mad_hi, type, 3);
   if (!c.take("wide") || cc || sat || doubled(type) == Type::none)
     c.unsupported();
-  c.need(4);
-  c.out.op[0] = c.destination(0, doubled(type));
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, type);
-  c.out.op[3] = c.source(3, doubled(type));
+  c.operands({doubled(type), type, type, doubled(type)});
   c.emit(exec::integer_handler(IntegerOp::mad_wide, type));
 }
 void madc(Coder &c) {
@@ -195,29 +180,23 @@ void copysign(Coder &c) {
 }
 
 void testp(Coder &c) {
-  static constexpr struct {
-    std::string_view name;
-    exec::FloatTest test;
-  } tests[] = {{"finite", exec::FloatTest::finite}, {"infinite", exec::FloatTest::infinite},
-               {"number", exec::FloatTest::number}, {"notanumber", exec::FloatTest::notanumber},
-               {"normal", exec::FloatTest::normal}, {"subnormal", exec::FloatTest::subnormal}};
+  using exec::FloatTest;
+  static constexpr Coder::Choice<FloatTest> tests[] = {
+      {"finite", FloatTest::finite},         {"infinite", FloatTest::infinite}, {"number", FloatTest::number},
+      {"notanumber", FloatTest::notanumber}, {"normal", FloatTest::normal},     {"subnormal", FloatTest::subnormal}};
   Type type = c.need_type();
   c.need(2);
-  for (const auto &one : tests)
-    if (c.take(one.name)) {
-      c.out.op[0] = c.destination_predicate(c.operand(0).name);
-      c.out.op[1] = c.source(1, type);
-      return c.emit(exec::testp_handler(one.test, type));
-    }
-  c.unsupported();
+  FloatTest test;
+  if (!c.take_choice(tests, test))
+    c.unsupported();
+  c.out.op[0] = c.destination_predicate(c.operand(0).name);
+  c.out.op[1] = c.source(1, type);
+  c.emit(exec::testp_handler(test, type));
 }
 
 void dot(Coder &c, exec::DotOp op) {
   Type a = c.need_type(), b = c.need_type();
-  c.need(4);
-  c.out.op[0] = c.destination(0, Type::b32);
-  for (size_t i = 1; i < 4; ++i)
-    c.out.op[i] = c.source(i, Type::b32);
+  c.operands(Type::b32, 3);
   c.emit(exec::dot_handler(op, a, b));
 }
 void dp4a(Coder &c) { dot(c, exec::DotOp::dp4a); }

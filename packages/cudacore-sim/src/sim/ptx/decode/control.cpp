@@ -137,13 +137,10 @@ void ret(Coder &c) {
   c.need(0);
   c.emit(exec::return_handler());
 }
-void exit(Coder &c) {
+/* exit and trap, which have no operands. */
+template <exec::Handler (*Choose)()> void alone(Coder &c) {
   c.need(0);
-  c.emit(exec::exit_handler());
-}
-void trap(Coder &c) {
-  c.need(0);
-  c.emit(exec::trap_handler());
+  c.emit(Choose());
 }
 void nanosleep(Coder &c) {
   if (c.need_type() != Type::u32)
@@ -183,8 +180,8 @@ const Decoder control_decoders[] = {{"bra", bra},
                                     {"brx", brx},
                                     {"call", call},
                                     {"ret", ret},
-                                    {"exit", exit},
-                                    {"trap", trap},
+                                    {"exit", alone<exec::exit_handler>},
+                                    {"trap", alone<exec::trap_handler>},
                                     {"nanosleep", nanosleep},
                                     {"brkpt", nothing},
                                     {"pmevent", nothing},

@@ -114,25 +114,16 @@ void mov(Coder &c) {
   c.emit(exec::move_handler(type));
 }
 
-/* --- cvt
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- cvt ---------------------------------------------------------------------------------------------------------- */
 
 bool is_pair(Type type) { return class_of(type) == TypeClass::packed; }
 bool is_float(Type type) { return class_of(type) == TypeClass::floating; }
 
 void take_integral(Coder &c, exec::Conversion &conversion) {
-  static constexpr struct {
-    std::string_view name;
-    exec::Rounding rounding;
-  } all[] = {{"rni", exec::Rounding::nearest},
-             {"rzi", exec::Rounding::zero},
-             {"rmi", exec::Rounding::down},
-             {"rpi", exec::Rounding::up}};
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      conversion.integral = true;
-      conversion.rounding = one.rounding;
-    }
+  using exec::Rounding;
+  static constexpr Coder::Choice<Rounding> all[] = {
+      {"rni", Rounding::nearest}, {"rzi", Rounding::zero}, {"rmi", Rounding::down}, {"rpi", Rounding::up}};
+  conversion.integral = c.take_choice(all, conversion.rounding);
 }
 
 /* cvt.pack.sat.u8.s32.b32 d, a, b, c */
@@ -155,10 +146,7 @@ void cvt_pack(Coder &c) {
   if (!known || !c.take("s32"))
     c.unsupported();
   bool with_c = c.take("b32");
-  c.need(with_c ? 4 : 3);
-  c.out.op[0] = c.destination(0, Type::b32);
-  for (size_t i = 1; i < c.count(); ++i)
-    c.out.op[i] = c.source(i, Type::b32);
+  c.operands(Type::b32, with_c ? 3 : 2);
   c.emit(exec::convert_pack_handler());
 }
 
@@ -191,8 +179,7 @@ void cvt(Coder &c) {
   c.emit(exec::convert_handler(conversion));
 }
 
-/* --- addresses
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
 
 Type address_type(Coder &c) {
   Type type = c.need_type();
@@ -205,12 +192,10 @@ void cvta(Coder &c) {
   bool back = c.take("to");
   StateSpace space = c.take_space();
   Type type = address_type(c);
-  c.need(2);
   /* A function's parameters lie in its frame. */
   if (space == StateSpace::param && !c.function().is_entry())
     space = StateSpace::local;
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
+  c.operands(type, 1);
   c.emit(back ? exec::from_generic_handler(space) : exec::to_generic_handler(space));
 }
 
@@ -225,18 +210,13 @@ void isspacep(Coder &c) {
 void mapa(Coder &c) {
   c.take_space();
   Type type = address_type(c);
-  c.need(3);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, Type::u32);
+  c.operands({type, type, Type::u32});
   c.emit(exec::mapa_handler(type == Type::u64));
 }
 void getctarank(Coder &c) {
   c.take_space();
   Type type = address_type(c);
-  c.need(2);
-  c.out.op[0] = c.destination(0, Type::u32);
-  c.out.op[1] = c.source(1, type);
+  c.operands({Type::u32, type});
   c.emit(exec::getctarank_handler());
 }
 

@@ -26,10 +26,7 @@ void logic(Coder &c, BitOp op, BitOp of_predicates, size_t sources) {
     return predicate_logic(c, of_predicates, sources);
   if (!is_bits(type))
     c.unsupported();
-  c.need(sources + 1);
-  c.out.op[0] = c.destination(0, type);
-  for (size_t i = 1; i <= sources; ++i)
-    c.out.op[i] = c.source(i, type);
+  c.operands(type, sources);
   c.emit(exec::bit_handler(op, type));
 }
 void and_(Coder &c) { logic(c, BitOp::and_, BitOp::and_pred, 2); }
@@ -40,20 +37,14 @@ void cnot(Coder &c) { logic(c, BitOp::cnot, BitOp::not_pred, 1); }
 
 void shift(Coder &c, BitOp op) {
   Type type = c.need_type();
-  c.need(3);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, Type::u32);
+  c.operands({type, type, Type::u32});
   c.emit(exec::bit_handler(op, type));
 }
 void shl(Coder &c) { shift(c, BitOp::shl); }
 void shr(Coder &c) { shift(c, BitOp::shr); }
 
 void words(Coder &c, BitOp op, size_t sources) {
-  c.need(sources + 1);
-  c.out.op[0] = c.destination(0, Type::b32);
-  for (size_t i = 1; i <= sources; ++i)
-    c.out.op[i] = c.source(i, Type::b32);
+  c.operands(Type::b32, sources);
   c.emit(exec::bit_handler(op, Type::b32));
 }
 void need_b32(Coder &c) {
@@ -68,16 +59,13 @@ void shf(Coder &c) {
   words(c, left ? (wrap ? BitOp::shf_l_wrap : BitOp::shf_l_clamp) : (wrap ? BitOp::shf_r_wrap : BitOp::shf_r_clamp), 3);
 }
 void prmt(Coder &c) {
-  static constexpr struct {
-    std::string_view name;
-    BitOp op;
-  } modes[] = {{"f4e", BitOp::prmt_f4e}, {"b4e", BitOp::prmt_b4e}, {"rc8", BitOp::prmt_rc8},
-               {"ecl", BitOp::prmt_ecl}, {"ecr", BitOp::prmt_ecr}, {"rc16", BitOp::prmt_rc16}};
+  static constexpr Coder::Choice<BitOp> modes[] = {{"f4e", BitOp::prmt_f4e}, {"b4e", BitOp::prmt_b4e},
+                                                   {"rc8", BitOp::prmt_rc8}, {"ecl", BitOp::prmt_ecl},
+                                                   {"ecr", BitOp::prmt_ecr}, {"rc16", BitOp::prmt_rc16}};
   need_b32(c);
-  for (const auto &mode : modes)
-    if (c.take(mode.name))
-      return words(c, mode.op, 3);
-  words(c, BitOp::prmt, 3);
+  BitOp op = BitOp::prmt;
+  c.take_choice(modes, op);
+  words(c, op, 3);
 }
 void lop3(Coder &c) {
   bool and_p = c.take("and"), or_p = c.take("or");
@@ -99,9 +87,7 @@ void lop3(Coder &c) {
 /* popc, clz, bfind: the result has 32 bits. */
 void counting(Coder &c, BitOp op) {
   Type type = c.need_type();
-  c.need(2);
-  c.out.op[0] = c.destination(0, Type::b32);
-  c.out.op[1] = c.source(1, type);
+  c.operands({Type::b32, type});
   c.emit(exec::bit_handler(op, type));
 }
 void popc(Coder &c) { counting(c, BitOp::popc); }
@@ -109,9 +95,7 @@ void clz(Coder &c) { counting(c, BitOp::clz); }
 void bfind(Coder &c) { counting(c, c.take("shiftamt") ? BitOp::bfind_shift : BitOp::bfind); }
 void brev(Coder &c) {
   Type type = c.need_type();
-  c.need(2);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
+  c.operands(type, 1);
   c.emit(bits_of(type) >= 32 ? exec::bit_handler(BitOp::brev, type) : nullptr);
 }
 void fns(Coder &c) {
@@ -120,21 +104,12 @@ void fns(Coder &c) {
 }
 void bfe(Coder &c) {
   Type type = c.need_type();
-  c.need(4);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, Type::u32);
-  c.out.op[3] = c.source(3, Type::u32);
+  c.operands({type, type, Type::u32, Type::u32});
   c.emit(exec::bit_handler(BitOp::bfe, type));
 }
 void bfi(Coder &c) {
   Type type = c.need_type();
-  c.need(5);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, type);
-  c.out.op[3] = c.source(3, Type::u32);
-  c.out.op[4] = c.source(4, Type::u32);
+  c.operands({type, type, type, Type::u32, Type::u32});
   c.emit(exec::bit_handler(BitOp::bfi, type));
 }
 void bmsk(Coder &c) {
@@ -149,33 +124,23 @@ void szext(Coder &c) {
   if (!wrap && !c.take("clamp"))
     c.unsupported();
   Type type = c.need_type();
-  c.need(3);
-  c.out.op[0] = c.destination(0, Type::b32);
-  c.out.op[1] = c.source(1, Type::b32);
-  c.out.op[2] = c.source(2, Type::b32);
+  c.operands(Type::b32, 2);
   c.emit(exec::bit_handler(wrap ? BitOp::szext_wrap : BitOp::szext_clamp, type));
 }
 
-/* --- comparison
- * -------------------------------------------------------------------------------------------------------- */
+/* --- comparison --------------------------------------------------------------------------------------------------- */
 
 bool take_comparison(Coder &c, Type type, Comparison &comparison) {
-  static constexpr struct {
-    std::string_view name;
-    Comparison comparison;
-  } all[] = {{"eq", Comparison::eq},   {"ne", Comparison::ne},   {"lt", Comparison::lt},   {"le", Comparison::le},
-             {"gt", Comparison::gt},   {"ge", Comparison::ge},   {"equ", Comparison::equ}, {"neu", Comparison::neu},
-             {"ltu", Comparison::ltu}, {"leu", Comparison::leu}, {"gtu", Comparison::gtu}, {"geu", Comparison::geu},
-             {"num", Comparison::num}, {"nan", Comparison::nan}, {"lo", Comparison::lt},   {"ls", Comparison::le},
-             {"hi", Comparison::gt},   {"hs", Comparison::ge}};
+  static constexpr Coder::Choice<Comparison> all[] = {
+      {"eq", Comparison::eq},   {"ne", Comparison::ne},   {"lt", Comparison::lt},   {"le", Comparison::le},
+      {"gt", Comparison::gt},   {"ge", Comparison::ge},   {"equ", Comparison::equ}, {"neu", Comparison::neu},
+      {"ltu", Comparison::ltu}, {"leu", Comparison::leu}, {"gtu", Comparison::gtu}, {"geu", Comparison::geu},
+      {"num", Comparison::num}, {"nan", Comparison::nan}, {"lo", Comparison::lt},   {"ls", Comparison::le},
+      {"hi", Comparison::gt},   {"hs", Comparison::ge}};
   /* Bits can only be equal or not. */
   bool only_equality = class_of(type) == TypeClass::bits;
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      comparison = one.comparison;
-      return !only_equality || comparison == Comparison::eq || comparison == Comparison::ne;
-    }
-  return false;
+  return c.take_choice(all, comparison) &&
+         (!only_equality || comparison == Comparison::eq || comparison == Comparison::ne);
 }
 void take_boolean(Coder &c, size_t operand) {
   BooleanOp op = c.take("and")   ? BooleanOp::and_
@@ -246,11 +211,7 @@ void selp(Coder &c) {
 void slct(Coder &c) {
   bool ftz = c.take("ftz");
   Type type = c.need_type(), selector = c.need_type();
-  c.need(4);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, type);
-  c.out.op[3] = c.source(3, selector);
+  c.operands({type, type, type, selector});
   c.emit(exec::slct_handler(type, selector, ftz));
 }
 

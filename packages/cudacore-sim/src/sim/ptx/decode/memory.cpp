@@ -23,18 +23,11 @@ exec::OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool 
 
 bool take_atomic_op(Coder &c, exec::AtomicOp &op) {
   using exec::AtomicOp;
-  static constexpr struct {
-    std::string_view name;
-    AtomicOp op;
-  } all[] = {{"add", AtomicOp::add}, {"exch", AtomicOp::exch}, {"cas", AtomicOp::cas}, {"inc", AtomicOp::inc},
-             {"dec", AtomicOp::dec}, {"min", AtomicOp::min},   {"max", AtomicOp::max}, {"and", AtomicOp::and_},
-             {"or", AtomicOp::or_},  {"xor", AtomicOp::xor_}};
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      op = one.op;
-      return true;
-    }
-  return false;
+  static constexpr Coder::Choice<AtomicOp> all[] = {
+      {"add", AtomicOp::add}, {"exch", AtomicOp::exch}, {"cas", AtomicOp::cas}, {"inc", AtomicOp::inc},
+      {"dec", AtomicOp::dec}, {"min", AtomicOp::min},   {"max", AtomicOp::max}, {"and", AtomicOp::and_},
+      {"or", AtomicOp::or_},  {"xor", AtomicOp::xor_}};
+  return c.take_choice(all, op);
 }
 
 namespace {
@@ -333,8 +326,7 @@ void createpolicy(Coder &c) {
   c.emit(exec::move_handler(Type::b64));
 }
 
-/* --- cp.async
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- cp.async ----------------------------------------------------------------------------------------------------- */
 
 void wait_for_all_copies(Coder &c) {
   exec::Instruction wait = c.out;
@@ -479,8 +471,7 @@ void cp(Coder &c) {
   c.emit(exec::copy_async_handler());
 }
 
-/* --- mbarrier
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- mbarrier ----------------------------------------------------------------------------------------------------- */
 
 void mbarrier_arrive(Coder &c, bool drop) {
   bool expect = c.take("expect_tx");
@@ -535,29 +526,25 @@ void mbarrier(Coder &c) {
     c.out.op[1] = c.source(1, Type::b64);
     return c.emit(exec::mbarrier_pending_handler());
   }
-  static constexpr struct {
-    std::string_view name;
-    MbarrierOp op;
-  } simple[] = {{"init", MbarrierOp::init},
-                {"inval", MbarrierOp::inval},
-                {"expect_tx", MbarrierOp::expect_tx},
-                {"complete_tx", MbarrierOp::complete_tx}};
-  for (const auto &one : simple)
-    if (c.take(one.name)) {
-      c.take_memory_order();
-      c.out.manner = mbarrier_manner;
-      if (one.op == MbarrierOp::init)
-        c.out.manner |= exec::manner_replace;
-      StateSpace space = c.take_space();
-      if (c.need_type() != Type::b64)
-        c.unsupported();
-      c.need(one.op == MbarrierOp::inval ? 1 : 2);
-      c.set_address(c.operand(0), 1, 8);
-      if (c.count() > 1)
-        c.out.op[2] = c.source(1, Type::u32);
-      return c.emit(exec::mbarrier_handler(one.op, space));
-    }
-  c.unsupported();
+  static constexpr Coder::Choice<MbarrierOp> simple[] = {{"init", MbarrierOp::init},
+                                                         {"inval", MbarrierOp::inval},
+                                                         {"expect_tx", MbarrierOp::expect_tx},
+                                                         {"complete_tx", MbarrierOp::complete_tx}};
+  MbarrierOp op;
+  if (!c.take_choice(simple, op))
+    c.unsupported();
+  c.take_memory_order();
+  c.out.manner = mbarrier_manner;
+  if (op == MbarrierOp::init)
+    c.out.manner |= exec::manner_replace;
+  StateSpace space = c.take_space();
+  if (c.need_type() != Type::b64)
+    c.unsupported();
+  c.need(op == MbarrierOp::inval ? 1 : 2);
+  c.set_address(c.operand(0), 1, 8);
+  if (c.count() > 1)
+    c.out.op[2] = c.source(1, Type::u32);
+  c.emit(exec::mbarrier_handler(op, space));
 }
 
 } // namespace

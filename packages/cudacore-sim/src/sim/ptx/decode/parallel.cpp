@@ -22,24 +22,20 @@ void optional_predicate(Coder &c, size_t place) {
 
 /* shfl.sync.mode.b32 d|p, a, b, c, members */
 void shfl(Coder &c) {
-  static constexpr struct {
-    std::string_view name;
-    ShuffleOp op;
-  } modes[] = {
+  static constexpr Coder::Choice<ShuffleOp> modes[] = {
       {"up", ShuffleOp::up}, {"down", ShuffleOp::down}, {"bfly", ShuffleOp::butterfly}, {"idx", ShuffleOp::index}};
   need_sync(c);
   if (c.need_type() != Type::b32)
     c.unsupported();
   c.need(5);
-  for (const auto &mode : modes)
-    if (c.take(mode.name)) {
-      c.out.op[0] = c.destination(0, Type::b32);
-      optional_predicate(c, 1);
-      for (size_t i = 1; i < 5; ++i)
-        c.out.op[i + 1] = c.source(i, Type::b32);
-      return c.emit(exec::shuffle_handler(mode.op));
-    }
-  c.unsupported();
+  ShuffleOp op;
+  if (!c.take_choice(modes, op))
+    c.unsupported();
+  c.out.op[0] = c.destination(0, Type::b32);
+  optional_predicate(c, 1);
+  for (size_t i = 1; i < 5; ++i)
+    c.out.op[i + 1] = c.source(i, Type::b32);
+  c.emit(exec::shuffle_handler(op));
 }
 
 void vote(Coder &c) {
@@ -72,17 +68,10 @@ void match(Coder &c) {
 }
 
 bool take_reduction(Coder &c, ReduceOp &op) {
-  static constexpr struct {
-    std::string_view name;
-    ReduceOp op;
-  } all[] = {{"add", ReduceOp::add},  {"min", ReduceOp::min}, {"max", ReduceOp::max},
-             {"and", ReduceOp::and_}, {"or", ReduceOp::or_},  {"xor", ReduceOp::xor_}};
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      op = one.op;
-      return true;
-    }
-  return false;
+  static constexpr Coder::Choice<ReduceOp> all[] = {{"add", ReduceOp::add}, {"min", ReduceOp::min},
+                                                    {"max", ReduceOp::max}, {"and", ReduceOp::and_},
+                                                    {"or", ReduceOp::or_},  {"xor", ReduceOp::xor_}};
+  return c.take_choice(all, op);
 }
 void redux(Coder &c) {
   ReduceOp op;
@@ -90,10 +79,7 @@ void redux(Coder &c) {
   if (!take_reduction(c, op))
     c.unsupported();
   Type type = c.need_type();
-  c.need(3);
-  c.out.op[0] = c.destination(0, type);
-  c.out.op[1] = c.source(1, type);
-  c.out.op[2] = c.source(2, Type::b32);
+  c.operands({type, type, Type::b32});
   c.emit(exec::reduce_handler(op, type));
 }
 
@@ -118,8 +104,7 @@ void activemask(Coder &c) {
   c.emit(exec::active_mask_handler());
 }
 
-/* --- barriers
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- barriers ----------------------------------------------------------------------------------------------------- */
 
 void cluster_barrier(Coder &c) {
   bool arrive = c.take("arrive");

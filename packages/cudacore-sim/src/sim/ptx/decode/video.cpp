@@ -59,17 +59,14 @@ void multiply_add(Coder &c, VideoMode &mode) {
 }
 
 void take_comparison(Coder &c, VideoMode &mode) {
-  static constexpr struct {
-    std::string_view name;
-    exec::Comparison comparison;
-  } all[] = {{"eq", exec::Comparison::eq}, {"ne", exec::Comparison::ne}, {"lt", exec::Comparison::lt},
-             {"le", exec::Comparison::le}, {"gt", exec::Comparison::gt}, {"ge", exec::Comparison::ge}};
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      mode.comparison = static_cast<uint8_t>(one.comparison);
-      return;
-    }
-  c.unsupported();
+  using exec::Comparison;
+  static constexpr Coder::Choice<Comparison> all[] = {{"eq", Comparison::eq}, {"ne", Comparison::ne},
+                                                      {"lt", Comparison::lt}, {"le", Comparison::le},
+                                                      {"gt", Comparison::gt}, {"ge", Comparison::ge}};
+  Comparison comparison;
+  if (!c.take_choice(all, comparison))
+    c.unsupported();
+  mode.comparison = static_cast<uint8_t>(comparison);
 }
 
 /* v<op>.d.a.b{.sat} d, a{.part}, b{.part}; with .add, .min or .max, or with d.part, there is a c. */

@@ -205,6 +205,13 @@ uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format
   return &d_format == &format ? sum : round_to(d_format, value_of(format, sum), Rounding::nearest);
 }
 
+/* Calls f(index of an element of C, index of its row in A, index of its column in B) for all elements. */
+template <class F> void for_elements(const MatrixShape &shape, F &&f) {
+  for (uint32_t i = 0; i < shape.m; ++i)
+    for (uint32_t j = 0; j < shape.n; ++j)
+      f(i * shape.n + j, i * shape.k, j * shape.k);
+}
+
 void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
                      MatrixBits &d) {
   const MatrixShape &shape = product.a.shape;
@@ -221,10 +228,9 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
     return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
   };
   o.may_be_special = !all_finite(o.a, m * k) || !all_finite(o.b, n * k);
-  for (uint32_t i = 0; i < m; ++i)
-    for (uint32_t j = 0; j < n; ++j)
-      d[i * n + j] =
-          sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j], i * k, j * k, k);
+  for_elements(shape, [&](uint32_t at, uint32_t row, uint32_t column) {
+    d[at] = sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[at], row, column, k);
+  });
 }
 
 /*
@@ -260,17 +266,15 @@ void multiply_quad_pairs(const MatrixProduct &product, const MatrixBits &a, cons
 
 void multiply_doubles(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
                       MatrixBits &d) {
-  const MatrixShape &shape = product.a.shape;
-  for (uint32_t i = 0; i < shape.m; ++i)
-    for (uint32_t j = 0; j < shape.n; ++j) {
-      auto sum = bit_cast<double>(c[i * shape.n + j]);
-      for (uint32_t t = 0; t < shape.k; ++t) {
-        auto x = bit_cast<double>(a[i * shape.k + t]), y = bit_cast<double>(b[j * shape.k + t]);
-        double next = std::fma(x, y, sum);
-        sum = std::isnan(next) ? first_nan({y, sum, x}) : next;
-      }
-      d[i * shape.n + j] = bit_cast<uint64_t>(sum);
+  for_elements(product.a.shape, [&](uint32_t at, uint32_t row, uint32_t column) {
+    auto sum = bit_cast<double>(c[at]);
+    for (uint32_t t = 0; t < product.a.shape.k; ++t) {
+      auto x = bit_cast<double>(a[row + t]), y = bit_cast<double>(b[column + t]);
+      double next = std::fma(x, y, sum);
+      sum = std::isnan(next) ? first_nan({y, sum, x}) : next;
     }
+    d[at] = bit_cast<uint64_t>(sum);
+  });
 }
 
 int64_t integer_of(Element element, uint64_t bits) {
@@ -294,30 +298,27 @@ void multiply_integers(const MatrixProduct &product, const MatrixBits &a, const 
     left[i] = static_cast<int32_t>(integer_of(product.a.element, a[i]));
   for (uint32_t i = 0; i < shape.n * shape.k; ++i)
     right[i] = static_cast<int32_t>(integer_of(product.b.element, b[i]));
-  for (uint32_t i = 0; i < shape.m; ++i)
-    for (uint32_t j = 0; j < shape.n; ++j) {
-      int32_t products = 0; /* 128 of 16 bits at most */
-      for (uint32_t t = 0; t < shape.k; ++t)
-        products += left[i * shape.k + t] * right[j * shape.k + t];
-      int64_t sum = integer_of(Element::s32, c[i * shape.n + j]) + products;
-      if (product.saturate)
-        sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
-      d[i * shape.n + j] = static_cast<uint32_t>(sum);
-    }
+  for_elements(shape, [&](uint32_t at, uint32_t row, uint32_t column) {
+    int32_t products = 0; /* at most 128 products, each of at most 16 bits */
+    for (uint32_t t = 0; t < shape.k; ++t)
+      products += left[row + t] * right[column + t];
+    int64_t sum = integer_of(Element::s32, c[at]) + products;
+    if (product.saturate)
+      sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+    d[at] = static_cast<uint32_t>(sum);
+  });
 }
 
 void multiply_bits(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
                    MatrixBits &d) {
-  const MatrixShape &shape = product.a.shape;
-  for (uint32_t i = 0; i < shape.m; ++i)
-    for (uint32_t j = 0; j < shape.n; ++j) {
-      auto sum = static_cast<uint32_t>(c[i * shape.n + j]);
-      for (uint32_t t = 0; t < shape.k; ++t) {
-        uint64_t x = a[i * shape.k + t], y = b[j * shape.k + t];
-        sum += static_cast<uint32_t>(__builtin_popcountll(product.bits == BitProduct::and_ ? x & y : x ^ y));
-      }
-      d[i * shape.n + j] = sum;
+  for_elements(product.a.shape, [&](uint32_t at, uint32_t row, uint32_t column) {
+    auto sum = static_cast<uint32_t>(c[at]);
+    for (uint32_t t = 0; t < product.a.shape.k; ++t) {
+      uint64_t x = a[row + t], y = b[column + t];
+      sum += static_cast<uint32_t>(__builtin_popcountll(product.bits == BitProduct::and_ ? x & y : x ^ y));
     }
+    d[at] = sum;
+  });
 }
 
 } // namespace
