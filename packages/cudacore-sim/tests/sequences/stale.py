@@ -33,6 +33,12 @@ from structs import (
 
 Arguments = tuple[Any, ...]
 
+# The place of the destroyed handle in the arguments of a call.
+HANDLE = object()
+
+# The arguments of a call. A function among them makes an argument. A function in their place makes all arguments.
+Template = Arguments | Callable[[Recorder, int], Arguments]
+
 # A function that makes a handle, destroys it, and returns it.
 Maker = Callable[[Recorder], int]
 
@@ -50,33 +56,50 @@ class Call:
 CALLS: dict[str, Call] = {}  # by the names of cases
 
 
-def _register(kind: str, make: Maker, calls: dict[str, Callable[[Recorder, int], Arguments]], name: str = "") -> None:
-    for key, arguments in calls.items():
+def _made(cu: Recorder, handle: int, template: Template) -> Arguments:
+    if callable(template):
+        return template(cu, handle)
+    return tuple(
+        handle if argument is HANDLE
+        else argument(cu) if callable(argument) and not isinstance(argument, type)
+        else argument
+        for argument in template
+    )  # fmt: skip
+
+
+def _register(kind: str, make: Maker, calls: dict[str, Template], name: str = "") -> None:
+    for key, template in calls.items():
         function = key.partition(" ")[0]
 
-        def case(
-            cu: Recorder, function: str = function, arguments: Callable[[Recorder, int], Arguments] = arguments
-        ) -> None:
+        def case(cu: Recorder, function: str = function, template: Template = template) -> None:
             cu.use_primary_context()
             handle = make(cu)
-            cu.call(function, *arguments(cu, handle))
+            cu.call(function, *_made(cu, handle, template))
 
         full = f"{name or kind}.{key.replace(' ', '_')}"
         STALE[full] = case
         CALLS[full] = Call(function, kind)
 
 
-def _buffer(size: int = 4096) -> Any:
-    return graph_tools.keep(ctypes.create_string_buffer(size))
+def _buffer(_: Recorder | None = None) -> Any:
+    return graph_tools.keep(ctypes.create_string_buffer(4096))
+
+
+def _memory(cu: Recorder) -> int:
+    return cu.memory(64)
+
+
+def _destroyed(cu: Recorder, destroy: str, create: str, *arguments: object) -> int:
+    made = int(cu.prepare(create, *arguments))
+    cu.prepare(destroy, made)
+    return made
 
 
 def _stream(cu: Recorder) -> int:
-    stream = cu.stream()
-    cu.prepare("cuStreamDestroy_v2", stream)
-    return stream
+    return _destroyed(cu, "cuStreamDestroy_v2", "cuStreamCreate", c_void_p, 0)
 
 
-def _callback() -> Any:
+def _callback(_: Recorder | None = None) -> Any:
     return graph_tools.keep(HOST_FUNCTION(lambda _: None))
 
 
@@ -90,20 +113,12 @@ _register(
     "stream",
     _stream,
     {
-        "cuStreamQuery": lambda _, s: (s,),
-        "cuStreamSynchronize": lambda _, s: (s,),
-        "cuStreamDestroy_v2": lambda _, s: (s,),
-        "cuStreamGetFlags": lambda _, s: (s, c_uint),
-        "cuStreamGetPriority": lambda _, s: (s, c_int),
-        "cuStreamGetCtx": lambda _, s: (s, c_void_p),
-        "cuStreamGetId": lambda _, s: (s, c_uint64),
-        "cuStreamGetDevice": lambda _, s: (s, c_int),
-        "cuStreamWaitEvent": lambda cu, s: (s, cu.event(), 0),
-        "cuEventRecord": lambda cu, s: (cu.event(), s),
-        "cuMemsetD8Async": lambda cu, s: (cu.memory(64), 1, 64, s),
-        "cuMemcpyAsync": lambda cu, s: (cu.memory(64), cu.memory(64), 64, s),
-        "cuMemcpyDtoHAsync_v2": lambda cu, s: (_buffer(), cu.memory(64), 64, s),
-        "cuMemcpyHtoDAsync_v2": lambda cu, s: (cu.memory(64), _buffer(), 64, s),
+        "cuStreamQuery": (HANDLE,), "cuStreamSynchronize": (HANDLE,), "cuStreamDestroy_v2": (HANDLE,),
+        "cuStreamGetFlags": (HANDLE, c_uint), "cuStreamGetPriority": (HANDLE, c_int),
+        "cuStreamGetCtx": (HANDLE, c_void_p), "cuStreamGetId": (HANDLE, c_uint64), "cuStreamGetDevice": (HANDLE, c_int),
+        "cuStreamWaitEvent": (HANDLE, Recorder.event, 0), "cuEventRecord": (Recorder.event, HANDLE),
+        "cuMemsetD8Async": (_memory, 1, 64, HANDLE), "cuMemcpyAsync": (_memory, _memory, 64, HANDLE),
+        "cuMemcpyDtoHAsync_v2": (_buffer, _memory, 64, HANDLE), "cuMemcpyHtoDAsync_v2": (_memory, _buffer, 64, HANDLE),
         "cuLaunchKernel": lambda cu, s: (
             *(cu.function(ptx.KERNELS, "nothing"), 1, 1, 1, 1, 1, 1, 0, s),
             *(pointers(), None),
@@ -112,22 +127,16 @@ _register(
             graph_tools.keep(launch_configuration(stream=s)),
             *(cu.function(ptx.KERNELS, "nothing"), pointers(), None),
         ),
-        "cuLaunchHostFunc": lambda _, s: (s, _callback(), None),
-        "cuMemAllocAsync": lambda _, s: (c_uint64, 64, s),
-        "cuMemFreeAsync": lambda cu, s: (cu.memory(64), s),
-        "cuStreamBeginCapture_v2": lambda _, s: (s, 0),
-        "cuStreamEndCapture": lambda _, s: (s, c_void_p),
-        "cuStreamIsCapturing": lambda _, s: (s, c_int),
-        "cuStreamGetCaptureInfo_v2": lambda _, s: (s, c_int, c_uint64, c_void_p, c_void_p, c_size_t),
-        "cuStreamGetAttribute": lambda _, s: (s, 3, _buffer()),
-        "cuStreamSetAttribute": lambda _, s: (s, 3, _buffer()),
-        "cuStreamCopyAttributes": lambda cu, s: (s, cu.stream()),
-        "cuStreamWriteValue32_v2": lambda cu, s: (s, cu.memory(64), 1, 0),
+        "cuLaunchHostFunc": (HANDLE, _callback, None), "cuMemAllocAsync": (c_uint64, 64, HANDLE),
+        "cuMemFreeAsync": (_memory, HANDLE), "cuStreamBeginCapture_v2": (HANDLE, 0),
+        "cuStreamEndCapture": (HANDLE, c_void_p), "cuStreamIsCapturing": (HANDLE, c_int),
+        "cuStreamGetCaptureInfo_v2": (HANDLE, c_int, c_uint64, c_void_p, c_void_p, c_size_t),
+        "cuStreamGetAttribute": (HANDLE, 3, _buffer), "cuStreamSetAttribute": (HANDLE, 3, _buffer),
+        "cuStreamCopyAttributes": (HANDLE, Recorder.stream), "cuStreamWriteValue32_v2": (HANDLE, _memory, 1, 0),
         "cuStreamWaitValue32_v2": lambda cu, s: (s, cu.memory(64, 0), 0, 0),
-        "cuGraphLaunch": lambda cu, s: (_exec(cu), s),
-        "cuGraphUpload": lambda cu, s: (_exec(cu), s),
+        "cuGraphLaunch": (_exec, HANDLE), "cuGraphUpload": (_exec, HANDLE),
     },
-)
+)  # fmt: skip
 
 
 def _event(cu: Recorder) -> int:
@@ -148,18 +157,14 @@ _register(
     "event",
     _event,
     {
-        "cuEventQuery": lambda _, e: (e,),
-        "cuEventSynchronize": lambda _, e: (e,),
-        "cuEventDestroy_v2": lambda _, e: (e,),
-        "cuEventRecord": lambda _, e: (e, 0),
-        "cuEventElapsedTime start": lambda cu, e: (ctypes.c_float, e, _recorded(cu)),
-        "cuEventElapsedTime end": lambda cu, e: (ctypes.c_float, _recorded(cu), e),
-        "cuStreamWaitEvent": lambda cu, e: (cu.stream(), e, 0),
-        "cuIpcGetEventHandle": lambda _, e: (_buffer(64), e),
-        "cuGraphAddEventRecordNode": lambda cu, e: (c_void_p, graph_tools.graph(cu), None, 0, e),
-        "cuGraphAddEventWaitNode": lambda cu, e: (c_void_p, graph_tools.graph(cu), None, 0, e),
+        "cuEventQuery": (HANDLE,), "cuEventSynchronize": (HANDLE,), "cuEventDestroy_v2": (HANDLE,),
+        "cuEventRecord": (HANDLE, 0), "cuEventElapsedTime start": (ctypes.c_float, HANDLE, _recorded),
+        "cuEventElapsedTime end": (ctypes.c_float, _recorded, HANDLE),
+        "cuStreamWaitEvent": (Recorder.stream, HANDLE, 0), "cuIpcGetEventHandle": (_buffer, HANDLE),
+        "cuGraphAddEventRecordNode": (c_void_p, graph_tools.graph, None, 0, HANDLE),
+        "cuGraphAddEventWaitNode": (c_void_p, graph_tools.graph, None, 0, HANDLE),
     },
-)
+)  # fmt: skip
 
 
 def _context(cu: Recorder) -> int:
@@ -175,32 +180,25 @@ _register(
     "context",
     _context,
     {
-        "cuCtxDestroy_v2": lambda _, c: (c,),
-        "cuCtxGetApiVersion": lambda _, c: (c, c_uint),
-        "cuCtxEnablePeerAccess": lambda _, c: (c, 0),
-        "cuCtxDisablePeerAccess": lambda _, c: (c,),
-        "cuMemcpyPeer": lambda cu, c: (cu.memory(64), c, cu.memory(64), graph_tools.context(cu), 64),
+        "cuCtxDestroy_v2": (HANDLE,), "cuCtxGetApiVersion": (HANDLE, c_uint), "cuCtxEnablePeerAccess": (HANDLE, 0),
+        "cuCtxDisablePeerAccess": (HANDLE,), "cuMemcpyPeer": (_memory, HANDLE, _memory, graph_tools.context, 64),
     },
-)
+)  # fmt: skip
 
 
 def _module(cu: Recorder) -> int:
-    module = int(cu.prepare("cuModuleLoadData", c_void_p, ptx.KERNELS))
-    cu.prepare("cuModuleUnload", module)
-    return module
+    return _destroyed(cu, "cuModuleUnload", "cuModuleLoadData", c_void_p, ptx.KERNELS)
 
 
 _register(
     "module",
     _module,
     {
-        "cuModuleGetFunction": lambda _, m: (c_void_p, m, b"nothing"),
-        "cuModuleGetGlobal_v2": lambda _, m: (c_uint64, c_size_t, m, b"counter"),
-        "cuModuleGetFunctionCount": lambda _, m: (c_uint, m),
-        "cuModuleEnumerateFunctions": lambda _, m: (_buffer(), 1, m),
-        "cuModuleUnload": lambda _, m: (m,),
+        "cuModuleGetFunction": (c_void_p, HANDLE, b"nothing"),
+        "cuModuleGetGlobal_v2": (c_uint64, c_size_t, HANDLE, b"counter"), "cuModuleGetFunctionCount": (c_uint, HANDLE),
+        "cuModuleEnumerateFunctions": (_buffer, 1, HANDLE), "cuModuleUnload": (HANDLE,),
     },
-)
+)  # fmt: skip
 
 
 def _library(cu: Recorder) -> int:
@@ -213,15 +211,12 @@ _register(
     "library",
     _library,
     {
-        "cuLibraryGetKernel": lambda _, x: (c_void_p, x, b"nothing"),
-        "cuLibraryGetModule": lambda _, x: (c_void_p, x),
-        "cuLibraryGetGlobal": lambda _, x: (c_uint64, c_size_t, x, b"counter"),
-        "cuLibraryGetManaged": lambda _, x: (c_uint64, c_size_t, x, b"counter"),
-        "cuLibraryGetKernelCount": lambda _, x: (c_uint, x),
-        "cuLibraryEnumerateKernels": lambda _, x: (_buffer(), 1, x),
-        "cuLibraryUnload": lambda _, x: (x,),
+        "cuLibraryGetKernel": (c_void_p, HANDLE, b"nothing"), "cuLibraryGetModule": (c_void_p, HANDLE),
+        "cuLibraryGetGlobal": (c_uint64, c_size_t, HANDLE, b"counter"),
+        "cuLibraryGetManaged": (c_uint64, c_size_t, HANDLE, b"counter"), "cuLibraryGetKernelCount": (c_uint, HANDLE),
+        "cuLibraryEnumerateKernels": (_buffer, 1, HANDLE), "cuLibraryUnload": (HANDLE,),
     },
-)
+)  # fmt: skip
 
 
 def _kernel(cu: Recorder) -> int:
@@ -240,20 +235,17 @@ _register(
     "kernel",
     _kernel,
     {
-        "cuKernelGetFunction": lambda _, k: (c_void_p, k),
-        "cuKernelGetAttribute": lambda _, k: (c_int, 0, k, 0),
-        "cuKernelSetAttribute": lambda _, k: (8, 1024, k, 0),
-        "cuKernelSetCacheConfig": lambda _, k: (k, 1, 0),
-        "cuKernelGetName": lambda _, k: (c_char_p, k),
-        "cuKernelGetParamInfo": lambda _, k: (k, 0, c_size_t, c_size_t),
-        "cuKernelGetLibrary": lambda _, k: (c_void_p, k),
+        "cuKernelGetFunction": (c_void_p, HANDLE), "cuKernelGetAttribute": (c_int, 0, HANDLE, 0),
+        "cuKernelSetAttribute": (8, 1024, HANDLE, 0), "cuKernelSetCacheConfig": (HANDLE, 1, 0),
+        "cuKernelGetName": (c_char_p, HANDLE), "cuKernelGetParamInfo": (HANDLE, 0, c_size_t, c_size_t),
+        "cuKernelGetLibrary": (c_void_p, HANDLE),
         "cuLaunchKernel": lambda _, k: _launch(k),
         "cuGraphAddKernelNode_v2": lambda cu, k: (
             *(c_void_p, graph_tools.graph(cu), None, 0),
             graph_tools.keep(graph_tools.kernel_params(None, kern=k, ctx=graph_tools.context(cu))),
         ),
     },
-)
+)  # fmt: skip
 
 
 def _function(cu: Recorder) -> int:
@@ -267,22 +259,17 @@ _register(
     "function",
     _function,
     {
-        "cuFuncGetAttribute": lambda _, f: (c_int, 0, f),
-        "cuFuncSetAttribute": lambda _, f: (f, 8, 1024),
-        "cuFuncSetCacheConfig": lambda _, f: (f, 1),
-        "cuFuncGetModule": lambda _, f: (c_void_p, f),
-        "cuFuncGetName": lambda _, f: (c_char_p, f),
-        "cuFuncGetParamInfo": lambda _, f: (f, 0, c_size_t, c_size_t),
-        "cuFuncIsLoaded": lambda _, f: (c_int, f),
-        "cuFuncLoad": lambda _, f: (f,),
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda _, f: (c_int, f, 32, 0),
+        "cuFuncGetAttribute": (c_int, 0, HANDLE), "cuFuncSetAttribute": (HANDLE, 8, 1024),
+        "cuFuncSetCacheConfig": (HANDLE, 1), "cuFuncGetModule": (c_void_p, HANDLE), "cuFuncGetName": (c_char_p, HANDLE),
+        "cuFuncGetParamInfo": (HANDLE, 0, c_size_t, c_size_t), "cuFuncIsLoaded": (c_int, HANDLE),
+        "cuFuncLoad": (HANDLE,), "cuOccupancyMaxActiveBlocksPerMultiprocessor": (c_int, HANDLE, 32, 0),
         "cuLaunchKernel": lambda _, f: _launch(f),
         "cuGraphAddKernelNode_v2": lambda cu, f: (
             *(c_void_p, graph_tools.graph(cu), None, 0),
             graph_tools.keep(graph_tools.kernel_params(f)),
         ),
     },
-)
+)  # fmt: skip
 
 
 def _graph(cu: Recorder) -> int:
@@ -300,21 +287,17 @@ _register(
     "graph",
     _graph,
     {
-        "cuGraphDestroy": lambda _, g: (g,),
-        "cuGraphGetNodes": lambda _, g: (g, None, c_size_t),
-        "cuGraphGetRootNodes": lambda _, g: (g, None, c_size_t),
-        "cuGraphGetEdges": lambda _, g: (g, None, None, c_size_t),
-        "cuGraphClone": lambda _, g: (c_void_p, g),
-        "cuGraphInstantiateWithFlags": lambda _, g: (c_void_p, g, 0),
-        "cuGraphAddEmptyNode": lambda _, g: (c_void_p, g, None, 0),
-        "cuGraphAddChildGraphNode parent": lambda cu, g: (c_void_p, g, None, 0, graph_tools.graph(cu)),
-        "cuGraphAddChildGraphNode child": lambda cu, g: (c_void_p, graph_tools.graph(cu), None, 0, g),
-        "cuGraphConditionalHandleCreate": lambda cu, g: (c_uint64, g, graph_tools.context(cu), 0, 0),
-        "cuGraphRetainUserObject": lambda cu, g: (g, _user_object(cu), 1, 0),
-        "cuGraphDebugDotPrint": lambda _, g: (g, b"/dev/null", 0),
-        "cuGraphExecUpdate_v2": lambda cu, g: (_exec(cu), g, _buffer()),
+        "cuGraphDestroy": (HANDLE,), "cuGraphGetNodes": (HANDLE, None, c_size_t),
+        "cuGraphGetRootNodes": (HANDLE, None, c_size_t), "cuGraphGetEdges": (HANDLE, None, None, c_size_t),
+        "cuGraphClone": (c_void_p, HANDLE), "cuGraphInstantiateWithFlags": (c_void_p, HANDLE, 0),
+        "cuGraphAddEmptyNode": (c_void_p, HANDLE, None, 0),
+        "cuGraphAddChildGraphNode parent": (c_void_p, HANDLE, None, 0, graph_tools.graph),
+        "cuGraphAddChildGraphNode child": (c_void_p, graph_tools.graph, None, 0, HANDLE),
+        "cuGraphConditionalHandleCreate": (c_uint64, HANDLE, graph_tools.context, 0, 0),
+        "cuGraphRetainUserObject": (HANDLE, _user_object, 1, 0), "cuGraphDebugDotPrint": (HANDLE, b"/dev/null", 0),
+        "cuGraphExecUpdate_v2": (_exec, HANDLE, _buffer),
     },
-)
+)  # fmt: skip
 
 
 def _node_of_destroyed_graph(cu: Recorder) -> int:
@@ -341,20 +324,20 @@ for _name, _maker in (("graph_node", _destroyed_node), ("node_of_graph", _node_o
         "graph_node",
         _maker,
         {
-            "cuGraphNodeGetType": lambda _, n: (n, c_int),
-            "cuGraphNodeGetDependencies": lambda _, n: (n, None, c_size_t),
-            "cuGraphNodeGetDependentNodes": lambda _, n: (n, None, c_size_t),
-            "cuGraphDestroyNode": lambda _, n: (n,),
-            "cuGraphKernelNodeGetParams_v2": lambda _, n: (n, _buffer()),
+            "cuGraphNodeGetType": (HANDLE, c_int),
+            "cuGraphNodeGetDependencies": (HANDLE, None, c_size_t),
+            "cuGraphNodeGetDependentNodes": (HANDLE, None, c_size_t),
+            "cuGraphDestroyNode": (HANDLE,),
+            "cuGraphKernelNodeGetParams_v2": (HANDLE, _buffer),
             "cuGraphKernelNodeSetParams_v2": lambda cu, n: (
                 n,
                 graph_tools.keep(graph_tools.kernel_params(cu.function(ptx.KERNELS, "nothing"))),
             ),
-            "cuGraphKernelNodeGetAttribute": lambda _, n: (n, 2, _buffer()),
+            "cuGraphKernelNodeGetAttribute": (HANDLE, 2, _buffer),
             "cuGraphAddDependencies": _dependency,
             "cuGraphAddEmptyNode": lambda cu, n: (c_void_p, graph_tools.graph(cu), graph_tools.array(n), 1),
-            "cuGraphNodeFindInClone": lambda cu, n: (c_void_p, n, graph_tools.graph(cu)),
-            "cuGraphNodeSetEnabled": lambda cu, n: (_exec(cu), n, 1),
+            "cuGraphNodeFindInClone": (c_void_p, HANDLE, graph_tools.graph),
+            "cuGraphNodeSetEnabled": (_exec, HANDLE, 1),
         },
         _name,
     )
@@ -370,13 +353,10 @@ _register(
     "graph_exec",
     _stale_exec,
     {
-        "cuGraphLaunch": lambda _, e: (e, 0),
-        "cuGraphUpload": lambda _, e: (e, 0),
-        "cuGraphExecDestroy": lambda _, e: (e,),
-        "cuGraphExecGetFlags": lambda _, e: (e, c_uint64),
-        "cuGraphExecUpdate_v2": lambda cu, e: (e, graph_tools.graph(cu), _buffer()),
+        "cuGraphLaunch": (HANDLE, 0), "cuGraphUpload": (HANDLE, 0), "cuGraphExecDestroy": (HANDLE,),
+        "cuGraphExecGetFlags": (HANDLE, c_uint64), "cuGraphExecUpdate_v2": (HANDLE, graph_tools.graph, _buffer),
     },
-)
+)  # fmt: skip
 
 
 def _stale_user_object(cu: Recorder) -> int:
@@ -389,61 +369,49 @@ _register(
     "user_object",
     _stale_user_object,
     {
-        "cuUserObjectRetain": lambda _, u: (u, 1),
-        "cuUserObjectRelease": lambda _, u: (u, 1),
-        "cuGraphRetainUserObject": lambda cu, u: (graph_tools.graph(cu), u, 1, 0),
+        "cuUserObjectRetain": (HANDLE, 1), "cuUserObjectRelease": (HANDLE, 1),
+        "cuGraphRetainUserObject": (graph_tools.graph, HANDLE, 1, 0),
     },
-)
+)  # fmt: skip
 
 
 def _pool(cu: Recorder) -> int:
-    pool = int(cu.prepare("cuMemPoolCreate", c_void_p, device_pool()))
-    cu.prepare("cuMemPoolDestroy", pool)
-    return pool
+    return _destroyed(cu, "cuMemPoolDestroy", "cuMemPoolCreate", c_void_p, device_pool())
 
 
 _register(
     "pool",
     _pool,
     {
-        "cuMemPoolDestroy": lambda _, p: (p,),
-        "cuMemPoolTrimTo": lambda _, p: (p, 0),
-        "cuMemPoolGetAttribute": lambda _, p: (p, 4, c_uint64),
-        "cuMemPoolSetAttribute": lambda _, p: (p, 4, c_uint64(0)),
-        "cuMemPoolSetAccess": lambda _, p: (p, Access(Location(1, 0), 3), 1),
-        "cuMemPoolGetAccess": lambda _, p: (c_int, p, Location(1, 0)),
-        "cuMemAllocFromPoolAsync": lambda _, p: (c_uint64, 64, p, 0),
-        "cuDeviceSetMemPool": lambda _, p: (0, p),
-        "cuMemPoolExportToShareableHandle": lambda _, p: (_buffer(64), p, 1, 0),
+        "cuMemPoolDestroy": (HANDLE,), "cuMemPoolTrimTo": (HANDLE, 0), "cuMemPoolGetAttribute": (HANDLE, 4, c_uint64),
+        "cuMemPoolSetAttribute": (HANDLE, 4, c_uint64(0)), "cuMemPoolSetAccess": (HANDLE, Access(Location(1, 0), 3), 1),
+        "cuMemPoolGetAccess": (c_int, HANDLE, Location(1, 0)), "cuMemAllocFromPoolAsync": (c_uint64, 64, HANDLE, 0),
+        "cuDeviceSetMemPool": (0, HANDLE), "cuMemPoolExportToShareableHandle": (_buffer, HANDLE, 1, 0),
     },
-)
+)  # fmt: skip
 
 
 def _physical(cu: Recorder) -> int:
-    made = int(cu.prepare("cuMemCreate", c_uint64, 2 << 20, device_allocation(), 0))
-    cu.prepare("cuMemRelease", made)
-    return made
+    return _destroyed(cu, "cuMemRelease", "cuMemCreate", c_uint64, 2 << 20, device_allocation(), 0)
 
 
 _register(
     "physical",
     _physical,
     {
-        "cuMemRelease": lambda _, h: (h,),
+        "cuMemRelease": (HANDLE,),
         "cuMemMap": lambda cu, h: (
             cu.prepare("cuMemAddressReserve", c_uint64, 2 << 20, 0, 0, 0),
             *(2 << 20, 0, h, 0),
         ),
-        "cuMemExportToShareableHandle": lambda _, h: (_buffer(64), h, 1, 0),
-        "cuMemGetAllocationPropertiesFromHandle": lambda _, h: (_buffer(64), h),
+        "cuMemExportToShareableHandle": (_buffer, HANDLE, 1, 0),
+        "cuMemGetAllocationPropertiesFromHandle": (_buffer, HANDLE),
     },
-)
+)  # fmt: skip
 
 
 def _array(cu: Recorder) -> int:
-    made = int(cu.prepare("cuArrayCreate_v2", c_void_p, ArrayDescriptor(16, 16, 0x20, 1)))
-    cu.prepare("cuArrayDestroy", made)
-    return made
+    return _destroyed(cu, "cuArrayDestroy", "cuArrayCreate_v2", c_void_p, ArrayDescriptor(16, 16, 0x20, 1))
 
 
 def _texture_of(handle: int, kind: int = 0) -> Arguments:
@@ -454,9 +422,8 @@ _register(
     "array",
     _array,
     {
-        "cuArrayDestroy": lambda _, a: (a,),
-        "cuArrayGetDescriptor_v2": lambda _, a: (_buffer(), a),
-        "cuArray3DGetDescriptor_v2": lambda _, a: (_buffer(), a),
+        "cuArrayDestroy": (HANDLE,), "cuArrayGetDescriptor_v2": (_buffer, HANDLE),
+        "cuArray3DGetDescriptor_v2": (_buffer, HANDLE),
         "cuMemcpy2D_v2": lambda cu, a: (
             Copy2D(
                 srcMemoryType=2,
@@ -468,28 +435,27 @@ _register(
                 Height=1,
             ),
         ),
-        "cuMemcpyHtoA_v2": lambda _, a: (a, 0, _buffer(), 16),
+        "cuMemcpyHtoA_v2": (HANDLE, 0, _buffer, 16),
         "cuTexObjectCreate": lambda _, a: _texture_of(a),
         "cuSurfObjectCreate": lambda _, a: (c_uint64, ResourceDescriptor(type=0, handle=a)),
     },
-)
+)  # fmt: skip
 
 
 def _mipmapped(cu: Recorder) -> int:
-    made = int(cu.prepare("cuMipmappedArrayCreate", c_void_p, Array3DDescriptor(16, 16, 0, 0x20, 1, 0), 2))
-    cu.prepare("cuMipmappedArrayDestroy", made)
-    return made
+    return _destroyed(
+        cu, "cuMipmappedArrayDestroy", "cuMipmappedArrayCreate", c_void_p, Array3DDescriptor(16, 16, 0, 0x20, 1, 0), 2
+    )
 
 
 _register(
     "mipmapped_array",
     _mipmapped,
     {
-        "cuMipmappedArrayDestroy": lambda _, a: (a,),
-        "cuMipmappedArrayGetLevel": lambda _, a: (c_void_p, a, 0),
+        "cuMipmappedArrayDestroy": (HANDLE,), "cuMipmappedArrayGetLevel": (c_void_p, HANDLE, 0),
         "cuTexObjectCreate": lambda _, a: _texture_of(a, 1),
     },
-)
+)  # fmt: skip
 
 
 def _live_array(cu: Recorder, flags: int = 0) -> int:
@@ -497,55 +463,45 @@ def _live_array(cu: Recorder, flags: int = 0) -> int:
 
 
 def _texture(cu: Recorder) -> int:
-    made = int(cu.prepare("cuTexObjectCreate", *_texture_of(_live_array(cu))))
-    cu.prepare("cuTexObjectDestroy", made)
-    return made
+    return _destroyed(cu, "cuTexObjectDestroy", "cuTexObjectCreate", *_texture_of(_live_array(cu)))
 
 
 _register(
     "texture",
     _texture,
     {
-        "cuTexObjectDestroy": lambda _, t: (t,),
-        "cuTexObjectGetResourceDesc": lambda _, t: (_buffer(), t),
-        "cuTexObjectGetTextureDesc": lambda _, t: (_buffer(), t),
-        "cuTexObjectGetResourceViewDesc": lambda _, t: (_buffer(), t),
+        "cuTexObjectDestroy": (HANDLE,), "cuTexObjectGetResourceDesc": (_buffer, HANDLE),
+        "cuTexObjectGetTextureDesc": (_buffer, HANDLE), "cuTexObjectGetResourceViewDesc": (_buffer, HANDLE),
     },
-)
+)  # fmt: skip
 
 
 def _surface(cu: Recorder) -> int:
     described = ResourceDescriptor(type=0, handle=_live_array(cu, 2))
-    made = int(cu.prepare("cuSurfObjectCreate", c_uint64, described))
-    cu.prepare("cuSurfObjectDestroy", made)
-    return made
+    return _destroyed(cu, "cuSurfObjectDestroy", "cuSurfObjectCreate", c_uint64, described)
 
 
 _register(
     "surface",
     _surface,
     {
-        "cuSurfObjectDestroy": lambda _, s: (s,),
-        "cuSurfObjectGetResourceDesc": lambda _, s: (_buffer(), s),
+        "cuSurfObjectDestroy": (HANDLE,), "cuSurfObjectGetResourceDesc": (_buffer, HANDLE),
     },
-)
+)  # fmt: skip
 
 
 def _link(cu: Recorder) -> int:
-    made = int(cu.prepare("cuLinkCreate_v2", 0, None, None, c_void_p))
-    cu.prepare("cuLinkDestroy", made)
-    return made
+    return _destroyed(cu, "cuLinkDestroy", "cuLinkCreate_v2", 0, None, None, c_void_p)
 
 
 _register(
     "link",
     _link,
     {
-        "cuLinkAddData_v2": lambda _, x: (x, 1, ptx.EMPTY_MODULE, len(ptx.EMPTY_MODULE), b"part", 0, None, None),
-        "cuLinkComplete": lambda _, x: (x, c_void_p, c_size_t),
-        "cuLinkDestroy": lambda _, x: (x,),
+        "cuLinkAddData_v2": (HANDLE, 1, ptx.EMPTY_MODULE, len(ptx.EMPTY_MODULE), b"part", 0, None, None),
+        "cuLinkComplete": (HANDLE, c_void_p, c_size_t), "cuLinkDestroy": (HANDLE,),
     },
-)
+)  # fmt: skip
 
 
 def _green(cu: Recorder) -> int:
@@ -554,20 +510,15 @@ def _green(cu: Recorder) -> int:
     part, rest, count = Resource(), Resource(), c_uint(1)
     cu.prepare("cuDevSmResourceSplitByCount", part, count, groups, rest, 0, 8)
     described = cu.prepare("cuDevResourceGenerateDesc", c_void_p, part, 1)
-    made = int(cu.prepare("cuGreenCtxCreate", c_void_p, described, 0, 1))
-    cu.prepare("cuGreenCtxDestroy", made)
-    return made
+    return _destroyed(cu, "cuGreenCtxDestroy", "cuGreenCtxCreate", c_void_p, described, 0, 1)
 
 
 _register(
     "green_context",
     _green,
     {
-        "cuGreenCtxDestroy": lambda _, g: (g,),
-        "cuCtxFromGreenCtx": lambda _, g: (c_void_p, g),
-        "cuGreenCtxGetDevResource": lambda _, g: (g, Resource(), 1),
-        "cuGreenCtxStreamCreate": lambda _, g: (c_void_p, g, 1, 0),
-        "cuGreenCtxRecordEvent": lambda cu, g: (g, cu.event()),
-        "cuGreenCtxWaitEvent": lambda cu, g: (g, _recorded(cu)),
+        "cuGreenCtxDestroy": (HANDLE,), "cuCtxFromGreenCtx": (c_void_p, HANDLE),
+        "cuGreenCtxGetDevResource": (HANDLE, Resource(), 1), "cuGreenCtxStreamCreate": (c_void_p, HANDLE, 1, 0),
+        "cuGreenCtxRecordEvent": (HANDLE, Recorder.event), "cuGreenCtxWaitEvent": (HANDLE, _recorded),
     },
-)
+)  # fmt: skip

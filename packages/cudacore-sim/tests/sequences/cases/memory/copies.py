@@ -38,36 +38,25 @@ def there_and_back(cu: Recorder) -> None:
 def nothing(cu: Recorder) -> None:
     """Copies and fills of no bytes, including those from and to NULL."""
     address, data = cu.memory(64), numbers(4)
-    cu.call("cuMemcpyHtoD_v2", address, data, 0)
-    cu.call("cuMemcpyHtoD_v2", 0, data, 0)
-    cu.call("cuMemcpyHtoD_v2", address, None, 0)
-    cu.call("cuMemcpyDtoH_v2", data, 0, 0)
-    cu.call("cuMemcpyDtoD_v2", 0, 0, 0)
-    cu.call("cuMemcpy", 0, 0, 0)
-    cu.call("cuMemcpyAsync", address, address, 0, None)
-    cu.call("cuMemsetD8_v2", address, 1, 0)
-    cu.call("cuMemsetD8_v2", 0, 1, 0)
-    cu.call("cuMemsetD32_v2", address + 1, 1, 0)
-    cu.call("cuMemsetD2D8_v2", address, 8, 1, 0, 4)
-    cu.call("cuMemsetD2D8_v2", address, 8, 1, 4, 0)
-    cu.call("cuCtxSynchronize")
+    cu.call_each(
+        ("cuMemcpyHtoD_v2", address, data, 0), ("cuMemcpyHtoD_v2", 0, data, 0), ("cuMemcpyHtoD_v2", address, None, 0),
+        ("cuMemcpyDtoH_v2", data, 0, 0), ("cuMemcpyDtoD_v2", 0, 0, 0), ("cuMemcpy", 0, 0, 0),
+        ("cuMemcpyAsync", address, address, 0, None), ("cuMemsetD8_v2", address, 1, 0), ("cuMemsetD8_v2", 0, 1, 0),
+        ("cuMemsetD32_v2", address + 1, 1, 0), ("cuMemsetD2D8_v2", address, 8, 1, 0, 4),
+        ("cuMemsetD2D8_v2", address, 8, 1, 4, 0), ("cuCtxSynchronize",),
+    )  # fmt: skip
 
 
 @sequence
 def null(cu: Recorder) -> None:
     """Copies and fills of NULL."""
     address, data = cu.memory(64), numbers(16)
-    cu.call("cuMemcpyHtoD_v2", address, None, 16)
-    cu.call("cuMemcpyHtoD_v2", 0, data, 16)
-    cu.call("cuMemcpyDtoH_v2", None, address, 16)
-    cu.call("cuMemcpyDtoH_v2", data, 0, 16)
-    cu.call("cuMemcpyDtoD_v2", address, 0, 16)
-    cu.call("cuMemcpyDtoD_v2", 0, address, 16)
-    cu.call("cuMemsetD8_v2", 0, 0, 16)
-    cu.call("cuMemsetD8Async", 0, 0, 16, None)
-    cu.call("cuMemcpyHtoDAsync_v2", 0, data, 16, None)
-    cu.call("cuMemcpyDtoHAsync_v2", data, 0, 16, None)
-    cu.call("cuCtxSynchronize")
+    cu.call_each(
+        ("cuMemcpyHtoD_v2", address, None, 16), ("cuMemcpyHtoD_v2", 0, data, 16),
+        ("cuMemcpyDtoH_v2", None, address, 16), ("cuMemcpyDtoH_v2", data, 0, 16), ("cuMemcpyDtoD_v2", address, 0, 16),
+        ("cuMemcpyDtoD_v2", 0, address, 16), ("cuMemsetD8_v2", 0, 0, 16), ("cuMemsetD8Async", 0, 0, 16, None),
+        ("cuMemcpyHtoDAsync_v2", 0, data, 16, None), ("cuMemcpyDtoHAsync_v2", data, 0, 16, None), ("cuCtxSynchronize",),
+    )  # fmt: skip
 
 
 @sequence

@@ -63,8 +63,8 @@ def queries(cu: Recorder) -> None:
     for name in ("GetFlags", "GetPriority", "GetId", "GetCtx", "GetDevice"):
         cu.call(f"cuStream{name}", first, None)
     cu.call("cuStreamQuery", first)
-    cu.call("cuStreamDestroy_v2", first)
-    cu.call("cuStreamDestroy_v2", second)
+    for stream in (first, second):
+        cu.call("cuStreamDestroy_v2", stream)
 
 
 @sequence
