@@ -31,8 +31,8 @@ typedef struct cch__box {
   cch_release_fn release;
 
   /*
-   * The box whose loss loses this resource, too. This box holds a reference to it. It is a context or, for a part of
-   * memory that is mapped for graphics, that memory. NULL: none.
+   * A resource with which this one is lost: the box of a context or, for a part of memory that is mapped for graphics,
+   * the box of that memory. This box holds a reference to it. NULL: none.
    */
   struct cch__box *context;
 } cch__box;

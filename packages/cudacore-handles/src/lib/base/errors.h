@@ -36,7 +36,10 @@ void cch__fail_explain(const char *why);
 /* Records the graph node that the calling thread's last failure is about. */
 void cch__fail_at_node(void *node);
 
-/* Between these two calls, failures on this thread are recorded separately from those of the caller's own calls. */
+/*
+ * Between these two calls, failures on this thread are recorded separately, and do not change the last failure of the
+ * caller.
+ */
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 

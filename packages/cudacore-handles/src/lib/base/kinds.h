@@ -125,10 +125,10 @@ struct cch_tracker {
   cch__box box;
   cch_tracker *measured;     /* the tracker whose allocations a measurement counts; NULL in other trackers */
   uint64_t limit;            /* 0: none */
-  bool lists;                /* its live allocations */
+  bool lists;                /* keeps a list of its live allocations */
   cch__tracker_log *log;     /* NULL: none */
   pthread_mutex_t lock;      /* guards the following fields; a measurement uses the lock of its tracker */
-  cch_tracker *measurements; /* those that have not ended: weak */
+  cch_tracker *measurements; /* weak: the measurements that have not ended */
   cch_tracker *next;         /* the next measurement of the same tracker */
   cch_tracker_counts counts;
   uint64_t announced; /* bytes of allocations that are being made */
@@ -140,8 +140,8 @@ struct cch_graphics {
   cch__box box;
   CUgraphicsResource raw;
   cch_context *context;
-  cch_deviceptr *mapped; /* weak: the memory that it is mapped to, or NULL; guarded by a lock of graphics.c */
-  bool busy;             /* it is being mapped or unmapped; guarded by the same lock */
+  cch_deviceptr *mapped; /* weak: the memory that the resource is mapped to, or NULL; guarded by a lock of graphics.c */
+  bool busy;             /* a thread is mapping or unmapping the resource; guarded by the same lock */
 };
 
 struct cch_library {
@@ -163,7 +163,7 @@ struct cch_kernel {
   _Atomic(cch__params *) params;
 };
 
-/* A program of a compiler, or a linker: compiler.h. */
+/* A program of a compiler, or a linker (see compiler.h). */
 typedef struct cch__program {
   cch__box box;
   void *raw;
@@ -182,9 +182,9 @@ typedef struct cch__owner {
 struct cch_bundle {
   cch__box box;
   bool foreign;      /* at least one owner is a foreign object */
-  bool wraps;        /* the library made it around a bundle of the caller */
+  bool wraps;        /* made by cch__bundle_wrap(), around a bundle of the caller */
   bool is_condition; /* the payload is a cch__condition */
-  bool of_many;      /* one of several kernel nodes; the payload does not have their arguments */
+  bool of_many;      /* shared by several kernel nodes, so the payload does not have their arguments */
   cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL: none */
   void *payload;     /* bytes that the library stores behind the owners */
   size_t payload_size;

@@ -112,9 +112,9 @@ static bool asks_by_itself(const cch__box *box) {
 }
 
 /*
- * In a host function, or in the destructor of a user object, that was not announced by cch_callback_enter(), the driver
- * refuses only some calls. But the release functions of foreign owners rely on being able to call it. So one query of
- * the driver covers all boxes that are destroyed together.
+ * Whether CUDA calls are permitted. Inside a function that CUDA calls, if it was not announced by cch_callback_enter(),
+ * the driver refuses only some calls. But the release functions of foreign owners may make any call. So one query of
+ * the driver decides for all boxes that are destroyed together.
  */
 static bool is_permitted(const cch__box *box, bool *is_there) {
   if (!cch__box_needs_driver(box) || asks_by_itself(box))

@@ -14,8 +14,8 @@
 typedef struct given {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
-  uint64_t launches;  /* how many launches there had been when it was set */
-  bool plain;         /* a kernel node without attributes, to which none can be added */
+  uint64_t launches;  /* the number of launches at the time when it was set */
+  bool plain;         /* a kernel node that was instantiated without attributes, and cannot get any */
   struct given *next;
 } given;
 
@@ -32,12 +32,12 @@ struct cch_graph_exec {
   uint64_t serial; /* the serial number of the hierarchy that it was made from */
   CUgraph source;
   cch_stream *stream;   /* the stream of the last launch that may use it */
-  cch_context *context; /* the context that was current then, if that is a default stream */
+  cch_context *context; /* the context of the last launch, if `stream` is a default stream */
   cch_context *made_in; /* the executable graph is lost with this context */
-  cch_event *behind;    /* an event after that launch, if the stream may be destroyed before the next query */
-  uint64_t launches;    /* the number of such launches */
+  cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */
+  uint64_t launches;    /* the number of launches so far */
   given whole;          /* the bundle of the graph that it was made from, or last updated from */
-  given **given;        /* set for single nodes: a hash table */
+  given **given;        /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* in the order of launches */
   bool destroyed;          /* destroyed, but launches are still in flight */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of a graph's nodes: an open hash table in which deletion leaves no markers. */
+/*
+ * The records of a graph's nodes: a hash table with open addressing. Removing a record moves up those that it
+ * displaced, so no markers are needed.
+ */
 #include "graph/graph.h"
 #include "base/reclaim.h"
 

@@ -92,7 +92,8 @@ int cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
     status = cch_deviceptr_set_stream(box, stream);
     cch_stream_unref(stream);
   }
-  cch_deviceptr_unref(box); /* freed in any case: on the stream of the allocation, if the other one cannot be used */
+  /* The memory is freed in any case: on the allocation's own stream if the given one cannot be used. */
+  cch_deviceptr_unref(box);
   return status;
 }
 
