@@ -296,7 +296,7 @@ def test_jobs_that_write_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize("difference", ["compiler", "environment", "header"])
 def test_worker_that_is_different(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, difference: str) -> None:
-    """A worker with another NVRTC, environment or header would fill the cache under the key of this process."""
+    """A worker with another NVRTC, environment or header would store its code under the keys of this process."""
     (tmp_path / "v.h").write_text("#define VALUE 1")
 
     class Elsewhere(Immediate):

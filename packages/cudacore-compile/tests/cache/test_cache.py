@@ -119,7 +119,7 @@ def test_object_code_as_value(make: Make, tmp_path: Path) -> None:
 def test_least_recently_used_goes(make: Make) -> None:
     """A bounded cache would grow, or remove the entries that are used most."""
     size = 4000
-    cache = make(max_size_bytes=3 * size + 500)  # in files, an entry has a footer
+    cache = make(max_size_bytes=3 * size + 500)  # an entry in a file also has a footer
     for key in "abc":
         cache[key] = key.encode() * size
         time.sleep(0.01)  # entries that are written in the same tick of the clock are equally old

@@ -82,7 +82,7 @@ def test_macro_option_that_names_a_header() -> None:
 
 
 def test_computed_names() -> None:
-    """Thrust computes the names of its headers: their changes would be missed, or such programs never be cached."""
+    """Programs with Thrust, which computes the names of its headers, would get old code or never be cached."""
     source = (
         "#define __THRUST_ROOT part/__THRUST_DEEP\n#define __THRUST_DEEP deep\n#define IN(name) <__THRUST_ROOT/name>\n"
     )

@@ -146,7 +146,7 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Debug information with the directory that another thread has entered would be stored for the old directory."""
+    """If another thread changes the directory, debug information of the new one would be stored for the old one."""
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "define_macro": "VALUE=1"})
     (tmp_path / "elsewhere").mkdir()
@@ -265,7 +265,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_to_one_file() -> None:
-    """Two paths to one file, which ``#pragma once`` therefore includes once, could become paths to two files."""
+    """The keys would be equal, although ``#pragma once`` includes two equal files twice, and one file with two paths once."""
     write("a.h", "#pragma once\n__device__ int CAT(v, __COUNTER__);")
     includes = '#include "a.h"\n#include "b.h"'
     Path("b.h").write_bytes(Path("a.h").read_bytes())
@@ -398,7 +398,7 @@ def test_what_does_not_count() -> None:
 
 
 def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line information has the whole path of the program: that of another directory would be used."""
+    """Line information has the full path of the program. Code with the path of another directory would be used."""
     (tmp_path / "other").mkdir()
     plain, lines = key(), key(lineinfo=True)
     monkeypatch.chdir("other")
@@ -406,7 +406,7 @@ def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debug information would name a directory by a link that another user did not use."""
+    """Line information has the directory as $PWD names it. Code with another name of the directory would be used."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path / "link")
@@ -466,7 +466,7 @@ def test_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_library_that_was_replaced(tmp_path: Path) -> None:
-    """After an upgrade, code of the old library, which a process still uses, would be stored as code of the new."""
+    """After an upgrade, a process that still uses the old library would store its code as code of the new one."""
     original = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libffi" in line)
     path = tmp_path / "folder" / "copy.so"
     path.parent.mkdir()
@@ -491,7 +491,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert len(beside) == 1
     assert not _cache_digest.has_other_builtins()
     cache = InMemoryProgramCache()
-    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # loaded elsewhere, and replaced
+    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # not found, and upgraded
         with monkeypatch.context() as patch:
             patch.setattr(_cache_digest, "_find_builtins", find)
             program.compile("ptx", cache=cache)

@@ -60,7 +60,7 @@ def test_keys() -> None:
 
 
 def test_libdevice_that_is_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that was linked with another libdevice would be kept as linked with the one in the key."""
+    """Code could be stored with a key that names another libdevice than the linked one."""
     cache = InMemoryProgramCache()
     program = Program(SINE_IR, "nvvm", ProgramOptions(arch="sm_90", use_libdevice=True))
     compile_now = Program._compile_now

@@ -14,9 +14,9 @@ from pathlib import Path
 from cudacore_compile import FileStreamProgramCache
 
 WORKER = Path(__file__).with_name("cache_worker.py")
-LIMIT = 400_000  # the same as in the worker
+LIMIT = 400_000  # LIMIT of cache_worker.py
 PROCESSES = 8
-# CUDACORE_CACHE_OPERATIONS=10000 is the long form.
+# For a long test, set CUDACORE_CACHE_OPERATIONS=10000.
 OPERATIONS = int(os.environ.get("CUDACORE_CACHE_OPERATIONS", "1200"))
 SECONDS = 60 + OPERATIONS / 20
 

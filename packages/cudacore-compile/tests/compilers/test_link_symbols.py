@@ -367,7 +367,7 @@ def test_damaged_code() -> None:
 
 
 def random_part(rnd: random.Random, index: int) -> str:
-    """Return PTX with functions and variables of a few names, some of which fit those of other parts."""
+    """Return PTX with functions and variables of a few names. Some are compatible with those of other parts."""
     text, uses = "", ""
     types = [".b32", ".b32", ".b32", ".f32", ".b64", ".align 8 .b8 @[16]"]
     for name in rnd.sample(["f", "g", "v", "w"], rnd.randint(1, 4)):

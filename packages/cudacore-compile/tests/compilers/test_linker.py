@@ -108,7 +108,7 @@ def test_ltoir_linked_twice(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """Code of these types would be treated as other types."""
+    """Fat binaries, objects, libraries and cubins would be linked as another type of code."""
     for make, kind in (
         (ObjectCode.from_fatbin, "FATBIN"),
         (ObjectCode.from_object, "OBJECT"),
@@ -477,7 +477,7 @@ def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
 
 
 def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Each thread would make a linker; all but one would be destroyed while others add code, which ends the process."""
+    """Each thread would make a linker. Destroying the surplus ones while others add code ends the process."""
     create = _nvjitlink.NVJitLink.create
     made = []
 

@@ -77,7 +77,7 @@ def test_libdevice() -> None:
 
 
 def test_libdevice_is_that_of_nvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The libdevice of another CUDA would be used although libNVVM has one; or a missing one not be reported."""
+    """The libdevice of another CUDA would be used although libNVVM has its own, or its absence not be reported."""
     import cuda.pathfinder
 
     def fail(name: str) -> None:

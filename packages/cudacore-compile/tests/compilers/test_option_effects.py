@@ -133,7 +133,7 @@ def test_max_register_count(build: Build) -> None:
 
 
 def test_link_time_optimization(build: Build) -> None:
-    """LTO-IR would not be made, or the optimizer's passes before it not be run."""
+    """LTO-IR would not be generated, or would be generated without the optimizer's passes."""
     plain = build(KERNEL, "ltoir").code
     assert plain == build(KERNEL, "ltoir", link_time_optimization=True).code
     assert plain != build(KERNEL, "ltoir", gen_opt_lto=True).code

@@ -269,7 +269,7 @@ def test_wrong_value(field: str, value: Any) -> None:
      ("define_macro", lambda n: {"A": n})],
 )  # fmt: skip
 def test_numbers_that_python_does_not_write(field: str, make: Callable[[int], Any]) -> None:
-    """A number of thousands of digits would be an error that does not name the option."""
+    """For a number of thousands of digits, the error would not name the option."""
     with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field} is a number of too many digits"):
         ProgramOptions(**{field: make(10**5000)})
 

@@ -106,7 +106,7 @@ def test_closed_names_the_class() -> None:
     assert str(error) == "LaunchConfig has been closed; make a new one"
 
 
-# ---- the two functions that raise it
+# ---- the two functions that raise a CUDAError
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
 
 # ---- every driver call of every method fails once
 
-# The preparation, and the operation, whose result is dropped after its calls were counted.
+# Two programs each: the preparation and the operation. The driver calls of the operation are counted, and fail in turn.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),

@@ -152,7 +152,7 @@ def test_set_current_with_a_context(device: ch.Device, other_device: ch.Device) 
 
 
 def test_set_current_with_a_context_when_none_was(device: ch.Device, in_new_thread: Any) -> None:
-    """The first context of a thread would be reported to have had one before it."""
+    """set_current() would return a previous context although the thread had none."""
     assert in_new_thread(lambda: device.set_current(device.context)) is None
 
 
@@ -302,7 +302,7 @@ def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: p
 
 
 def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
-    """The error for a closed stream would come only after the package was installed."""
+    """For a closed stream, the error would first be about the missing package."""
     stream = device.create_stream()
     stream.close()
     with pytest.raises(ch.ClosedError, match="Stream has been closed"):

@@ -47,7 +47,7 @@ class CudaArray:
 
 
 def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
-    """An array on the device would not arrive as its current address, or without a check."""
+    """The current address of an array on the device would not arrive, or would not be checked."""
     value = CudaArray(ADDRESS)
     assert one(value, 8) == struct.pack("=Q", ADDRESS)
     assert checked == []

@@ -109,7 +109,7 @@ def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message
 
 
 def test_default_options() -> None:
-    """A launch would have clusters, shared memory or residence that were not requested."""
+    """A launch would have clusters or shared memory, or be cooperative, without a request."""
     config = LaunchConfig(grid=1, block=1)
     assert config.cluster is None
     assert config.shmem_size == 0

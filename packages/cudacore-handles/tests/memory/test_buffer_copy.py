@@ -17,7 +17,7 @@ Content = Callable[[ch.Buffer], bytes]
 
 
 def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """Bytes would not arrive, or at the wrong end."""
+    """Bytes would not be copied, or be copied in the wrong direction."""
     there, back = pinned(64), pinned(64)
     assert buffer.copy_to(there, stream=stream) is there
     assert back.copy_from(there, stream=stream) is None  # type: ignore[func-returns-value]
@@ -183,7 +183,7 @@ def test_copy_of_a_buffer_that_is_closed_meanwhile(
 
 
 class BrokenArray:
-    """An array whose interface fails, by a mistake in it."""
+    """An array whose interface raises an error, because of a bug in its class."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

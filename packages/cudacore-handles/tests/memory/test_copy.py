@@ -68,7 +68,7 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], message: s
 def test_a_copy_with_options(
     device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned, order: MemcpySrcAccessOrder
 ) -> None:
-    """A copy with options would not be made, or not of the right bytes; on default streams too."""
+    """A copy with options would be missing or copy wrong bytes, also on default streams."""
     for on, hint in itertools.product((stream, ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM), (None, device)):
         options = CopyOptions(order, src_location_hint=Host(), dst_location_hint=hint)
         out = pinned(SIZE)
@@ -87,7 +87,7 @@ def test_a_copy_with_options(
 
 @pytest.mark.parametrize(
     "batch", [pytest.param(True, marks=pytest.mark.cuda_gpu), False]
-)  # simulated copies read it later
+)  # the simulated driver reads the source of a batch later
 def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
     """A source would be read after the call, when its memory may already be used for something else."""
     source, out = pinned(1 << 16), pinned(1 << 16)
@@ -390,7 +390,7 @@ RESOURCES: dict[str, Callable[[ch.Device], Any]] = {
 def test_between_devices(
     device: ch.Device, other_device: ch.Device, pinned: Pinned, origin: str, to: str, same: bool
 ) -> None:
-    """Memory could not be copied where no single device has access to all of it, in any kind of copy, on any stream."""
+    """Memory could not be copied if no single device can access both the source and the destination."""
     streams = device.create_stream(), other_device.create_stream()
     target_device, target_stream = (device, streams[0]) if same else (other_device, streams[1])
     whole = 1 << 21  # sizes of virtual memory are multiples of this

@@ -135,7 +135,7 @@ def test_an_owner_is_kept_by_what_was_exported(pinned: Any, export: Callable[[ch
 
 
 def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy between a borrowed piece of memory and ours would fail, or free it."""
+    """A copy between borrowed memory and ours would fail, or free the borrowed memory."""
     whole = device.allocate(64, stream=stream)
     whole.fill(0, stream=stream)
     half = ch.Buffer.from_handle(whole.handle + 32, 32, owner=whole)

@@ -120,7 +120,7 @@ def test_a_kernel_writes_and_opengl_reads(gl: OpenGL, stream: ch.Stream, add: Ca
 
 
 def test_mapped_by_a_with_statement(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
-    """A resource with a stream would not be mapped, or stay registered."""
+    """A with statement would not map the resource, or would leave it registered."""
     ours = gl.buffer()
     resource = GraphicsResource.from_gl_buffer(ours.name, flags="write_discard", stream=stream)
     with resource as buffer:

@@ -373,7 +373,7 @@ KINDS = ("device", "pinned", "managed", "legacy pinned", "legacy managed", "sync
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
-    """An allocation of some kind of memory would not be tried again, or repeatedly."""
+    """An allocation of some kind of memory would not be tried again, or more than once."""
     call, allocate = resources(device)[kind]
     with cuda_sim.failing(call, error=OUT_OF_MEMORY):
         allocate().close()

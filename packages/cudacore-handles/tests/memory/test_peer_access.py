@@ -163,7 +163,7 @@ def test_the_set_is_what_the_driver_says(peers: PeerAccessibleBySetProxy, pool: 
 def test_changes(
     peers: PeerAccessibleBySetProxy, pool: Pool, change: Callable[[Any], object], result: list[list[tuple[int, int]]]
 ) -> None:
-    """A change would have the wrong effect, or take several calls, of which a later one can fail."""
+    """An operation would have the wrong effect, or make several driver calls, so that a failure leaves it half done."""
     peers.add(1)
     pool.calls.clear()
     change(peers)

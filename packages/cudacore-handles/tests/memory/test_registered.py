@@ -403,7 +403,7 @@ def test_exit_with_registered_memory(device: ch.Device) -> None:
 
 
 def _run(code: str, expected: str, *, reports: bool = False) -> None:
-    # Python 3.12 and later warn of a fork in a process with threads, which the driver has.
+    # The driver has threads. Python 3.12 and later warn of a fork in a process with threads.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, expected), done.stderr

@@ -370,7 +370,7 @@ def test_a_fault_of_the_device(kind: str) -> None:
 
 
 def test_importing_does_not_import_asyncio() -> None:
-    """Each program would import asyncio, and start later."""
+    """Each program would import asyncio, and so start more slowly."""
     code = "import sys, cudacore_handles; print('asyncio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"

@@ -12,7 +12,8 @@ import cudacore_handles as ch
 
 PTX = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
 ONE = ch.LaunchConfig(grid=1, block=1)
-RESET, CAPTURED = {"cuCtxGetId": 1}, {"cuStreamIsCapturing": 1}  # the two queries of most operations
+# Most operations query whether the context was reset, and whether the stream is captured.
+RESET, CAPTURED = {"cuCtxGetId": 1}, {"cuStreamIsCapturing": 1}
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_default_options(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_options_as_a_dict(device: ch.Device, stream: ch.Stream) -> None:
-    """Options that a program keeps as a dict would not be taken."""
+    """Options that a program keeps as a dict would not be accepted."""
     for make in (device.create_event, lambda options: stream.record(None, options)):
         event = make({"timing_enabled": True, "blocking_sync": True})
         assert (event.is_timing_enabled, event.is_blocking_sync) == (True, True)
@@ -177,7 +177,7 @@ def test_an_event_that_was_never_recorded_is_done(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("blocking", [True, False])
 def test_is_done(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, blocking: bool) -> None:
-    """An event would be done before its work is, or sync() return before."""
+    """An event would be reported as done before its work is done, or sync() would return early."""
     kernel = code.get_kernel("spin")
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
     stream.sync()  # loaded

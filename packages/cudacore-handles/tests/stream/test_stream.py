@@ -59,7 +59,7 @@ def test_bad_priority(device: ch.Device, priority: Any) -> None:
 
 
 def test_options_as_a_dict(device: ch.Device) -> None:
-    """Options that a program keeps as a dict would not be taken."""
+    """Options that a program keeps as a dict would not be accepted."""
     stream = device.create_stream(options={"nonblocking": False, "priority": -1})
     assert (stream.is_nonblocking, stream.priority) == (False, -1)
 
@@ -139,7 +139,7 @@ def test_closed(device: ch.Device) -> None:
 
 
 def test_wait(device: ch.Device) -> None:
-    """A stream could not wait for an event, a stream, a default one, or itself."""
+    """A stream could not wait for an event, another stream, a default stream, or itself."""
     stream = device.create_stream()
     for other in (stream.record(), device.create_stream(), ch.LEGACY_DEFAULT_STREAM, stream):
         stream.wait(other)

@@ -68,7 +68,7 @@ def test_there_and_back(device: ch.Device, stream: ch.Stream, source: Any) -> No
     buffer.copy_from(source, stream=stream)
     back = bytearray(len(data)) if isinstance(source, bytearray) else np.zeros_like(np.asarray(source))
     assert buffer.copy_to(back, stream=stream) is back
-    assert np.asarray(back).tobytes() == data  # the host need not wait: the copy has
+    assert np.asarray(back).tobytes() == data  # no sync: copy_to() returns when the bytes have arrived
 
 
 def test_dlpack_of_the_host(buffer: ch.Buffer, stream: ch.Stream) -> None:
@@ -106,7 +106,7 @@ OBJECTS = np.zeros(2, object)
 def test_what_cannot_be_copied(
     buffer: ch.Buffer, stream: ch.Stream, array: Any, error: type[Exception], message: str
 ) -> None:
-    """A write over the interpreter's objects would crash it, or it would get half of the data."""
+    """A copy would overwrite Python objects and crash the interpreter, or would copy only a part of the data."""
     with pytest.raises(error, match=re.escape(message.format(name="src"))):
         buffer.copy_from(array, stream=stream)
     with pytest.raises(error, match=re.escape(message.format(name="dst"))):

@@ -182,7 +182,7 @@ def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
         memory = wrap(Noted(4))
         return memory.export(versioned)
 
-    # The interpreter drops the argument of a C function when that has raised already.
+    # The interpreter drops the argument of a C function after the function has raised an exception.
     with pytest.raises(TypeError, match="has no len"):
         len(last_reference())
     assert released == [[0, 1, 2, 3]]

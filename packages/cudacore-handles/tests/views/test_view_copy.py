@@ -65,7 +65,7 @@ def test_copies(
     pinned: Callable[[int], Buffer],
     data: st.DataObject,
 ) -> None:
-    """An element would land elsewhere, or something else be overwritten, whatever the two layouts are."""
+    """For some pair of layouts, an element would be copied to a wrong place, or other memory be overwritten."""
     shape = data.draw(SHAPES)
     count = 1024
     arrays = [np.arange(count, dtype=np.int32), -np.arange(count, dtype=np.int32)]
@@ -370,7 +370,7 @@ def test_host_memory_and_another_device(device: Device, other_device: Device) ->
 @pytest.mark.parametrize("itemsize", [1, 2, 3, 4, 6, 8, 12, 16, 24, 40])
 @pytest.mark.parametrize("places", ["dd", "hd", "dh"])
 def test_elements_of_every_size(device: Device, stream: Stream, itemsize: int, places: str) -> None:
-    """Elements would be cut off, or run into their neighbours; also at addresses that nothing is aligned to."""
+    """Elements of some size would be cut off or overwrite their neighbours, also at unaligned addresses."""
     shape, rng = (5, 4, 7), np.random.default_rng(itemsize)
     arrays = [rng.integers(0, 256, 1 + 5 * 4 * 7 * itemsize, "u1") for _ in places]
     buffers = [device.allocate(array.nbytes, stream=stream) for array in arrays]
@@ -464,7 +464,7 @@ def strided(shape: tuple[int, ...], steps: list[int], address: int) -> list[int]
 
 
 def moved(what: Plan) -> set[tuple[int, int]]:
-    """Return which byte goes where."""
+    """Return the bytes that a plan copies, as pairs: the offset in the destination, the offset in the source."""
     axes = [(axis.extent, axis.to, axis.origin) for axis in what.axes]
     pairs = set()
     for index in np.ndindex(*(extent for extent, _, _ in axes)):

@@ -130,7 +130,7 @@ def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer
     assert exchanged.view(exchanged._layout[1:]).__cuda_array_interface__["stream"] == int(producer_stream.handle)
     told = Interface(shape=(4,), data=(buffer.handle, False), stream=int(stream.handle))
     assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] == int(stream.handle)
-    told = Interface(shape=(4,), data=(buffer.handle, False))  # it means that there is nothing to wait for
+    told = Interface(shape=(4,), data=(buffer.handle, False))  # without a stream, there is nothing to wait for
     assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] is None
     pinned = View.from_dlpack(Array(4096, (4,), device=(CUDA_HOST, 0)), -1)
     pinned.__dlpack__()
