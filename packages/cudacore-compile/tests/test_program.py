@@ -20,14 +20,7 @@ from compile_sources import TEMPLATES
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions
 from cudacore_compile.typing import CompilerBackendType
-from cudacore_handles import (
-    CUDAError,
-    Device,
-    LaunchConfig,
-    LegacyPinnedMemoryResource,
-    launch,
-    live_counts,
-)
+from cudacore_handles import CUDAError, Device, LaunchConfig, LegacyPinnedMemoryResource, launch, live_counts
 from cudacore_handles._compiler import compilers
 from threads_at_once import in_threads
 

@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 from cache_programs import entry_files, program
 
-from cudacore_compile import (
-    FileStreamProgramCache,
-    Program,
-    ProgramCacheResource,
-)
+from cudacore_compile import FileStreamProgramCache, Program, ProgramCacheResource
 from cudacore_compile._cache import inputs, walk
 from cudacore_compile._cache.entry import Entry
 

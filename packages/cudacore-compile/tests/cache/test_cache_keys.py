@@ -265,7 +265,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_to_one_file() -> None:
-    """The keys would be equal, although ``#pragma once`` includes two equal files twice, and one file with two paths once."""
+    """The keys would be equal, but ``#pragma once`` includes two equal files twice, and a file with two paths once."""
     write("a.h", "#pragma once\n__device__ int CAT(v, __COUNTER__);")
     includes = '#include "a.h"\n#include "b.h"'
     Path("b.h").write_bytes(Path("a.h").read_bytes())

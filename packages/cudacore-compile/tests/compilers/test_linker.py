@@ -24,13 +24,7 @@ from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, Pro
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
-from cudacore_handles import (
-    CUDAError,
-    Device,
-    ObjectCode,
-    UnsupportedCodeError,
-    live_counts,
-)
+from cudacore_handles import CUDAError, Device, ObjectCode, UnsupportedCodeError, live_counts
 from cudacore_handles._compiler import compilers
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

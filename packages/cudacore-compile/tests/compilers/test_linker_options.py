@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from cudacore_compile import Linker, LinkerOptions
-from cudacore_handles import (
-    Device,
-    ObjectCode,
-)
+from cudacore_handles import Device, ObjectCode
 
 SM_90 = LinkerOptions(arch="sm_90")
 

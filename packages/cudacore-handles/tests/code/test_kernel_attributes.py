@@ -15,14 +15,7 @@ import pytest
 from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
-from cudacore_handles import (
-    LEGACY_DEFAULT_STREAM,
-    CUDAError,
-    Device,
-    Kernel,
-    LaunchConfig,
-    ObjectCode,
-)
+from cudacore_handles import LEGACY_DEFAULT_STREAM, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code import kernel_attributes
 from cudacore_handles._code.kernel_attributes import (

@@ -14,17 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing import (
-    BOOL,
-    FLOAT_FORMAT,
-    INT_SIZES,
-    SIGNED_FORMAT,
-    UNKNOWN,
-    UNSIGNED_FORMAT,
-    Address,
-    layout,
-    one,
-)
+from packing import BOOL, FLOAT_FORMAT, INT_SIZES, SIGNED_FORMAT, UNKNOWN, UNSIGNED_FORMAT, Address, layout, one
 
 from cudacore_handles import _native
 

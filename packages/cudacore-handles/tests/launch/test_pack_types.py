@@ -15,17 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packing import (
-    ADDRESS,
-    FLOAT_FORMAT,
-    SIGNED_FORMAT,
-    UNSIGNED_FORMAT,
-    Address,
-    Quantity,
-    layout,
-    one,
-    quantity,
-)
+from packing import ADDRESS, FLOAT_FORMAT, SIGNED_FORMAT, UNSIGNED_FORMAT, Address, Quantity, layout, one, quantity
 
 from cudacore_handles import _native
 from cudacore_handles._launch import argtypes

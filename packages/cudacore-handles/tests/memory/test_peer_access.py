@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-from cudacore_handles import (
-    ClosedError,
-    Device,
-    DeviceMemoryResource,
-)
+from cudacore_handles import ClosedError, Device, DeviceMemoryResource
 from cudacore_handles._driver import device as device_module
 from cudacore_handles._memory import peer_access
 from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
