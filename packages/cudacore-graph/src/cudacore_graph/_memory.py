@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, MemoryResource, Stream
+from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
 from cudacore_handles._sdk import adopt, as_address, call_driver, check, ffi, lib
-from cudacore_handles._sdk.graph import Pool, Stream_accept, allocate, check_size, explained, is_capturing
+from cudacore_handles._sdk.graph import (
+    AccessibleMemoryResource,
+    Pool,
+    Stream_accept,
+    allocate,
+    check_size,
+    explained,
+    is_capturing,
+)
 
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
@@ -80,7 +88,7 @@ class GraphMemoryResourceAttributes:
         self._reset("USED_MEM_HIGH", value)
 
 
-class GraphMemoryResource(MemoryResource):
+class GraphMemoryResource(AccessibleMemoryResource):
     """A memory resource for captures: allocations and frees become nodes of the graph.
 
     There is one object for each device.
@@ -162,13 +170,3 @@ class GraphMemoryResource(MemoryResource):
     def device_id(self) -> int:
         """int: Ordinal of the device."""
         return self._device_id
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: False."""
-        return False

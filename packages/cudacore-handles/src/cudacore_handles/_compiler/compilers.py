@@ -20,19 +20,25 @@ class _Library:
     """A library of a compiler, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
+    #: The library's name in the functions of the C library, and the name of the boxes that it makes.
     _kind: ClassVar[str]
+    _makes: ClassVar[str]
 
     def __init__(self, handle: int) -> None:
         out = ffi.new(f"cch_{self._kind} **")
         check(getattr(lib, f"cch_{self._kind}_wrap")(out, ffi.cast("void *", handle)))
         self._library = out[0]
 
+    def raw(self, box: Box) -> int:
+        """Return the ``nvrtcProgram``, ``nvvmProgram`` or ``nvJitLinkHandle`` of a box."""
+        return int(ffi.cast("uintptr_t", getattr(lib, f"cch_{self._kind}_{self._makes}_raw")(box)))
+
 
 class NVRTC(_Library):
     """An NVRTC library."""
 
     __slots__ = ()
-    _kind = "nvrtc"
+    _kind, _makes = "nvrtc", "program"
 
     def version(self) -> tuple[int, int]:
         """Return the version of NVRTC (nvrtcVersion)."""
@@ -102,16 +108,12 @@ class NVRTC(_Library):
         check(lib.cch_nvrtc_program_pch_heap(out, program))
         return int(out[0])
 
-    def raw(self, program: Box) -> int:
-        """Return the ``nvrtcProgram`` of a box."""
-        return int(ffi.cast("uintptr_t", lib.cch_nvrtc_program_raw(program)))
-
 
 class NVVM(_Library):
     """A libNVVM library."""
 
     __slots__ = ()
-    _kind = "nvvm"
+    _kind, _makes = "nvvm", "program"
 
     def version(self) -> tuple[int, int]:
         """Return the version, which is not CUDA's (nvvmVersion)."""
@@ -157,16 +159,12 @@ class NVVM(_Library):
         """Return the output of a program (nvvmGetCompiledResult)."""
         return _get(lib.cch_nvvm_program_get, program, lib.CCH_NVVM_CODE)
 
-    def raw(self, program: Box) -> int:
-        """Return the ``nvvmProgram`` of a box."""
-        return int(ffi.cast("uintptr_t", lib.cch_nvvm_program_raw(program)))
-
 
 class NVJitLink(_Library):
     """An nvJitLink library."""
 
     __slots__ = ()
-    _kind = "nvjitlink"
+    _kind, _makes = "nvjitlink", "linker"
 
     def version(self) -> tuple[int, int]:
         """Return the version (nvJitLinkVersion)."""
@@ -200,10 +198,6 @@ class NVJitLink(_Library):
     def output(self, linker: Box, kind: str) -> bytes:
         """Return the output of a type: ``"cubin"``, ``"ptx"`` or ``"ltoir"`` (nvJitLinkGetLinkedCubin and others)."""
         return _get(lib.cch_nvjitlink_linker_get, linker, getattr(lib, f"CCH_NVJITLINK_LINKED_{kind.upper()}"))
-
-    def raw(self, linker: Box) -> int:
-        """Return the ``nvJitLinkHandle`` of a box."""
-        return int(ffi.cast("uintptr_t", lib.cch_nvjitlink_linker_raw(linker)))
 
 
 def _version(function: Callable[..., int], library: Any) -> tuple[int, int]:

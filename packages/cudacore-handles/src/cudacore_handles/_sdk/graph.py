@@ -9,12 +9,14 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_a
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.out_of_memory import explained
 from cudacore_handles._memory.pool import Pool
+from cudacore_handles._memory.resource import AccessibleMemoryResource
 from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, connect, pack, register
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 __all__ = [
     "HAS_VALUE",
     "UNSIGNED",
+    "AccessibleMemoryResource",
     "Builder",
     "ParamKind",
     "Pool",

@@ -7,10 +7,12 @@ from cudacore_handles._memory.allocator import Allocator, make_allocator, set_to
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import empty_buffer
 from cudacore_handles._memory.out_of_memory import collect_garbage, without_collection
+from cudacore_handles._memory.resource import AccessibleMemoryResource
 from cudacore_handles._native import current_device
 from cudacore_handles._stream.stream import Stream_accept
 
 __all__ = [
+    "AccessibleMemoryResource",
     "Allocator",
     "Stream_accept",
     "check_size",

@@ -43,10 +43,10 @@ static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
   cch_node_list list = {0};
   int status;
   WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_nodes(&list, graph));
-  if (status != 0)
-    raise_status(st, status);
-  else
+  if (status == 0)
     status = add_faces(st, list.nodes, list.count, place);
+  else
+    raise_status(st, status);
   cch_node_list_free(&list);
   return status;
 }

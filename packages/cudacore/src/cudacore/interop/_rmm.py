@@ -16,6 +16,7 @@ from cudacore_handles import (
     Stream,
 )
 from cudacore_handles._sdk.memory import (
+    AccessibleMemoryResource,
     Allocator,
     Stream_accept,
     check_size,
@@ -152,7 +153,7 @@ def _name_of_innermost(rmm_mr: Any) -> str:
     return type(rmm_mr).__name__
 
 
-class RMMMemoryResource(MemoryResource):
+class RMMMemoryResource(AccessibleMemoryResource):
     """A memory resource that allocates from one of RMM.
 
     RMM allocates a buffer in the order of the given stream, and frees it in the order of the stream on which it is
@@ -194,10 +195,8 @@ class RMMMemoryResource(MemoryResource):
 
         Parameters
         ----------
-        size : int
-            Bytes; a buffer of 0 bytes has no memory.
-        stream : Stream
-            The stream on which the allocation, and later the free, is ordered.
+        size, stream
+            As for :meth:`Device.allocate`.
 
         Raises
         ------
@@ -226,16 +225,6 @@ class RMMMemoryResource(MemoryResource):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Make RMM free memory, ordered on a stream."""
         on_device(self._device_id, self._rmm_mr.deallocate, ptr, size, self._stream_type(stream))
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: Whether the host can use the memory."""
-        return self._is_host_accessible
 
     @property
     def is_managed(self) -> bool:
