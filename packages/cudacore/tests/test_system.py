@@ -22,7 +22,7 @@ import pytest
 import cudacore
 from cudacore import system
 from cudacore.system import __main__ as command
-from cudacore.system import _clocks, _cooling, _device, _events, _links, _nvml, _values, exceptions, typing
+from cudacore.system import _clocks, _cooling, _device, _events, _links, _nvml, _query, _values, exceptions, typing
 
 nvml: Any = pytest.importorskip("cuda.bindings.nvml", reason="this cuda.bindings has no NVML")
 if not system.CUDA_BINDINGS_NVML_IS_COMPATIBLE:
@@ -80,6 +80,20 @@ def test_members_of_classes() -> None:
             if isinstance(cls, type) and cls.__module__ == module.__name__ and not name.startswith("_"):
                 kept = {"reserved"} if name == "BAR1MemoryInfo" else set()  # BAR1 memory has no reserved part
                 assert members(cls) - kept <= members(ours[name]), name
+
+
+def test_functions_of_properties() -> None:
+    """A property would call a function that the bindings do not have."""
+    found = [
+        member.fget.__name__
+        for module in (_device, _links, _cooling, _values)
+        for cls in vars(module).values()
+        if isinstance(cls, type)
+        for member in vars(cls).values()
+        if isinstance(member, property) and member.fget.__module__ == _query.__name__
+    ]
+    assert len(found) >= 25
+    assert not [name for name in found if not hasattr(nvml, name)]
 
 
 def test_members_of_enumerations() -> None:

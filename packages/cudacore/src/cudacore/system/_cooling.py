@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cudacore.system._items import Items
 from cudacore.system._nvml import Handle, as_name, as_names, as_number, call
+from cudacore.system._query import Query, pair_of_int
 from cudacore.system.typing import (
     CoolerControl,
     CoolerTarget,
@@ -87,21 +88,19 @@ class FanInfo:
     def speed(self, speed: int) -> None:
         call("device_set_fan_speed_v2", self._handle, self._fan, speed)
 
-    @property
-    def speed_rpm(self) -> int:
-        """int: the intended speed, in rotations per minute (nvmlDeviceGetFanSpeedRPM)."""
-        return int(call("device_get_fan_speed_rpm", self._handle, self._fan))
-
-    @property
-    def target_speed(self) -> int:
-        """int: the speed that the driver aims at, in percent of the highest (nvmlDeviceGetTargetFanSpeed)."""
-        return int(call("device_get_target_fan_speed", self._handle, self._fan))
-
-    @property
-    def min_max_speed(self) -> tuple[int, int]:
-        """Tuple of int: the lowest and the highest speed that can be set, in percent (nvmlDeviceGetMinMaxFanSpeed)."""
-        low, high = call("device_get_min_max_fan_speed", self._handle)
-        return int(low), int(high)
+    speed_rpm: Query[int] = Query(
+        int, "nvmlDeviceGetFanSpeedRPM", "the intended speed, in rotations per minute", "_handle", "_fan"
+    )
+    target_speed: Query[int] = Query(
+        int,
+        "nvmlDeviceGetTargetFanSpeed",
+        "the speed that the driver aims at, in percent of the highest",
+        "_handle",
+        "_fan",
+    )
+    min_max_speed: Query[tuple[int, int]] = Query(
+        pair_of_int, "nvmlDeviceGetMinMaxFanSpeed", "the lowest and the highest speed that can be set, in percent"
+    )
 
     @property
     def control_policy(self) -> FanControlPolicy:
@@ -176,10 +175,9 @@ class Temperature:
         number = as_number(threshold_type, _THRESHOLDS, "threshold_type")
         return int(call("device_get_temperature_threshold", self._handle, number))
 
-    @property
-    def margin(self) -> int:
-        """int: degrees Celsius to the nearest threshold of a slowdown (nvmlDeviceGetMarginTemperature)."""
-        return int(call("device_get_margin_temperature", self._handle))
+    margin: Query[int] = Query(
+        int, "nvmlDeviceGetMarginTemperature", "degrees Celsius to the nearest threshold of a slowdown"
+    )
 
     def get_thermal_settings(self, sensor_index: ThermalTarget | str) -> ThermalSettings:
         """Return the sensors at a location (nvmlDeviceGetThermalSettings).
