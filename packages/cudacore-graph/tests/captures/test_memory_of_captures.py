@@ -15,6 +15,17 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 
 
+def memory_of_a_fork(device: ch.Device, builder: cg.GraphBuilder) -> ch.Buffer:
+    """Return memory that a fork of a fork has allocated and filled, after both were joined."""
+    _, fork = builder.split(2)
+    _, deeper = fork.split(2)
+    memory = device.allocate(64, stream=deeper)
+    memory.fill(0, stream=deeper)
+    fork.join(fork, deeper)
+    builder.join(builder, fork)
+    return memory
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
     """Memory that is allocated and dropped in a capture would not belong to it, or the pools would become unusable."""
@@ -83,12 +94,7 @@ def test_memory_of_a_joined_fork(
 ) -> None:
     """The free of a fork's memory would be work of a fork that is never joined, and the graph would be lost."""
     builder = stream.create_graph_builder().begin_building(mode)
-    _, fork = builder.split(2)
-    _, deeper = fork.split(2)
-    memory = device.allocate(64, stream=deeper)
-    memory.fill(0, stream=deeper)
-    fork.join(fork, deeper)
-    builder.join(builder, fork)
+    memory = memory_of_a_fork(device, builder)
     ch.launch(builder, ONE, add, memory, 1)
     if way == "close":
         memory.close()
@@ -139,15 +145,8 @@ def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
     before = ch.live_counts()["stream"]
     with stream.create_graph_builder() as builder:
         for _ in range(3):
-            _, fork = builder.split(2)
-            _, deeper = fork.split(2)
-            memory = device.allocate(64, stream=deeper)
-            memory.fill(0, stream=deeper)
-            fork.join(fork, deeper)
-            builder.join(builder, fork)
-            memory.close()
+            memory_of_a_fork(device, builder).close()
     graph = builder.complete()
-    del fork, deeper
     gc.collect()
     assert ch.live_counts()["stream"] == before
     graph.launch(stream)

@@ -84,24 +84,12 @@ def processors(flags: Sequence[bytes]) -> bytes:
 
 
 def check_options(options: ProgramOptions) -> None:
-    """Raise if an option or an environment variable makes the compiler read files that are not in the key.
-
-    Raises
-    ------
-    UncacheableError
-        If there is such an option or variable.
-    """
+    """Raise UncacheableError if an option or a variable makes the compiler read files that are not in the key."""
     _check_fields(options, _WITH_FILES, _KNOWN, "compiler")
 
 
 def check_link_options(options: LinkerOptions) -> None:
-    """Raise if an option or environment variable makes the linker read files, or write varying logs.
-
-    Raises
-    ------
-    UncacheableError
-        If there is such an option or variable.
-    """
+    """Raise UncacheableError if an option or a variable makes the linker read files, or write varying logs."""
     _check_fields(options, _VARIES, _KNOWN_TO_LINKERS, "linker")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile import __version__
@@ -91,8 +91,17 @@ def make_parser() -> Parser:
     return parser
 
 
+def _adder_of_lists(group: argparse._ArgumentGroup) -> Callable[..., argparse.Action]:
+    """Return a function that adds an option that can be given several times."""
+
+    def add(*names: str, **details: Any) -> argparse.Action:
+        return group.add_argument(*names, action="append", default=[], **details)
+
+    return add
+
+
 def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
+    add, many = group.add_argument, _adder_of_lists(group)
     add("files", nargs="+", metavar="FILE", help="source or compiled code; - is source from the standard input")
     add(
         "-x",
@@ -112,60 +121,31 @@ def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
     for target in TARGETS:
         name = {"optixir": "optix-ir"}.get(target, target)
         add(f"-{name}", f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
-    add(
+    many(
         "--arch",
         "-arch",
         "--gpu-architecture",
-        action="append",
-        default=[],
         metavar="LIST",
         help="architectures, such as sm_80,sm_90; compute_90 is PTX in a fat binary; all and all-major are what the "
         "compiler has, with PTX for the newest in a fat binary; native is this machine's; default: the current device",
     )
-    add(
-        "-gencode",
-        "--generate-code",
-        dest="gencode",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help=argparse.SUPPRESS,
-    )
+    many("-gencode", "--generate-code", dest="gencode", metavar="SPEC", help=argparse.SUPPRESS)
 
 
 def _add_compilation(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
+    add, many = group.add_argument, _adder_of_lists(group)
+    many(
         "-e",
         "--name-expression",
-        action="append",
-        default=[],
         metavar="EXPR",
         help="a kernel or variable to ask for, such as 'scale<float>', which instantiates templates",
     )
     add("--names", metavar="FILE", help="write the lowered names of the expressions there, as JSON")
-    add(
-        "-I",
-        "-isystem",
-        "--include-path",
-        "--system-include",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="look for headers there",
-    )
+    many("-I", "-isystem", "--include-path", "--system-include", metavar="DIR", help="look for headers there")
     add("--cuda-headers", action="store_true", help="look for CUDA's own headers, too, of wheels or of a toolkit")
-    add("-D", "--define", "--define-macro", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
-    add("-U", "--undefine", "--undefine-macro", action="append", default=[], metavar="NAME", help="undefine a macro")
-    add(
-        "-include",
-        "--include",
-        "--pre-include",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="include a file before the program",
-    )
+    many("-D", "--define", "--define-macro", metavar="NAME[=VALUE]", help="define a macro")
+    many("-U", "--undefine", "--undefine-macro", metavar="NAME", help="undefine a macro")
+    many("-include", "--include", "--pre-include", metavar="FILE", help="include a file before the program")
     add("--std", "-std", help="the language, such as c++20")
     add("-dc", "--device-c", dest="relocatable_device_code", action="store_const", const="true", help=argparse.SUPPRESS)
     add("--maxrregcount", "-maxrregcount", type=int, metavar="N", help="the most registers of a thread")
@@ -174,8 +154,8 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
     for field, names in _TRUE_OR_FALSE.items():
         add(*names, dest=field, metavar="BOOL", help=f"{field.replace('_', ' ')}, as in ProgramOptions")
     for field, names in _LISTS.items():
-        add(*names, dest=field, action="append", default=[], metavar="N", help=argparse.SUPPRESS)
-    add("-Xptxas", "--ptxas-options", action="append", default=[], metavar="OPTION", help="an option of the assembler")
+        many(*names, dest=field, metavar="N", help=argparse.SUPPRESS)
+    many("-Xptxas", "--ptxas-options", metavar="OPTION", help="an option of the assembler")
     add(
         "--warnings-as-errors",
         "-Werror",
@@ -183,19 +163,10 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="fail, and write nothing, if there is a warning",
     )
-    add(
-        "-X",
-        "--option",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="any other field of ProgramOptions, such as -X minimal=true",
-    )
-    add(
+    many("-X", "--option", metavar="FIELD=VALUE", help="any other field of ProgramOptions, such as -X minimal=true")
+    many(
         "--raw",
         "-Xnvrtc",
-        action="append",
-        default=[],
         metavar="OPTION",
         help="an option of the compiler that ProgramOptions has no field for, such as --raw --fmax-errors=3",
     )
@@ -221,12 +192,12 @@ def _add_linking(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_dependencies(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
+    add, many = group.add_argument, _adder_of_lists(group)
     add("-M", "-MM", dest="only_rule", action="store_true", help="write the rule only, and compile nothing")
     add("-MD", "-MMD", dest="write_rule", action="store_true", help="write a rule with all files that are read")
     add("-MF", dest="rule_file", metavar="FILE", help="where to; default: the output's name with .d")
-    add("-MT", dest="rule_targets", action="append", default=[], metavar="TARGET", help="the target, as it is written")
-    add("-MQ", dest="quoted_targets", action="append", default=[], metavar="TARGET", help="likewise, quoted for Make")
+    many("-MT", dest="rule_targets", metavar="TARGET", help="the target, as it is written")
+    many("-MQ", dest="quoted_targets", metavar="TARGET", help="likewise, quoted for Make")
     add("-MP", dest="phony_rules", action="store_true", help="add an empty rule for each header, which may be removed")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from cudacore_handles import CUDAError
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+V = TypeVar("V", bound="WithVersion")
+
+
+class WithVersion(Protocol):
+    """An object that reports the version of its library."""
+
+    def version(self) -> tuple[int, int]: ...
 
 
 class Library(NamedTuple):
@@ -46,6 +53,16 @@ def open_library(library: Library) -> LoadedDL:
             hint=f"Install it with: {pip_command(library.extra)}",
             log=str(error),
         ) from error
+
+
+def load_library(library: Library, make: Callable[[int], V]) -> tuple[V, str, tuple[int, int]]:
+    """Load a library; return the object that has its functions, its path, and its version."""
+    found = open_library(library)
+    try:
+        loaded = make(found._handle_uint)
+        return loaded, found.abs_path or "", loaded.version()
+    except CUDAError as error:
+        raise library.error(error.operation, error.code, error.code_name, error.meaning, hint=error.hint) from None
 
 
 class Loader(Generic[T]):

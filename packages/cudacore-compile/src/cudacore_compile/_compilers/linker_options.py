@@ -136,12 +136,7 @@ class LinkerOptions:
             values.architecture("LinkerOptions.arch", self.arch)
         if self.numba_debug is not None:
             values.switch("LinkerOptions.numba_debug", self.numba_debug)
-        flags = []
-        for field, (flag, arguments) in _FLAGS.items():
-            value = getattr(self, field)
-            if value is not None:
-                flags += [flag + argument for argument in arguments(f"LinkerOptions.{field}", value)]
-        return flags
+        return values.flags_of("LinkerOptions", self, _FLAGS)
 
     def _of_nvjitlink_only(self) -> list[str]:
         """Return the fields that are set, and that the driver's linker does not support."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loader, open_library
+from cudacore_compile._compilers.libraries import Library, Loader, load_library
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
@@ -46,13 +46,7 @@ class NVJitLink:
     version_text: str
 
     def __init__(self) -> None:
-        found = open_library(LIBRARY)
-        self.path = found.abs_path or ""
-        try:
-            self._library = compilers.NVJitLink(found._handle_uint)
-            self.version = self._library.version()
-        except CUDAError as error:
-            raise as_compiler_error(NVJitLinkError, error) from None
+        self._library, self.path, self.version = load_library(LIBRARY, compilers.NVJitLink)
         self.version_text = ".".join(map(str, self.version))
 
     def create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.interrupt import run_interruptibly
-from cudacore_compile._compilers.libraries import Library, Loader, note_nvrtc, open_library
+from cudacore_compile._compilers.libraries import Library, Loader, load_library, note_nvrtc
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
@@ -54,14 +54,8 @@ class NVRTC:
     version_text: str
 
     def __init__(self) -> None:
-        found = open_library(LIBRARY)
-        self.path = found.abs_path or ""
+        self._library, self.path, self.version = load_library(LIBRARY, compilers.NVRTC)
         self._restrict_stays = False
-        try:
-            self._library = compilers.NVRTC(found._handle_uint)
-            self.version = self._library.version()
-        except CUDAError as error:
-            raise as_compiler_error(NVRTCError, error) from None
         self.version_text = ".".join(map(str, self.version))
         note_nvrtc(self.version[0])
 

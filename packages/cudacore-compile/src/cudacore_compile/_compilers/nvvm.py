@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loader, open_library, pip_command
+from cudacore_compile._compilers.libraries import Library, Loader, load_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
@@ -38,13 +38,8 @@ class NVVM:
     version_text: str
 
     def __init__(self) -> None:
-        found = open_library(LIBRARY)
-        self.path = found.abs_path or ""
-        try:
-            self._library = compilers.NVVM(found._handle_uint)
-            self.version_text = ".".join(map(str, self._library.version()))
-        except CUDAError as error:
-            raise as_compiler_error(NVVMError, error) from None
+        self._library, self.path, version = load_library(LIBRARY, compilers.NVVM)
+        self.version_text = ".".join(map(str, version))
 
     def create(self, modules: Sequence[tuple[bytes, bytes]], *, use_libdevice: bool) -> Any:
         """Return the box of a new program, with its modules by name (nvvmCreateProgram, nvvmAddModuleToProgram)."""

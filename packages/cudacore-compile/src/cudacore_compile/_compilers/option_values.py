@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from cudacore_handles import CUDAError, Device
 from cudacore_handles._sdk import as_flag, as_integer
@@ -43,6 +43,28 @@ def current_arch() -> str:
     except CUDAError as error:
         hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
         raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
+
+
+def flags_of(
+    cls: str, options: object, table: Mapping[str, tuple[str, Callable[[str, Any], Sequence[str]]]]
+) -> list[str]:
+    """Return the flags of the options that are set.
+
+    Parameters
+    ----------
+    cls : str
+        The name of the class of options, for errors.
+    options : ProgramOptions or LinkerOptions
+        The options.
+    table : mapping of str to tuple
+        For each field, its flag and one of the functions below.
+    """
+    flags = []
+    for field, (flag, arguments) in table.items():
+        value = getattr(options, field)
+        if value is not None:
+            flags += [flag + argument for argument in arguments(f"{cls}.{field}", value)]
+    return flags
 
 
 # Functions that convert the value of an option to the arguments of its flag. The flag is given once for each argument.

@@ -388,12 +388,7 @@ class ProgramOptions:
                 values.switch(f"ProgramOptions.{field}", getattr(self, field))
         if self.extra_sources is not None:
             _check_sources(self.extra_sources)
-        flags = []
-        for field, (flag, arguments) in _FLAGS.items():
-            value = getattr(self, field)
-            if value is not None:
-                flags += [flag + argument for argument in arguments(f"ProgramOptions.{field}", value)]
-        return flags + self._raw_flags()
+        return values.flags_of("ProgramOptions", self, _FLAGS) + self._raw_flags()
 
     def _raw_flags(self) -> list[str]:
         """Return the flags that have no field; raise an error for a flag that has a field."""
