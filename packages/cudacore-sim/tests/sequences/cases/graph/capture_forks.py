@@ -54,8 +54,7 @@ def fork_from_nothing(cu: Recorder) -> None:
 @sequence
 def fork_of_a_fork(cu: Recorder) -> None:
     """A forked stream forks another one, which the first stream joins."""
-    one, two, address = forked(cu)
-    three = cu.stream(NON_BLOCKING)
+    three, (one, two, address) = cu.stream(NON_BLOCKING), forked(cu)
     fill(cu, two, address + 4)
     fork(cu, two, three)
     fill(cu, three, address + 8)
@@ -108,7 +107,7 @@ def end_in_a_fork(cu: Recorder) -> None:
 @sequence
 def merge(cu: Recorder) -> None:
     """A stream of one capture waits for an event of another one."""
-    (one, _), two, event = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    two, event, (one, _) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     tools.begin(cu, two)
     cu.call("cuEventRecord", event, one)
     cu.call("cuStreamWaitEvent", two, event, 0)
@@ -120,7 +119,7 @@ def merge(cu: Recorder) -> None:
 @sequence
 def event_of_an_ended_capture(cu: Recorder) -> None:
     """An event that was recorded in a capture which has ended."""
-    (one, _), two, event = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    two, event, (one, _) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     cu.call("cuEventRecord", event, one)
     tools.end(cu, one)
     cu.call("cuEventQuery", event)
@@ -139,7 +138,7 @@ def event_of_an_ended_capture(cu: Recorder) -> None:
 @sequence
 def event_recorded_again(cu: Recorder) -> None:
     """An event of a capture is recorded outside of it, and the reverse."""
-    (one, _), (two, three), event = begun(cu), streams(cu, 2), cu.event()
+    (two, three), event, (one, _) = streams(cu, 2), cu.event(), begun(cu)
     for stream in (one, two):
         cu.call("cuEventRecord", event, stream)
     cu.call("cuEventQuery", event)
@@ -184,7 +183,7 @@ def external_events(cu: Recorder) -> None:
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
     """The dependencies after waits for an event of the stream itself, for one event twice, and for an older event."""
-    (one, address), two, early = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    two, early, (one, address) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     cu.call("cuEventRecord", early, one)
     fill(cu, one, address + 4)
     cu.call("cuStreamWaitEvent", one, early, 0)
@@ -207,8 +206,8 @@ def waits_add_dependencies(cu: Recorder) -> None:
 def fork_in_another_thread(cu: Recorder) -> None:
     """A stream of another thread joins a capture."""
     for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
-        (one, address), two = begun(cu, mode), cu.stream(NON_BLOCKING)
-        event, back = cu.event(), cu.event()
+        two, event, back = cu.stream(NON_BLOCKING), cu.event(), cu.event()
+        one, address = begun(cu, mode)
         cu.call("cuEventRecord", event, one)
 
         def other(address: int = address, two: int = two, event: int = event, back: int = back) -> None:

@@ -93,10 +93,10 @@ def wrong_thread(cu: Recorder) -> None:
 @sequence
 def work_of_another_thread(cu: Recorder) -> None:
     """Work that another thread submits to the stream is captured."""
-    stream, address = cu.stream(NON_BLOCKING), cu.memory(8, 0)
-    for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
+    address = cu.memory(8, 0)
+    for mode, stream in zip((GLOBAL, THREAD_LOCAL, RELAXED), streams(cu, 3), strict=True):
         tools.begin(cu, stream, mode)
-        cu.in_thread(lambda: cu.call("cuMemsetD32Async", address, 5, 1, stream), tools.context(cu))
+        cu.in_thread(lambda stream=stream: cu.call("cuMemsetD32Async", address, 5, 1, stream), tools.context(cu))
         tools.see_capture(cu, stream)
 
 
@@ -231,7 +231,7 @@ def destroy_the_stream(cu: Recorder) -> None:
 @sequence
 def invalidated(cu: Recorder) -> None:
     """The calls that are allowed for a stream whose capture was invalidated."""
-    (one, two, address), event = forked(cu), cu.event()
+    event, (one, two, address) = cu.event(), forked(cu)
     cu.call("cuStreamSynchronize", one)
     for stream in (one, two):
         tools.status(cu, stream)
@@ -264,9 +264,8 @@ def invalidated_end_in_another_thread(cu: Recorder) -> None:
 @sequence
 def thread_that_ended(cu: Recorder) -> None:
     """The thread that began a capture has ended."""
-    stream = cu.stream(NON_BLOCKING)
-    for mode in (GLOBAL, RELAXED):
-        cu.in_thread(lambda mode=mode: tools.begin(cu, stream, mode), tools.context(cu))
+    for mode, stream in zip((GLOBAL, RELAXED), streams(cu, 2), strict=True):
+        cu.in_thread(lambda stream=stream, mode=mode: tools.begin(cu, stream, mode), tools.context(cu))
         tools.status(cu, stream)
         tools.end(cu, stream)
         tools.status(cu, stream)
