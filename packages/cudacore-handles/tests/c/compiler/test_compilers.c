@@ -214,23 +214,35 @@ static void failures_are_told(void) {
   CHECK_EQ(programs(), before);
 }
 
+/* An output of a program is a text, or is empty. `get` is the function that copies it. */
+#define CHECK_OUTPUT(get, program, output, text)                                                                       \
+  do {                                                                                                                 \
+    char out[128];                                                                                                     \
+    size_t size = sizeof out;                                                                                          \
+    OK(get(out, &size, program, output));                                                                              \
+    CHECK_STR(out, text);                                                                                              \
+  } while (0)
+#define CHECK_NO_OUTPUT(get, program, output)                                                                          \
+  do {                                                                                                                 \
+    char out[128];                                                                                                     \
+    size_t size = sizeof out;                                                                                          \
+    OK(get(out, &size, program, output));                                                                              \
+    CHECK_EQ(size, 0);                                                                                                 \
+  } while (0)
+
 /* NVVM's modules would be lost, or treated as lazy ones. */
 static void nvvm_compiles(void) {
   static const char *const lto[] = {"-gen-lto"};
   cch_nvvm_program *program = NULL;
-  char out[64];
-  size_t size = sizeof out;
+  size_t size;
   OK(cch_nvvm_program_create(&program, nvvm));
   OK(cch_nvvm_program_add(program, "first", 5, "1", 0));
   OK(cch_nvvm_program_add(program, "second and more", 6, "2", 1));
   OK(cch_nvvm_program_verify(program, 0, NULL));
   OK(cch_nvvm_program_compile(program, 1, lto));
-  OK(cch_nvvm_program_get(out, &size, program, CCH_NVVM_CODE));
-  CHECK_STR(out, "lto first;second?");
-  size = sizeof out;
-  OK(cch_nvvm_program_get(out, &size, program, CCH_NVVM_LOG));
-  CHECK_EQ(size, 0);
-  FAILS(CCH_EINVAL, cch_nvvm_program_get(out, &size, program, 99));
+  CHECK_OUTPUT(cch_nvvm_program_get, program, CCH_NVVM_CODE, "lto first;second?");
+  CHECK_NO_OUTPUT(cch_nvvm_program_get, program, CCH_NVVM_LOG);
+  FAILS(CCH_EINVAL, cch_nvvm_program_get(NULL, &size, program, 99));
   cch_nvvm_program_unref(program);
 }
 
@@ -240,26 +252,19 @@ static void nvjitlink_links(void) {
   cch_nvjitlink *each[] = {nvjitlink, old_nvjitlink};
   for (int i = 0; i < 2; i++) {
     cch_nvjitlink_linker *linker = NULL;
-    char out[128];
-    size_t size = sizeof out;
+    size_t size;
     OK(cch_nvjitlink_linker_create(&linker, each[i], 1, options));
     OK(cch_nvjitlink_linker_add(linker, CCH_NVJITLINK_PTX, "ptx", 3, "a"));
     OK(cch_nvjitlink_linker_add(linker, CCH_NVJITLINK_LTOIR, "ltoir", 5, NULL));
     OK(cch_nvjitlink_linker_link(linker));
-    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_CUBIN));
-    CHECK_STR(out, "linked ptx(2 a)ltoir(3 no name)");
-    size = sizeof out;
-    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_INFO_LOG));
-    CHECK_STR(out, "info");
-    size = sizeof out;
-    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_ERROR_LOG));
-    CHECK_EQ(size, 0);
-    FAILS(CCH_EINVAL, cch_nvjitlink_linker_get(out, &size, linker, 99));
-    size = sizeof out;
+    CHECK_OUTPUT(cch_nvjitlink_linker_get, linker, CCH_NVJITLINK_LINKED_CUBIN, "linked ptx(2 a)ltoir(3 no name)");
+    CHECK_OUTPUT(cch_nvjitlink_linker_get, linker, CCH_NVJITLINK_INFO_LOG, "info");
+    CHECK_NO_OUTPUT(cch_nvjitlink_linker_get, linker, CCH_NVJITLINK_ERROR_LOG);
+    FAILS(CCH_EINVAL, cch_nvjitlink_linker_get(NULL, &size, linker, 99));
     if (i == 0) {
-      OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
+      OK(cch_nvjitlink_linker_get(NULL, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
     } else {
-      FAILS(CCH_ENOSYMBOL, cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
+      FAILS(CCH_ENOSYMBOL, cch_nvjitlink_linker_get(NULL, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
       CHECK_STR(check_error()->message, "needs nvJitLink of CUDA 13.2 or newer; the loaded one has version 12.1");
     }
     cch_nvjitlink_linker_unref(linker);

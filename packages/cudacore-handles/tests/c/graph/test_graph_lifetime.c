@@ -228,15 +228,23 @@ enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 
-/* One thread at a time lists nodes; all threads drop references at once. */
+/* Lists nodes, by one thread at a time. *child is the child graph of the first node, unless `child` is NULL. */
+static cch_node_list list_nodes(cch_graph *graph, cch_graph **child) {
+  cch_node_list list;
+  pthread_mutex_lock(&serial);
+  OK(cch_graph_nodes(&list, graph));
+  if (child != NULL)
+    *child = child_of(list.nodes[0], 0);
+  pthread_mutex_unlock(&serial);
+  return list;
+}
+
+/* All threads drop references at once. */
 static void list_and_drop(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
-    cch_node_list list;
-    pthread_mutex_lock(&serial);
-    OK(cch_graph_nodes(&list, argument));
-    cch_graph *child = child_of(list.nodes[0], 0);
-    pthread_mutex_unlock(&serial);
+    cch_graph *child;
+    cch_node_list list = list_nodes(argument, &child);
     CHECK(cch_is_valid(list.nodes[1]));
     cch_graph_unref(child);
     cch_node_list_free(&list);
@@ -292,10 +300,7 @@ static void references_go_lightly(void) {
 static void list_and_drop_lightly(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
-    cch_node_list list;
-    pthread_mutex_lock(&serial);
-    OK(cch_graph_nodes(&list, argument));
-    pthread_mutex_unlock(&serial);
+    cch_node_list list = list_nodes(argument, NULL);
     for (size_t k = 0; k < list.count; k++) {
       CHECK(cch_is_valid(list.nodes[k]));
       CHECK(cch_unref_lightly(list.nodes[k]) == NULL); /* the graph has another reference */
