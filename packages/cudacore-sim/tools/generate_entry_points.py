@@ -4,7 +4,9 @@
     python tools/generate_entry_points.py FOLDER_WITH_CUDA_H
 
 Run it to cover a newer ``cuda.h``. The prototypes of all versions of all functions are those of ``cuda.h``, as the
-driver itself includes it. The CUDA version that introduced a function is that of its type in ``cudaTypedefs.h``. Rows:
+driver itself includes it. The CUDA version that introduced a function is that of its type in ``cudaTypedefs.h``.
+
+Code that includes the table defines the macros of the rows that it needs. The table undefines them. Rows:
 
 ``SIM_FUNCTION(symbol, base, flags, parameters, arguments)``
     A symbol. ``base`` is the name for users, which all versions of a function share. ``flags`` are properties of the
@@ -26,9 +28,10 @@ from pathlib import Path
 
 PROTOTYPE = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;{}]*)\)\s*;")
 TYPEDEF = re.compile(r"typedef CUresult\s*\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptds|_ptsz)?\)\(([^;]*)\);")
-# cudaProfiler.h is in no wheel.
+MACROS = ("SIM_FUNCTION", "SIM_PER_THREAD", "SIM_VERSION")
 TABLE = Path(__file__).parents[1] / "src" / "sim" / "driver" / "base" / "entry_points.inc"
 
+# From cudaProfiler.h, which is in no wheel.
 PROFILER = """
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 CUresult cuProfilerStart(void);
@@ -96,6 +99,7 @@ def main() -> None:
         "/* SPDX-License-Identifier: Apache-2.0 */",
         f"/* Written by tools/generate_entry_points.py; cuda.h of CUDA {found.group(1) if found else '?'} */",
         "/* clang-format off */",
+        *(line for name in MACROS for line in (f"#ifndef {name}", f"#define {name}(...)", "#endif")),
     ]
     rows = []
     for base in sorted(families):
@@ -112,7 +116,8 @@ def main() -> None:
                     rows.append(f"SIM_VERSION({base}, {version}, {symbol + variant}, true)")
                     parameters, arguments = symbols[symbol + variant]
                     lines.append(f"SIM_PER_THREAD({symbol + variant}, {symbol}, {parameters}, {arguments})")
-    TABLE.write_text("\n".join(lines + rows) + "\n")
+    ends = [f"#undef {name}" for name in MACROS]
+    TABLE.write_text("\n".join(lines + rows + ends) + "\n")
 
 
 if __name__ == "__main__":

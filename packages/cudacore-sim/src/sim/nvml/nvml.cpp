@@ -63,16 +63,14 @@ int count_devices() {
   return count;
 }
 
-/* Finds the device of a handle. */
-NvmlReturn find(NvmlDevice handle, cudasim_device &out, int *number = nullptr) {
+/* Returns tell(device, number) for the device of a handle. */
+template <class Tell> NvmlReturn with_device(NvmlDevice handle, Tell tell) {
   if (NvmlReturn result = need_init())
     return result;
+  cudasim_device device;
   for (int i = 0; i < max_devices; i++)
-    if (handle == &handles[i] && given[i] && cudasim_describe_device(i, &out) == 0) {
-      if (number != nullptr)
-        *number = i;
-      return nvml_success;
-    }
+    if (handle == &handles[i] && given[i] && cudasim_describe_device(i, &device) == 0)
+      return tell(device, i);
   return nvml_invalid_argument;
 }
 
@@ -111,6 +109,19 @@ template <class T> NvmlReturn copy_value(T value, T *out) {
   return nvml_success;
 }
 
+template <class T> NvmlReturn copy_pair(T first, T *first_out, T second, T *second_out) {
+  if (NvmlReturn result = copy_value(first, first_out))
+    return result;
+  return copy_value(second, second_out);
+}
+
+/* Whether a structure of the caller has the version that is simulated. */
+template <class T> NvmlReturn check_version(const T *out, unsigned number) {
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  return out->version == nvml_version<T>(number) ? nvml_success : nvml_argument_version_mismatch;
+}
+
 /* The first branch of drivers for a version of CUDA. */
 int driver_branch() {
   static constexpr struct {
@@ -146,26 +157,22 @@ void write_bus_id(const cudasim_device &device, char (&out)[32]) {
 
 /* The processes on a device: this one, if it has a context there. Other processes have their own simulated memory. */
 NvmlReturn list_processes(NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (count == nullptr || (*count > 0 && out == nullptr))
-    return nvml_invalid_argument;
-  const unsigned capacity = *count;
-  *count = device.has_context;
-  if (capacity < *count)
-    return nvml_insufficient_size;
-  if (*count > 0)
-    *out = {static_cast<unsigned>(getpid()), device.used, nvml_not_available, nvml_not_available};
-  return nvml_success;
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    if (count == nullptr || (*count > 0 && out == nullptr))
+      return nvml_invalid_argument;
+    const unsigned capacity = *count;
+    *count = device.has_context;
+    if (capacity < *count)
+      return nvml_insufficient_size;
+    if (*count > 0)
+      *out = {static_cast<unsigned>(getpid()), device.used, nvml_not_available, nvml_not_available};
+    return nvml_success;
+  });
 }
 
 /* Graphics processes, or MIG devices: there are none. */
 NvmlReturn count_nothing(NvmlDevice handle, unsigned *count) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_value(0U, count);
+  return with_device(handle, [&](const cudasim_device &, int) { return copy_value(0U, count); });
 }
 
 NvmlReturn by_index(unsigned index, NvmlDevice *out) {
@@ -269,10 +276,8 @@ SIM_NVML_FUNCTION(nvmlSystemGetCudaDriverVersion_v2, int *version) {
 SIM_NVML_FUNCTION(nvmlSystemGetDriverBranch, NvmlDriverBranch *out, unsigned length) {
   if (NvmlReturn result = need_init())
     return result;
-  if (out == nullptr)
-    return nvml_invalid_argument;
-  if (out->version != nvml_version<NvmlDriverBranch>(1))
-    return nvml_argument_version_mismatch;
+  if (NvmlReturn result = check_version(out, 1))
+    return result;
   return copy_text("r" + std::to_string(driver_branch()) + "_00", out->branch,
                    length < sizeof out->branch ? length : static_cast<unsigned>(sizeof out->branch));
 }
@@ -306,32 +311,20 @@ SIM_NVML_FUNCTION(nvmlDeviceGetHandleByUUID, const char *uuid, NvmlDevice *out) 
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetName, NvmlDevice handle, char *name, unsigned length) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_text(device.name, name, length);
+  return with_device(handle, [&](const cudasim_device &device, int) { return copy_text(device.name, name, length); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetUUID, NvmlDevice handle, char *uuid, unsigned length) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_text(device.uuid, uuid, length);
+  return with_device(handle, [&](const cudasim_device &device, int) { return copy_text(device.uuid, uuid, length); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetBrand, NvmlDevice handle, unsigned *brand) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_value(nvml_brand_nvidia, brand);
+  return with_device(handle, [&](const cudasim_device &, int) { return copy_value(nvml_brand_nvidia, brand); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetIndex, NvmlDevice handle, unsigned *index) {
-  cudasim_device device;
-  int number = 0;
-  if (NvmlReturn result = find(handle, device, &number))
-    return result;
-  return copy_value(static_cast<unsigned>(number), index);
+  return with_device(
+      handle, [&](const cudasim_device &, int number) { return copy_value(static_cast<unsigned>(number), index); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetMinorNumber, NvmlDevice handle, unsigned *minor) {
@@ -339,22 +332,14 @@ SIM_NVML_FUNCTION(nvmlDeviceGetMinorNumber, NvmlDevice handle, unsigned *minor) 
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceIsMigDeviceHandle, NvmlDevice handle, unsigned *is_mig) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_value(0U, is_mig);
+  return with_device(handle, [&](const cudasim_device &, int) { return copy_value(0U, is_mig); });
 }
 
 /* Simulated devices are not partitioned. */
 SIM_NVML_FUNCTION(nvmlDeviceGetMigMode, NvmlDevice handle, unsigned *current, unsigned *pending) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (device.major < 8)
-    return nvml_not_supported;
-  if (NvmlReturn result = copy_value(0U, current))
-    return result;
-  return copy_value(0U, pending);
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    return device.major < 8 ? nvml_not_supported : copy_pair(0U, current, 0U, pending);
+  });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetMaxMigDeviceCount, NvmlDevice handle, unsigned *count) {
@@ -362,63 +347,49 @@ SIM_NVML_FUNCTION(nvmlDeviceGetMaxMigDeviceCount, NvmlDevice handle, unsigned *c
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetArchitecture, NvmlDevice handle, unsigned *architecture) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_value(architecture_of(device), architecture);
+  return with_device(
+      handle, [&](const cudasim_device &device, int) { return copy_value(architecture_of(device), architecture); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetCudaComputeCapability, NvmlDevice handle, int *major, int *minor) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (NvmlReturn result = copy_value(device.major, major))
-    return result;
-  return copy_value(device.minor, minor);
+  return with_device(
+      handle, [&](const cudasim_device &device, int) { return copy_pair(device.major, major, device.minor, minor); });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetMemoryInfo, NvmlDevice handle, NvmlMemory *out) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  return copy_value({device.memory, device.memory - device.used, device.used}, out);
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    return copy_value({device.memory, device.memory - device.used, device.used}, out);
+  });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetMemoryInfo_v2, NvmlDevice handle, NvmlMemoryV2 *out) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (out == nullptr)
-    return nvml_invalid_argument;
-  if (out->version != nvml_version<NvmlMemoryV2>(2))
-    return nvml_argument_version_mismatch;
-  *out = {out->version, device.memory, 0, device.memory - device.used, device.used};
-  return nvml_success;
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    if (NvmlReturn result = check_version(out, 2))
+      return result;
+    *out = {out->version, device.memory, 0, device.memory - device.used, device.used};
+    return nvml_success;
+  });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetPciInfo_v3, NvmlDevice handle, NvmlPciInfo *out) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (out == nullptr)
-    return nvml_invalid_argument;
-  *out = {{}, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, {}};
-  write_bus_id(device, out->bus_id);
-  std::snprintf(out->bus_id_legacy, sizeof out->bus_id_legacy, "0000:%02X:00.0", device.pci_bus);
-  return nvml_success;
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    if (out == nullptr)
+      return nvml_invalid_argument;
+    *out = {{}, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, {}};
+    write_bus_id(device, out->bus_id);
+    std::snprintf(out->bus_id_legacy, sizeof out->bus_id_legacy, "0000:%02X:00.0", device.pci_bus);
+    return nvml_success;
+  });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetPciInfoExt, NvmlDevice handle, NvmlPciInfoExt *out) {
-  cudasim_device device;
-  if (NvmlReturn result = find(handle, device))
-    return result;
-  if (out == nullptr)
-    return nvml_invalid_argument;
-  if (out->version != nvml_version<NvmlPciInfoExt>(1))
-    return nvml_argument_version_mismatch;
-  *out = {out->version, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, pci_base_class, pci_sub_class, {}};
-  write_bus_id(device, out->bus_id);
-  return nvml_success;
+  return with_device(handle, [&](const cudasim_device &device, int) {
+    if (NvmlReturn result = check_version(out, 1))
+      return result;
+    *out = {out->version, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, pci_base_class, pci_sub_class, {}};
+    write_bus_id(device, out->bus_id);
+    return nvml_success;
+  });
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetComputeRunningProcesses_v2, NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {

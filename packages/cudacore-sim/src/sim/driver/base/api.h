@@ -31,11 +31,7 @@ namespace sim {
 enum class Entry : uint16_t {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments) symbol,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) symbol,
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
   count
 };
 
@@ -76,12 +72,7 @@ const char *base_name_of(Entry entry); /* the name without version */
 
 namespace api {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments) CUresult symbol parameters;
-#define SIM_PER_THREAD(symbol, plain, parameters, arguments)
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
 } // namespace api
 
 } // namespace sim

@@ -11,12 +11,7 @@ namespace sim {
 namespace api {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments)                                                       \
   __attribute__((weak)) CUresult symbol parameters { return unsupported(Entry::symbol); }
-#define SIM_PER_THREAD(symbol, plain, parameters, arguments)
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
 } // namespace api
 #pragma GCC diagnostic pop
 
@@ -24,11 +19,7 @@ const char *symbol_of(Entry entry) {
   static const char *const names[] = {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments) #symbol,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) #symbol,
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
   };
   return names[static_cast<size_t>(entry)];
 }
@@ -38,11 +29,7 @@ const char *base_name_of(Entry entry) {
   static const char *const names[] = {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments) #base,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) nullptr,
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
   };
   size_t index = static_cast<size_t>(entry);
   return names[index] != nullptr ? names[index] : names[index - 1];
@@ -58,11 +45,7 @@ constexpr uint8_t find_flags(Entry entry) {
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments)                                                           \
   case Entry::symbol:                                                                                                  \
     return find_flags(Entry::plain);
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
   default:
     return none;
   }
@@ -92,9 +75,5 @@ extern "C" {
     return sim::enter(sim::Entry::symbol, true, sim::stream_among arguments,                                           \
                       [&] { return sim::api::plain arguments; });                                                      \
   }
-#define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
 }

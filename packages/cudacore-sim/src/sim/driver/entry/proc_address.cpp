@@ -24,15 +24,10 @@ using Table = std::unordered_map<std::string_view, std::vector<Version>>;
 const Table &table() {
   static const Table *const instance = [] {
     static const Version rows[] = {
-#define SIM_FUNCTION(symbol, base, flags, parameters, arguments)
-#define SIM_PER_THREAD(symbol, plain, parameters, arguments)
 #define SIM_VERSION(name, version, symbol, per_thread)                                                                 \
   {#name, (per_thread) && (version) < per_thread_since ? per_thread_since : (version),                                 \
    reinterpret_cast<void *>(&::symbol), per_thread},
 #include "sim/driver/base/entry_points.inc"
-#undef SIM_FUNCTION
-#undef SIM_PER_THREAD
-#undef SIM_VERSION
     };
     Table *filled = new Table;
     for (const Version &row : rows)
