@@ -57,6 +57,26 @@ std::string text_of(std::string ptx) {
 /* A process can have several libraries of a kind; each has its own replacement functions. */
 constexpr size_t max_libraries = 8;
 
+/* The replacements of a library's functions for the size and the bytes of a cubin. */
+template <class Library, size_t index> struct CubinFunctions {
+  static int size(void *made, size_t *out) {
+    std::vector<char> code;
+    Library *self = Library::loaded[index];
+    int result = out != nullptr ? self->get(made, code) : self->cubin_size(made, out);
+    if (result == 0 && out != nullptr)
+      *out = code.size();
+    return result;
+  }
+  static int bytes(void *made, char *out) {
+    std::vector<char> code;
+    Library *self = Library::loaded[index];
+    int result = out != nullptr ? self->get(made, code) : self->cubin(made, out);
+    if (result == 0 && out != nullptr && !code.empty())
+      std::memcpy(out, code.data(), code.size());
+    return result;
+  }
+};
+
 /* ---- NVRTC, which compiles to PTX before it makes a cubin */
 
 struct Nvrtc {
@@ -88,24 +108,8 @@ struct Nvrtc {
     return 0;
   }
 
-  template <size_t index> struct Functions {
-    static Nvrtc *self() { return loaded[index]; }
-    static int size(void *program, size_t *out) {
-      std::vector<char> code;
-      size_t there = 0;
-      int result = out != nullptr ? self()->get(program, code) : self()->cubin_size(program, out);
-      there = code.size();
-      if (result == 0 && out != nullptr)
-        *out = there;
-      return result;
-    }
-    static int bytes(void *program, char *out) {
-      std::vector<char> code;
-      int result = out != nullptr ? self()->get(program, code) : self()->cubin(program, out);
-      if (result == 0 && out != nullptr && !code.empty())
-        std::memcpy(out, code.data(), code.size());
-      return result;
-    }
+  template <size_t index> struct Functions : CubinFunctions<Nvrtc, index> {
+    using CubinFunctions<Nvrtc, index>::size, CubinFunctions<Nvrtc, index>::bytes;
     static void *named(const std::string &name) { return name == "nvrtcGetCUBIN" ? as_symbol(bytes) : as_symbol(size); }
   };
 };
@@ -266,7 +270,8 @@ struct NvJitLink {
           {type_of(type, code), name != nullptr ? name : "a part without a name", std::move(code)});
   }
 
-  template <size_t index> struct Functions {
+  template <size_t index> struct Functions : CubinFunctions<NvJitLink, index> {
+    using CubinFunctions<NvJitLink, index>::size, CubinFunctions<NvJitLink, index>::bytes;
     static NvJitLink *self() { return loaded[index]; }
     static int create(void **handle, uint32_t count, const char **options) {
       int result = self()->create(handle, count, options);
@@ -297,20 +302,6 @@ struct NvJitLink {
       std::vector<char> code;
       if (result == 0 && read_file(path, code))
         note(handle, type, path, std::string(code.data(), code.size()));
-      return result;
-    }
-    static int size(void *handle, size_t *out) {
-      std::vector<char> code;
-      int result = out != nullptr ? self()->get(handle, code) : self()->cubin_size(handle, out);
-      if (result == 0 && out != nullptr)
-        *out = code.size();
-      return result;
-    }
-    static int bytes(void *handle, char *out) {
-      std::vector<char> code;
-      int result = out != nullptr ? self()->get(handle, code) : self()->cubin(handle, out);
-      if (result == 0 && out != nullptr && !code.empty())
-        std::memcpy(out, code.data(), code.size());
       return result;
     }
     static void *named(const std::string &name) {

@@ -75,35 +75,34 @@ bool read_flag(Config &config, const char *name, bool otherwise) {
   return read_number(config, name, 0, 1).value_or(otherwise) != 0;
 }
 
+bool parse_pair(const char *text, int &major, int &minor) {
+  char rest = 0;
+  return std::sscanf(text, "%d.%d%c", &major, &minor, &rest) == 2;
+}
+
 void read_capability(Config &config) {
   const char *name = "CUDACORE_SIM_COMPUTE_CAPABILITY", *text = setting(name);
   int major = 0, minor = 0;
-  char rest = 0;
   if (text == nullptr)
     return;
-  if (std::sscanf(text, "%d.%d%c", &major, &minor, &rest) != 2 || major < 5 || major > 99 || minor < 0 || minor > 9) {
-    ignore(config, name, text, "a compute capability such as 9.0");
-    return;
-  }
+  if (!parse_pair(text, major, minor) || major < 5 || major > 99 || minor < 0 || minor > 9)
+    return ignore(config, name, text, "a compute capability such as 9.0");
   config.compute_major = major;
   config.compute_minor = minor;
 }
 
 void read_version(Config &config) {
   const char *name = "CUDACORE_SIM_DRIVER_VERSION", *text = setting(name);
-  int major = 0, minor = 0;
+  int major = 0, minor = 0, version = 0;
   char rest = 0;
   if (text == nullptr)
     return;
-  int version = 0;
-  if (std::sscanf(text, "%d.%d%c", &major, &minor, &rest) == 2 && minor >= 0 && minor < 100)
+  if (parse_pair(text, major, minor) && minor >= 0 && minor < 100)
     version = major * 1000 + minor * 10;
   else if (std::sscanf(text, "%d%c", &version, &rest) != 1)
     version = 0;
-  if (version < 11030 || version >= 100000) {
-    ignore(config, name, text, "a CUDA version such as 13000 or 13.0");
-    return;
-  }
+  if (version < 11030 || version >= 100000)
+    return ignore(config, name, text, "a CUDA version such as 13000 or 13.0");
   config.driver_version = version;
   config.any_ptx = false;
 }

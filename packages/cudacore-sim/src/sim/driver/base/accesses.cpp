@@ -48,17 +48,8 @@ Accesses &all_accesses() {
 }
 
 const char *text_of(Manner manner) {
-  switch (manner) {
-  case Manner::read:
-    return "reads";
-  case Manner::write:
-    return "writes";
-  case Manner::allocate:
-    return "allocates";
-  case Manner::free:
-    return "frees";
-  }
-  return "";
+  static constexpr const char *texts[] = {"reads", "writes", "allocates", "frees"}; /* in the order of Manner */
+  return texts[static_cast<size_t>(manner)];
 }
 
 /* Makes an address a boundary between ranges. */

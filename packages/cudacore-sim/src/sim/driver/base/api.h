@@ -67,6 +67,23 @@ inline bool has(Entry entry, EntryFlag flag) { return (entry_flags[static_cast<s
       return CUDA_ERROR_INVALID_VALUE;                                                                                 \
   } while (0)
 
+/*
+ * Ends an entry point that returns one fact about an object: stores get() in `out`. A failure to find the object is
+ * returned even if `out` is null: return store(find_graph(hGraph, graph), graphId, [&] { return graph->id; });
+ */
+template <class T, class Get> CUresult store(CUresult found, T *out, Get get) {
+  SIM_RETURN_FAILURE(found);
+  SIM_REQUIRE(out != nullptr);
+  *out = get();
+  return CUDA_SUCCESS;
+}
+
+/* Stores a result that the caller may not want. */
+template <class T, class Value> void store_optional(T *out, Value value) {
+  if (out != nullptr)
+    *out = value;
+}
+
 const char *symbol_of(Entry entry);
 const char *base_name_of(Entry entry); /* the name without version */
 

@@ -23,7 +23,7 @@ CUresult check_uncaptured_work(const StreamPtr &stream); /* checks work that can
 /* Whether all work of a context may be waited for. */
 CUresult check_wait(Context &context);
 
-/* Whether the legacy stream would wait for a stream that is captured. */
+/* Fails if the stream is the legacy stream, and would wait for a stream that is captured. */
 CUresult check_legacy(const StreamPtr &stream, bool invalidates);
 
 /* Whether an event may be queried or waited for; otherwise CUDA_ERROR_CAPTURED_EVENT. */

@@ -274,11 +274,7 @@ CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationP
     device.discharge(size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  out = std::make_shared<Allocation>();
-  out->base = base;
-  out->size = size;
-  out->host = state().arena.host(base);
-  out->device = &device;
+  out = std::make_shared<Allocation>(Allocation::Kind::device, base, size, state().arena.host(base), &device);
   out->context = context;
   state().memory.add(out);
   return CUDA_SUCCESS;

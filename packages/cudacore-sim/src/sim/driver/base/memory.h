@@ -82,10 +82,13 @@ struct Physical {
 
 struct Allocation {
   enum class Kind { device, pooled, pinned, registered, managed, mapped, imported, graph };
-  Kind kind = Kind::device;
-  uint64_t base = 0, size = 0;
-  std::byte *host = nullptr; /* its host address; equal to base if the host can use it */
-  Device *device = nullptr;
+  Allocation(Kind kind, uint64_t base, uint64_t size, std::byte *host, Device *device)
+      : kind(kind), base(base), size(size), host(host), device(device) {}
+
+  Kind kind;
+  uint64_t base, size;
+  std::byte *host; /* its host address; equal to base if the host can use it */
+  Device *device;
   std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* of mapped memory */
@@ -158,9 +161,6 @@ private:
   std::deque<Freed> history;
   uint64_t version = 1;
 };
-
-/* The operations that are allowed on an allocation of a device. */
-bool may_access(const Context &context, const Allocation &allocation, bool write);
 
 } // namespace sim
 

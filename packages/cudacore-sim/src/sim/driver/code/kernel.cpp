@@ -195,18 +195,12 @@ CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOff
 
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
   Callable what;
-  SIM_RETURN_FAILURE(find_function(func, what));
-  SIM_REQUIRE(paramCount != nullptr);
-  *paramCount = what.info().parameters.size();
-  return CUDA_SUCCESS;
+  return store(find_function(func, what), paramCount, [&] { return what.info().parameters.size(); });
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   Callable what;
-  SIM_RETURN_FAILURE(find_function(function, what));
-  SIM_REQUIRE(state != nullptr);
-  *state = CU_FUNCTION_LOADING_STATE_LOADED;
-  return CUDA_SUCCESS;
+  return store(find_function(function, what), state, [&] { return CU_FUNCTION_LOADING_STATE_LOADED; });
 }
 
 CUresult cuFuncLoad(CUfunction function) {
@@ -255,10 +249,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 
 CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
   std::shared_ptr<Kernel> found;
-  SIM_RETURN_FAILURE(find_kernel(kernel, found));
-  SIM_REQUIRE(paramCount != nullptr);
-  *paramCount = info_of(*found).parameters.size();
-  return CUDA_SUCCESS;
+  return store(find_kernel(kernel, found), paramCount, [&] { return info_of(*found).parameters.size(); });
 }
 
 } // namespace api

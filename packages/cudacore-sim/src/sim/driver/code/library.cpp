@@ -209,10 +209,8 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
 
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
   std::shared_ptr<Kernel> found;
-  SIM_RETURN_FAILURE(find_object(state().kernels, Kind::kernel, kernel, found));
-  SIM_REQUIRE(pLib != nullptr);
-  *pLib = handle_of<CUlibrary>(found->library.lock()->handle);
-  return CUDA_SUCCESS;
+  return store(find_object(state().kernels, Kind::kernel, kernel, found), pLib,
+               [&] { return handle_of<CUlibrary>(found->library.lock()->handle); });
 }
 
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {

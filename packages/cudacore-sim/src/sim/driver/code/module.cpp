@@ -146,10 +146,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
   std::shared_ptr<LoadedModule> module;
-  SIM_RETURN_FAILURE(find_module(mod, module));
-  SIM_REQUIRE(count != nullptr);
-  *count = static_cast<unsigned>(module->image->kernels().size());
-  return CUDA_SUCCESS;
+  return store(find_module(mod, module), count, [&] { return static_cast<unsigned>(module->image->kernels().size()); });
 }
 
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {

@@ -93,10 +93,8 @@ CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &
     if (variable.name != name)
       continue;
     SIM_RETURN_FAILURE(place(context, image, placement));
-    if (address != nullptr)
-      *address = placement->instance.variable_addresses[i];
-    if (bytes != nullptr)
-      *bytes = variable.size;
+    store_optional(address, placement->instance.variable_addresses[i]);
+    store_optional(bytes, variable.size);
     return CUDA_SUCCESS;
   }
   size_t index = 0;

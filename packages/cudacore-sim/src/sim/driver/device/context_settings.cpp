@@ -117,19 +117,14 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   ContextPtr context;
   SIM_RETURN_FAILURE(need_context(context));
-  if (leastPriority != nullptr)
-    *leastPriority = 0;
-  if (greatestPriority != nullptr)
-    *greatestPriority = -5;
+  store_optional(leastPriority, least_priority);
+  store_optional(greatestPriority, greatest_priority);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   ContextPtr context;
-  SIM_RETURN_FAILURE(need_context(context));
-  SIM_REQUIRE(pconfig != nullptr);
-  *pconfig = context->cache;
-  return CUDA_SUCCESS;
+  return store(need_context(context), pconfig, [&] { return context->cache; });
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
@@ -143,10 +138,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
 
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   ContextPtr context;
-  SIM_RETURN_FAILURE(need_context(context));
-  SIM_REQUIRE(pConfig != nullptr);
-  *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-  return CUDA_SUCCESS;
+  return store(need_context(context), pConfig, [&] { return CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE; });
 }
 
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {

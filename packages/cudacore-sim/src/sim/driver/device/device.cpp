@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 namespace sim {
@@ -35,40 +36,30 @@ const Architecture &architecture() {
   return *best;
 }
 
-bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) {
-  bool hopper = config().compute_major >= 9;
+/* Empty: there is no such attribute. */
+std::optional<int> attribute_of(CUdevice_attribute attribute, const Device &device) {
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    out = config().compute_major;
-    return true;
+    return config().compute_major;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-    out = config().compute_minor;
-    return true;
+    return config().compute_minor;
   case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-    out = architecture().threads;
-    return true;
+    return architecture().threads;
   case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
-    out = architecture().blocks;
-    return true;
+    return architecture().blocks;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-    out = architecture().shared;
-    return true;
+    return architecture().shared;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-    out = architecture().optin_shared;
-    return true;
+    return architecture().optin_shared;
   case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
   case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
-    out = hopper;
-    return true;
+    return config().compute_major >= 9;
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-    out = static_cast<int>(pci_bus(device.number));
-    return true;
+    return static_cast<int>(pci_bus(device.number));
   case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-    out = 0;
-    return true;
+    return 0;
   case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
-    out = device.number;
-    return true;
+    return device.number;
   /* Not simulated: graphics, fabric, multicast, remote direct access, memory of NUMA nodes. */
   case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
   case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
@@ -79,8 +70,7 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
   case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
   case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
   case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
-    out = 0;
-    return true;
+    return 0;
   default:
     break;
   }
@@ -90,11 +80,9 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
 #undef SIM_ATTRIBUTE
   };
   for (const auto &[name, value] : values)
-    if (name == attribute) {
-      out = value;
-      return true;
-    }
-  return false;
+    if (name == attribute)
+      return value;
+  return std::nullopt;
 }
 
 void device_uuid(int number, char *out) {
@@ -186,9 +174,7 @@ std::string uuid_text(int number) {
 }
 
 int device_attribute(CUdevice_attribute attribute, const Device &device) {
-  int value = 0;
-  attribute_of(attribute, device, value);
-  return value;
+  return attribute_of(attribute, device).value_or(0);
 }
 
 CUresult find_device(CUdevice ordinal, Device *&out) {
@@ -266,10 +252,9 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) 
   Device *device = nullptr;
   SIM_REQUIRE(pi != nullptr);
   SIM_RETURN_FAILURE(find_device(dev, device));
-  int value = 0;
-  if (!attribute_of(attrib, *device, value))
-    return CUDA_ERROR_INVALID_VALUE;
-  *pi = value;
+  std::optional<int> value = attribute_of(attrib, *device);
+  SIM_REQUIRE(value.has_value());
+  *pi = *value;
   return CUDA_SUCCESS;
 }
 

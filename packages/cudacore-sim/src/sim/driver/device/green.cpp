@@ -109,10 +109,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
 
 CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
   ContextPtr green;
-  SIM_RETURN_FAILURE(find_green(hCtx, green));
-  SIM_REQUIRE(pContext != nullptr);
-  *pContext = handle_of<CUcontext>(green->handle);
-  return CUDA_SUCCESS;
+  return store(find_green(hCtx, green), pContext, [&] { return handle_of<CUcontext>(green->handle); });
 }
 
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId) {

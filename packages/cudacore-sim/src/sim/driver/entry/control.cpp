@@ -3,6 +3,7 @@
 #include "sim/driver/memory/array.h"
 #include "sim/driver/graph/exec.h"
 #include "sim/driver/device/green.h"
+#include "sim/driver/entry/journal.h"
 #include "sim/driver/stream/graphics.h"
 #include "sim/control/config.h"
 #include "cudacore_sim.h"
@@ -56,6 +57,10 @@ int kind_of(const Allocation &allocation) {
 /* Calls found(kind, number, text) for every live object. `text` is a function, called only where it is needed. */
 template <class Found> void for_each_live(Found found) {
   State &s = state();
+  auto add_all = [&](int kind, const auto &table, const char *name) {
+    for (const auto &object : table.all())
+      found(kind, table.number_of(object->handle), [&] { return name + hex(object->handle); });
+  };
   for (const auto &context : s.contexts.all())
     found(CUDASIM_CONTEXT, s.contexts.number_of(context->handle), [&] {
       return "context " + hex(context->handle) +
@@ -64,10 +69,8 @@ template <class Found> void for_each_live(Found found) {
                                : ",") +
              " of device " + std::to_string(context->device->ordinal);
     });
-  for (const auto &stream : s.streams.all())
-    found(CUDASIM_STREAM, s.streams.number_of(stream->handle), [&] { return "stream " + hex(stream->handle); });
-  for (const auto &event : s.events.all())
-    found(CUDASIM_EVENT, s.events.number_of(event->handle), [&] { return "event " + hex(event->handle); });
+  add_all(CUDASIM_STREAM, s.streams, "stream ");
+  add_all(CUDASIM_EVENT, s.events, "event ");
   for (const auto &pool : s.pools.all())
     if (!pool->is_default)
       found(CUDASIM_POOL, s.pools.number_of(pool->handle), [&] { return "memory pool " + hex(pool->handle); });
@@ -81,15 +84,9 @@ template <class Found> void for_each_live(Found found) {
     if (array->whole.lock() == nullptr)
       found(CUDASIM_ARRAY, s.arrays.number_of(array->handle),
             [&] { return "array " + hex(array->handle) + " of " + text_of(*array); });
-  for (const auto &array : s.mipmapped_arrays.all())
-    found(CUDASIM_ARRAY, s.mipmapped_arrays.number_of(array->handle),
-          [&] { return "mipmapped array " + hex(array->handle); });
-  for (const auto &texture : s.textures.all())
-    found(CUDASIM_TEXTURE, s.textures.number_of(texture->handle),
-          [&] { return "texture object " + hex(texture->handle); });
-  for (const auto &surface : s.surfaces.all())
-    found(CUDASIM_SURFACE, s.surfaces.number_of(surface->handle),
-          [&] { return "surface object " + hex(surface->handle); });
+  add_all(CUDASIM_ARRAY, s.mipmapped_arrays, "mipmapped array ");
+  add_all(CUDASIM_TEXTURE, s.textures, "texture object ");
+  add_all(CUDASIM_SURFACE, s.surfaces, "surface object ");
   for (const auto &physical : s.physicals.all())
     found(CUDASIM_PHYSICAL_MEMORY, s.physicals.number_of(physical->handle),
           [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
@@ -98,8 +95,7 @@ template <class Found> void for_each_live(Found found) {
     found(CUDASIM_ADDRESS_RANGE, reservation.number,
           [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
   }
-  for (const auto &library : s.libraries.all())
-    found(CUDASIM_LIBRARY, s.libraries.number_of(library->handle), [&] { return "library " + hex(library->handle); });
+  add_all(CUDASIM_LIBRARY, s.libraries, "library ");
   for (const auto &module : s.modules.all())
     if (!module->of_library)
       found(CUDASIM_MODULE, s.modules.number_of(module->handle), [&] { return "module " + hex(module->handle); });
@@ -107,9 +103,7 @@ template <class Found> void for_each_live(Found found) {
     if (graph->owner == nullptr)
       found(CUDASIM_GRAPH, s.graphs.number_of(graph->handle),
             [&] { return "graph " + hex(graph->handle) + " of " + std::to_string(graph->nodes.size()) + " nodes"; });
-  for (const auto &exec : s.graph_execs.all())
-    found(CUDASIM_GRAPH_EXEC, s.graph_execs.number_of(exec->handle),
-          [&] { return "executable graph " + hex(exec->handle); });
+  add_all(CUDASIM_GRAPH_EXEC, s.graph_execs, "executable graph ");
   for (const auto &resource : s.graphics.all())
     found(CUDASIM_GRAPHICS, s.graphics.number_of(resource->handle), [&] {
       return (resource->memory != nullptr ? "mapped graphics resource " : "graphics resource ") + hex(resource->handle);
@@ -194,10 +188,7 @@ size_t cudasim_live(int kind) {
 
 size_t cudasim_describe_live(int kind, char *out, size_t size) {
   Access access;
-  std::string text = describe_live(kind);
-  if (out != nullptr && size > 0)
-    std::snprintf(out, size, "%s", text.c_str());
-  return text.size();
+  return copy_text(describe_live(kind), out, size);
 }
 
 size_t cudasim_live_numbers(int kind, uint64_t *out, size_t max) {
@@ -236,9 +227,7 @@ size_t cudasim_ignored_settings(char *out, size_t size) {
   std::string text;
   for (const std::string &ignored : config().ignored)
     text += ignored + "\n";
-  if (out != nullptr && size > 0)
-    std::snprintf(out, size, "%s", text.c_str());
-  return text.size();
+  return copy_text(text, out, size);
 }
 
 int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
@@ -261,8 +250,7 @@ int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, v
     out->name_size = last.kernel.size();
     out->argument_size = last.arguments.size();
   }
-  if (name != nullptr && name_capacity > 0)
-    std::snprintf(name, name_capacity, "%s", last.kernel.c_str());
+  copy_text(last.kernel, name, name_capacity);
   size_t copied = std::min(argument_capacity, last.arguments.size());
   if (arguments != nullptr && copied > 0)
     std::memcpy(arguments, last.arguments.data(), copied);

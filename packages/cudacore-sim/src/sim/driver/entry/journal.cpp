@@ -183,6 +183,10 @@ void journal_after_fork_in_child() {
   new (&j.let_go) std::condition_variable;
 }
 
+static size_t copy_item(const std::vector<std::string> &all, size_t index, char *out, size_t size) {
+  return index < all.size() ? copy_text(all[index], out, size) : 0;
+}
+
 } // namespace sim
 
 using namespace sim;
@@ -247,32 +251,13 @@ int cudasim_hide(const char *name) {
 
 size_t cudasim_reports(void) { return reports().size(); }
 
-size_t cudasim_report(size_t index, char *out, size_t size) {
-  std::vector<std::string> all = reports();
-  if (index >= all.size())
-    return 0;
-  if (out != nullptr && size > 0)
-    std::snprintf(out, size, "%s", all[index].c_str());
-  return all[index].size();
-}
+size_t cudasim_report(size_t index, char *out, size_t size) { return copy_item(reports(), index, out, size); }
 
 size_t cudasim_explanations(void) { return explanations().size(); }
 
-size_t cudasim_explanation(size_t index, char *out, size_t size) {
-  std::vector<std::string> all = explanations();
-  if (index >= all.size())
-    return 0;
-  if (out != nullptr && size > 0)
-    std::snprintf(out, size, "%s", all[index].c_str());
-  return all[index].size();
-}
+size_t cudasim_explanation(size_t index, char *out, size_t size) { return copy_item(explanations(), index, out, size); }
 
-size_t cudasim_why(char *out, size_t size) {
-  std::string text = why();
-  if (out != nullptr && size > 0)
-    std::snprintf(out, size, "%s", text.c_str());
-  return text.size();
-}
+size_t cudasim_why(char *out, size_t size) { return copy_text(why(), out, size); }
 
 void cudasim_reset(void) {
   forget_reports();

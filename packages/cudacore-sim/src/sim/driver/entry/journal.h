@@ -4,6 +4,9 @@
 
 #include "sim/driver/base/api.h"
 
+#include <cstdio>
+#include <string>
+
 namespace sim {
 
 /*
@@ -23,6 +26,13 @@ void note_call(Entry entry, void *context, void *stream, CUresult result, bool i
 void journal_before_fork();
 void journal_after_fork();
 void journal_after_fork_in_child();
+
+/* Copies a text to a buffer of the control interface's caller, as far as it fits. Returns the length of the text. */
+inline size_t copy_text(const std::string &text, char *out, size_t size) {
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
 
 } // namespace sim
 

@@ -28,8 +28,8 @@ void erase_edge(std::vector<Edge> &edges, const GraphNode *node) {
 }
 
 /*
- * Returns a list: without an array, its size. An array that is too short is filled, and the rest of a longer one is
- * cleared. An array of no items is refused.
+ * Copies a list to the caller's array, as far as it fits, and clears the rest of the array. Without an array, returns
+ * only the size of the list. An array of no items is refused.
  */
 template <class Item> CUresult give(const std::vector<Item> &items, Item *out, size_t *count) {
   if (out != nullptr && *count == 0)
@@ -66,16 +66,12 @@ CUresult give_edges(const std::vector<Edge> &edges, CUgraphNode *nodes, CUgraphE
   return give(handles, nodes, count);
 }
 
-CUresult dependencies(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, bool with_data, size_t *count) {
+/* Returns the edges of a node: `which` is GraphNode::before or GraphNode::after. */
+CUresult neighbours(std::vector<Edge> GraphNode::*which, CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
+                    bool with_data, size_t *count) {
   NodePtr node;
   SIM_RETURN_FAILURE(find_node(handle, node));
-  return give_edges(node->before, nodes, data, with_data, count);
-}
-
-CUresult dependents(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, bool with_data, size_t *count) {
-  NodePtr node;
-  SIM_RETURN_FAILURE(find_node(handle, node));
-  return give_edges(node->after, nodes, data, with_data, count);
+  return give_edges((*node).*which, nodes, data, with_data, count);
 }
 
 CUresult edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, bool with_data,
@@ -110,8 +106,11 @@ struct Pair {
   CUgraphEdgeData data;
 };
 
-CUresult read_pairs(const GraphPtr &graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
-                    size_t count, std::vector<Pair> &out) {
+/* Checks all edges, then calls change(pair) for each, until it fails. Earlier changes remain. */
+template <class Change>
+CUresult change_edges(const GraphPtr &graph, const CUgraphNode *from, const CUgraphNode *to,
+                      const CUgraphEdgeData *data, size_t count, Change change) {
+  std::vector<Pair> pairs;
   if (count != 0 && (from == nullptr || to == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
@@ -120,45 +119,41 @@ CUresult read_pairs(const GraphPtr &graph, const CUgraphNode *from, const CUgrap
     SIM_RETURN_FAILURE(find_node(to[i], pair.to));
     if (pair.from->graph != graph.get() || pair.to->graph != graph.get() || pair.from == pair.to)
       return CUDA_ERROR_INVALID_VALUE;
-    out.push_back(std::move(pair));
+    pairs.push_back(std::move(pair));
   }
+  for (const Pair &pair : pairs)
+    SIM_RETURN_FAILURE(change(pair));
   return CUDA_SUCCESS;
 }
 
 CUresult add(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
              size_t count) {
   GraphPtr graph;
-  std::vector<Pair> pairs;
   SIM_RETURN_FAILURE(find_graph(handle, graph));
-  SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
-  /* If an edge is refused, the edges before it remain added. */
-  for (const Pair &pair : pairs) {
+  return change_edges(graph, from, to, data, count, [](const Pair &pair) {
     if (find_edge(*pair.from, *pair.to) != nullptr || !is_edge(pair.data, pair.from->type, pair.to->type))
       return CUDA_ERROR_INVALID_VALUE;
     pair.from->after.push_back({pair.to.get(), pair.data});
     pair.to->before.push_back({pair.from.get(), pair.data});
-  }
-  return CUDA_SUCCESS;
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
                 size_t count) {
   GraphPtr graph;
-  std::vector<Pair> pairs;
   SIM_RETURN_FAILURE(find_graph(handle, graph));
   if (graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED; /* even if there are no edges */
-  SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
-  /* If an edge is missing, the edges before it remain removed. Without annotations, any edge between the nodes matches.
-   */
-  for (const Pair &pair : pairs) {
+  return change_edges(graph, from, to, data, count, [&](const Pair &pair) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
+    /* Without annotations, any edge between the nodes matches. */
     if (edge == nullptr || (data != nullptr && std::memcmp(&edge->data, &pair.data, sizeof pair.data) != 0))
       return CUDA_ERROR_INVALID_VALUE;
     erase_edge(pair.from->after, pair.to.get());
     erase_edge(pair.to->before, pair.from.get());
-  }
-  return CUDA_SUCCESS;
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
@@ -183,12 +178,9 @@ CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
   return give(found, out, count);
 }
 
-template <class T, class Answer> CUresult read(CUgraphNode handle, T *out, Answer answer) {
+template <class T, class Get> CUresult read(CUgraphNode handle, T *out, Get get) {
   NodePtr node;
-  SIM_RETURN_FAILURE(find_node(handle, node));
-  SIM_REQUIRE(out != nullptr);
-  *out = answer(*node);
-  return CUDA_SUCCESS;
+  return store(find_node(handle, node), out, [&] { return get(*node); });
 }
 
 } // namespace
@@ -244,21 +236,21 @@ CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, 
 }
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
-  return sim::dependencies(hNode, dependencies, nullptr, false, numDependencies);
+  return neighbours(&GraphNode::before, hNode, dependencies, nullptr, false, numDependencies);
 }
 
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
                                        size_t *numDependencies) {
-  return sim::dependencies(hNode, dependencies, edgeData, true, numDependencies);
+  return neighbours(&GraphNode::before, hNode, dependencies, edgeData, true, numDependencies);
 }
 
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
-  return dependents(hNode, dependentNodes, nullptr, false, numDependentNodes);
+  return neighbours(&GraphNode::after, hNode, dependentNodes, nullptr, false, numDependentNodes);
 }
 
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData,
                                          size_t *numDependentNodes) {
-  return dependents(hNode, dependentNodes, edgeData, true, numDependentNodes);
+  return neighbours(&GraphNode::after, hNode, dependentNodes, edgeData, true, numDependentNodes);
 }
 
 CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,

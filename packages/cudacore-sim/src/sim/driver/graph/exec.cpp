@@ -63,7 +63,7 @@ bool has_copies(const Graph &graph) {
   return std::any_of(graph.copies.begin(), graph.copies.end(), [](const auto &copy) { return !copy.expired(); });
 }
 
-/* Whether only one executable graph can exist, and no earlier copy of the graph. */
+/* Whether the graph can have only one executable graph, and none while it has copies. */
 bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(graph); }
 
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {
@@ -273,20 +273,14 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
-  ExecPtr exec;
-  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
-  SIM_REQUIRE(flags != nullptr);
   constexpr uint64_t untold = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-  *flags = exec->flags & ~untold;
-  return CUDA_SUCCESS;
+  ExecPtr exec;
+  return store(find_exec(hGraphExec, exec), flags, [&] { return exec->flags & ~untold; });
 }
 
 CUresult cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId) {
   ExecPtr exec;
-  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
-  SIM_REQUIRE(graphId != nullptr);
-  *graphId = exec->id;
-  return CUDA_SUCCESS;
+  return store(find_exec(hGraphExec, exec), graphId, [&] { return exec->id; });
 }
 
 } // namespace api

@@ -228,19 +228,15 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 
 CUresult cuGraphGetId(CUgraph hGraph, unsigned int *graphId) {
   GraphPtr graph;
-  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
-  SIM_REQUIRE(graphId != nullptr);
-  *graphId = graph->id;
-  return CUDA_SUCCESS;
+  return store(find_graph(hGraph, graph), graphId, [&] { return graph->id; });
 }
 
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
   GraphPtr found;
   UserObjectPtr retained;
   SIM_RETURN_FAILURE(find_graph(graph, found));
-  SIM_RETURN_FAILURE(find_user_object(object, retained));
-  if (count == 0 || count > INT32_MAX || (flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_user_object(object, count, retained));
+  SIM_REQUIRE((flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)) == 0);
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0)
     retain(*retained, count);
   found->references.add(retained, count);
@@ -251,9 +247,7 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
   GraphPtr found;
   UserObjectPtr released;
   SIM_RETURN_FAILURE(find_graph(graph, found));
-  SIM_RETURN_FAILURE(find_user_object(object, released));
-  if (count == 0 || count > INT32_MAX)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_user_object(object, count, released));
   return found->references.remove(released, count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

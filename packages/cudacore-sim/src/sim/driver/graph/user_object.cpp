@@ -75,13 +75,11 @@ void destroy_later(CUhostFn destroy, void *data) {
   d.there.notify_one();
 }
 
-bool is_count(unsigned count) { return count != 0 && count <= INT_MAX; }
-
 } // namespace
 
-CUresult find_user_object(CUuserObject handle, UserObjectPtr &out) {
-  return find_object(state().user_objects, Kind::user_object, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS
-                                                                                           : CUDA_ERROR_INVALID_VALUE;
+CUresult find_user_object(CUuserObject handle, unsigned count, UserObjectPtr &out) {
+  bool is_found = find_object(state().user_objects, Kind::user_object, handle, out) == CUDA_SUCCESS;
+  return is_found && count != 0 && count <= INT_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 void retain(UserObject &object, uint64_t count) { object.references += count; }
@@ -171,18 +169,14 @@ CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destro
 
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
   UserObjectPtr found;
-  SIM_RETURN_FAILURE(find_user_object(object, found));
-  if (!is_count(count))
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_user_object(object, count, found));
   retain(*found, count);
   return CUDA_SUCCESS;
 }
 
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
   UserObjectPtr found;
-  SIM_RETURN_FAILURE(find_user_object(object, found));
-  if (!is_count(count))
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_user_object(object, count, found));
   release(found, count);
   return CUDA_SUCCESS;
 }

@@ -20,7 +20,8 @@ struct UserObject {
 
 using UserObjectPtr = std::shared_ptr<UserObject>;
 
-CUresult find_user_object(CUuserObject handle, UserObjectPtr &out);
+/* Finds the object of a call that retains or releases `count` references. */
+CUresult find_user_object(CUuserObject handle, unsigned count, UserObjectPtr &out);
 void retain(UserObject &object, uint64_t count);
 void release(const UserObjectPtr &object, uint64_t count, bool later = false);
 void wait_for_destructors(std::unique_lock<std::mutex> &lock);

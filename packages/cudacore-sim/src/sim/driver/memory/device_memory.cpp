@@ -23,12 +23,7 @@ CUresult new_host_memory(const ContextPtr &context, Allocation::Kind kind, size_
   std::byte *memory = map_host_memory(size);
   if (memory == nullptr)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  out = std::make_shared<Allocation>();
-  out->kind = kind;
-  out->base = value_of(memory);
-  out->size = size;
-  out->host = memory;
-  out->device = context->device;
+  out = std::make_shared<Allocation>(kind, value_of(memory), size, memory, context->device);
   out->context = context;
   out->flags = flags;
   state().memory.add(out);
@@ -129,10 +124,8 @@ namespace api {
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ContextPtr context;
   SIM_RETURN_FAILURE(need_context(context));
-  if (total != nullptr)
-    *total = context->device->memory;
-  if (free != nullptr)
-    *free = context->device->memory - context->device->used;
+  store_optional(total, context->device->memory);
+  store_optional(free, context->device->memory - context->device->used);
   return CUDA_SUCCESS;
 }
 
@@ -208,10 +201,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
       allocation->pool != nullptr && allocation->device == nullptr && !allocation->pool->is_managed();
   if (is_in_host_pool && !may_access(*home_of(context), *allocation, false))
     return CUDA_ERROR_NOT_FOUND;
-  if (pbase != nullptr)
-    *pbase = allocation->base;
-  if (psize != nullptr)
-    *psize = allocation->size;
+  store_optional(pbase, allocation->base);
+  store_optional(psize, allocation->size);
   return CUDA_SUCCESS;
 }
 
@@ -263,12 +254,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   bool write = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0;
   if (!is_usable(base, bytesize, write) || (write && !can_be_pinned_for_writing(base, bytesize)))
     return CUDA_ERROR_INVALID_VALUE;
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::registered;
-  allocation->base = base;
-  allocation->size = bytesize;
-  allocation->host = static_cast<std::byte *>(p);
-  allocation->device = context->device;
+  auto allocation = std::make_shared<Allocation>(Allocation::Kind::registered, base, bytesize,
+                                                 static_cast<std::byte *>(p), context->device);
   allocation->context = context;
   allocation->flags = (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTREGISTER_DEVICEMAP;
   allocation->read_only = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0;

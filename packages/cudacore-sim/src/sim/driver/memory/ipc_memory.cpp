@@ -35,12 +35,8 @@ CUresult open(CUdeviceptr *out, const CUipcMemHandle &handle, const ContextPtr &
   uint64_t base = s.arena.take(record.size);
   if (base == 0)
     return CUDA_ERROR_MAP_FAILED;
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::imported;
-  allocation->base = base;
-  allocation->size = record.size;
-  allocation->host = import->file->at(record.offset);
-  allocation->device = device;
+  auto allocation = std::make_shared<Allocation>(Allocation::Kind::imported, base, record.size,
+                                                 import->file->at(record.offset), device);
   allocation->context = context;
   allocation->import = std::move(import);
   s.memory.add(allocation);

@@ -104,12 +104,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPo
   uint64_t base = found->is_shared_with_host() ? value_of(host) : s.arena.take(record.size);
   if (base == 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::pooled;
-  allocation->base = base;
-  allocation->size = record.size;
-  allocation->host = host;
-  allocation->device = found->device;
+  auto allocation = std::make_shared<Allocation>(Allocation::Kind::pooled, base, record.size, host, found->device);
   allocation->pool = found;
   allocation->import = std::move(import);
   found->used += record.size;

@@ -40,7 +40,28 @@ int first_with(const CUmemPoolProps &properties) {
   }
 }
 
-void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
+bool is_reuse(CUmemPool_attribute attribute) {
+  return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+         attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+/* The value of an attribute that is a number of bytes; null: it is another attribute. */
+const uint64_t *bytes_of(const Pool &pool, CUmemPool_attribute attribute) {
+  switch (static_cast<int>(attribute)) {
+  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+    return &pool.threshold;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    return &pool.reserved;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    return &pool.reserved_high;
+  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    return &pool.used;
+  case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    return &pool.used_high;
+  default:
+    return nullptr;
+  }
+}
 
 /* Whether a pool has memory that is not freed. */
 bool has_memory(const Pool &pool) {
@@ -190,43 +211,25 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   std::shared_ptr<Pool> found;
   SIM_RETURN_FAILURE(find_pool(pool, found));
   SIM_REQUIRE(value != nullptr);
-  switch (static_cast<int>(attr)) {
-  case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-  case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-  case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+  if (is_reuse(attr))
     *static_cast<int *>(value) = found->reuse[static_cast<size_t>(attr) - 1];
-    return CUDA_SUCCESS;
-  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-    copy_out(value, found->threshold);
-    return CUDA_SUCCESS;
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    copy_out(value, found->reserved);
-    return CUDA_SUCCESS;
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    copy_out(value, found->reserved_high);
-    return CUDA_SUCCESS;
-  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-    copy_out(value, found->used);
-    return CUDA_SUCCESS;
-  case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    copy_out(value, found->used_high);
-    return CUDA_SUCCESS;
-  default:
+  else if (const uint64_t *bytes = bytes_of(*found, attr))
+    std::memcpy(value, bytes, sizeof *bytes);
+  else
     return CUDA_ERROR_INVALID_VALUE;
-  }
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   std::shared_ptr<Pool> found;
   SIM_RETURN_FAILURE(find_pool(pool, found));
   SIM_REQUIRE(value != nullptr);
-  uint64_t number = 0;
-  switch (static_cast<int>(attr)) {
-  case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-  case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-  case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+  if (is_reuse(attr)) {
     found->reuse[static_cast<size_t>(attr) - 1] = *static_cast<int *>(value) != 0;
     return CUDA_SUCCESS;
+  }
+  uint64_t number = 0;
+  switch (static_cast<int>(attr)) {
   case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
     std::memcpy(&found->threshold, value, sizeof found->threshold);
     return CUDA_SUCCESS;

@@ -131,11 +131,24 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
 
 using Table = Handles<TextureObject>;
 
-CUresult find(Table &table, Kind kind, CUtexObject handle, std::shared_ptr<TextureObject> &out) {
-  return find_object(table, kind, handle_of<const void *>(handle), out);
+/* Stores get(object) for the object of a handle. */
+template <class T, class Get> CUresult read(Table &table, Kind kind, CUtexObject handle, T *out, Get get) {
+  std::shared_ptr<TextureObject> object;
+  if (out == nullptr || find_object(table, kind, handle_of<const void *>(handle), object) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = get(*object);
+  return CUDA_SUCCESS;
 }
 
-CUtexObject add(Table &table, std::shared_ptr<TextureObject> object) {
+CUDA_RESOURCE_DESC resource_of(const TextureObject &object) { return object.resource; }
+
+CUtexObject add(Table &table, const ContextPtr &context, const CUDA_RESOURCE_DESC &resource,
+                std::shared_ptr<const Sampler> sampler, const CUDA_TEXTURE_DESC &sampling = {}) {
+  auto object = std::make_shared<TextureObject>();
+  object->context = context;
+  object->resource = resource;
+  object->sampling = sampling;
+  object->sampler = std::move(sampler);
   object->handle = table.add(object);
   state().samplers = nullptr;
   return object->handle;
@@ -203,43 +216,28 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
   auto sampler = std::make_shared<Sampler>();
   SIM_RETURN_FAILURE(read_resource(*context, *pResDesc, sampler->texels));
   SIM_RETURN_FAILURE(read_sampling(*pTexDesc, *sampler));
-  auto object = std::make_shared<TextureObject>();
-  object->context = context;
-  object->resource = *pResDesc;
-  object->sampling = *pTexDesc;
-  object->sampler = std::move(sampler);
-  *pTexObject = add(state().textures, std::move(object));
+  *pTexObject = add(state().textures, context, *pResDesc, std::move(sampler), *pTexDesc);
   return CUDA_SUCCESS;
 }
 
 CUresult cuTexObjectDestroy(CUtexObject texObject) { return destroy(state().textures, Kind::texture, texObject); }
 
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
-  std::shared_ptr<TextureObject> object;
-  SIM_REQUIRE(pResDesc != nullptr);
-  if (find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pResDesc = object->resource;
-  return CUDA_SUCCESS;
+  return read(state().textures, Kind::texture, texObject, pResDesc, resource_of);
 }
 
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
-  std::shared_ptr<TextureObject> object;
-  SIM_REQUIRE(pTexDesc != nullptr);
-  if (find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pTexDesc = object->sampling;
-  std::fill(std::begin(pTexDesc->borderColor), std::end(pTexDesc->borderColor),
-            0.0F); /* the driver does not report it */
-  return CUDA_SUCCESS;
+  return read(state().textures, Kind::texture, texObject, pTexDesc, [](const TextureObject &object) {
+    CUDA_TEXTURE_DESC sampling = object.sampling;
+    /* The driver does not report the border. */
+    std::fill(std::begin(sampling.borderColor), std::end(sampling.borderColor), 0.0F);
+    return sampling;
+  });
 }
 
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
-  std::shared_ptr<TextureObject> object;
-  if (pResViewDesc == nullptr || find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pResViewDesc = {};
-  return CUDA_SUCCESS;
+  return read(state().textures, Kind::texture, texObject, pResViewDesc,
+              [](const TextureObject &) { return CUDA_RESOURCE_VIEW_DESC{}; });
 }
 
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
@@ -255,23 +253,14 @@ CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC 
   auto sampler = std::make_shared<Sampler>();
   sampler->is_surface = true;
   sampler->texels = texels_of({array});
-  auto object = std::make_shared<TextureObject>();
-  object->context = context;
-  object->resource = *pResDesc;
-  object->sampler = std::move(sampler);
-  *pSurfObject = add(state().surfaces, std::move(object));
+  *pSurfObject = add(state().surfaces, context, *pResDesc, std::move(sampler));
   return CUDA_SUCCESS;
 }
 
 CUresult cuSurfObjectDestroy(CUsurfObject surfObject) { return destroy(state().surfaces, Kind::surface, surfObject); }
 
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
-  std::shared_ptr<TextureObject> object;
-  SIM_REQUIRE(pResDesc != nullptr);
-  if (find(state().surfaces, Kind::surface, surfObject, object) != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pResDesc = object->resource;
-  return CUDA_SUCCESS;
+  return read(state().surfaces, Kind::surface, surfObject, pResDesc, resource_of);
 }
 
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,

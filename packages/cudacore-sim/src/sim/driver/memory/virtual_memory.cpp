@@ -224,13 +224,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   for (const AllocationPtr &other : s.memory.all())
     if (other->base < ptr + size && ptr < other->end())
       return CUDA_ERROR_INVALID_VALUE;
-  auto mapping = std::make_shared<Allocation>();
-  mapping->kind = Allocation::Kind::mapped;
-  mapping->base = ptr;
-  mapping->size = size;
+  auto mapping =
+      std::make_shared<Allocation>(Allocation::Kind::mapped, ptr, size, physical->host() + offset, physical->device);
   mapping->offset = offset;
-  mapping->host = physical->host() + offset;
-  mapping->device = physical->device;
   mapping->physical = physical;
   s.memory.add(mapping);
   return CUDA_SUCCESS;
@@ -309,10 +305,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
   std::shared_ptr<Physical> physical;
-  SIM_RETURN_FAILURE(find_physical(handle, physical));
-  SIM_REQUIRE(prop != nullptr);
-  *prop = physical->properties;
-  return CUDA_SUCCESS;
+  return store(find_physical(handle, physical), prop, [&] { return physical->properties; });
 }
 
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,

@@ -158,10 +158,8 @@ CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSi
     return CUDA_ERROR_NOT_MAPPED;
   if (found->is_image)
     return CUDA_ERROR_NOT_MAPPED_AS_POINTER;
-  if (pDevPtr != nullptr)
-    *pDevPtr = found->memory->base;
-  if (pSize != nullptr)
-    *pSize = found->memory->size;
+  store_optional(pDevPtr, found->memory->base);
+  store_optional(pSize, found->memory->size);
   return CUDA_SUCCESS;
 }
 

@@ -23,56 +23,25 @@ CUresult set(std::optional<CUstream> handle, CUdeviceptr address, size_t pitch, 
 
 namespace api {
 
-CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  return set(std::nullopt, dstDevice, 0, uc, 1, N, 1);
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
-  return set(hStream, dstDevice, 0, uc, 1, N, 1);
-}
-
-CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
-  return set(std::nullopt, dstDevice, dstPitch, uc, 1, Width, Height);
-}
-
-CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height,
-                           CUstream hStream) {
-  return set(hStream, dstDevice, dstPitch, uc, 1, Width, Height);
-}
-
-CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
-  return set(std::nullopt, dstDevice, 0, us, 2, N, 1);
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
-  return set(hStream, dstDevice, 0, us, 2, N, 1);
-}
-
-CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
-  return set(std::nullopt, dstDevice, dstPitch, us, 2, Width, Height);
-}
-
-CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
-                            CUstream hStream) {
-  return set(hStream, dstDevice, dstPitch, us, 2, Width, Height);
-}
-
-CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
-  return set(std::nullopt, dstDevice, 0, ui, 4, N, 1);
-}
-
-CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
-  return set(hStream, dstDevice, 0, ui, 4, N, 1);
-}
-
-CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
-  return set(std::nullopt, dstDevice, dstPitch, ui, 4, Width, Height);
-}
-
-CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,
-                            CUstream hStream) {
-  return set(hStream, dstDevice, dstPitch, ui, 4, Width, Height);
-}
+/* The functions for values of one size, such as cuMemsetD8_v2, cuMemsetD8Async, cuMemsetD2D8_v2, cuMemsetD2D8Async. */
+#define SIM_MEMSET(SIZE, Value)                                                                                        \
+  CUresult cuMemset##SIZE##_v2(CUdeviceptr address, Value value, size_t count) {                                       \
+    return set(std::nullopt, address, 0, value, sizeof value, count, 1);                                               \
+  }                                                                                                                    \
+  CUresult cuMemset##SIZE##Async(CUdeviceptr address, Value value, size_t count, CUstream stream) {                    \
+    return set(stream, address, 0, value, sizeof value, count, 1);                                                     \
+  }                                                                                                                    \
+  CUresult cuMemsetD2##SIZE##_v2(CUdeviceptr address, size_t pitch, Value value, size_t width, size_t height) {        \
+    return set(std::nullopt, address, pitch, value, sizeof value, width, height);                                      \
+  }                                                                                                                    \
+  CUresult cuMemsetD2##SIZE##Async(CUdeviceptr address, size_t pitch, Value value, size_t width, size_t height,        \
+                                   CUstream stream) {                                                                  \
+    return set(stream, address, pitch, value, sizeof value, width, height);                                            \
+  }
+SIM_MEMSET(D8, unsigned char)
+SIM_MEMSET(D16, unsigned short)
+SIM_MEMSET(D32, unsigned int)
+#undef SIM_MEMSET
 
 } // namespace api
 } // namespace sim

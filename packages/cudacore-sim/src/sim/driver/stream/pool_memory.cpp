@@ -49,12 +49,7 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   fill_new_memory(host, size);
   pool->used += size;
   pool->used_high = std::max(pool->used_high, pool->used);
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::pooled;
-  allocation->base = base;
-  allocation->size = size;
-  allocation->host = host;
-  allocation->device = pool->device;
+  auto allocation = std::make_shared<Allocation>(Allocation::Kind::pooled, base, size, host, pool->device);
   allocation->pool = pool;
   allocation->visible = false;
   s.memory.add(allocation);

@@ -22,7 +22,8 @@ struct EventParams : Params {
 struct EventRecordParams : EventParams {
   using EventParams::EventParams;
 
-  void write(CUgraphNodeParams &out) const override { out.eventRecord.event = handle; }
+  static CUevent &handle_in(CUgraphNodeParams &params) { return params.eventRecord.event; }
+  void write(CUgraphNodeParams &out) const override { handle_in(out) = handle; }
 
   CUresult submit(const LaunchPtr &launch, const ExecNode &, std::vector<UnitPtr> before, UnitPtr &out) const override {
     ContextPtr context = event->context.lock();
@@ -37,7 +38,8 @@ struct EventRecordParams : EventParams {
 struct EventWaitParams : EventParams {
   using EventParams::EventParams;
 
-  void write(CUgraphNodeParams &out) const override { out.eventWait.event = handle; }
+  static CUevent &handle_in(CUgraphNodeParams &params) { return params.eventWait.event; }
+  void write(CUgraphNodeParams &out) const override { handle_in(out) = handle; }
 
   CUresult submit(const LaunchPtr &launch, const ExecNode &, std::vector<UnitPtr> before, UnitPtr &out) const override {
     out = new_unit("event wait of a graph", launch->context);
@@ -61,25 +63,18 @@ template <class T> auto reader(CUevent handle) {
 
 void write_handle(const EventParams &params, CUevent &out) { out = params.handle; }
 
-const RegisterNodeType record_registered([] {
+template <class T> NodeType make_row(CUgraphNodeType type) {
   NodeType row{};
-  row.type = record_type;
-  row.bytes = sizeof(CUDA_EVENT_RECORD_NODE_PARAMS);
+  row.type = type;
+  row.bytes = sizeof(CUevent);
   row.read = [](const Graph *into, const Params *old, CUgraphNodeParams &from, ParamsPtr &out) {
-    return reader<EventRecordParams>(from.eventRecord.event)(into, old, out);
+    return reader<T>(T::handle_in(from))(into, old, out);
   };
   return row;
-}());
+}
 
-const RegisterNodeType wait_registered([] {
-  NodeType row{};
-  row.type = wait_type;
-  row.bytes = sizeof(CUDA_EVENT_WAIT_NODE_PARAMS);
-  row.read = [](const Graph *into, const Params *old, CUgraphNodeParams &from, ParamsPtr &out) {
-    return reader<EventWaitParams>(from.eventWait.event)(into, old, out);
-  };
-  return row;
-}());
+const RegisterNodeType record_registered(make_row<EventRecordParams>(record_type));
+const RegisterNodeType wait_registered(make_row<EventWaitParams>(wait_type));
 
 } // namespace
 
@@ -93,39 +88,23 @@ ParamsPtr make_event_wait(CUevent handle, const std::shared_ptr<Event> &event) {
 
 namespace api {
 
-CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                   size_t numDependencies, CUevent event) {
-  return add_one(record_type, phGraphNode, hGraph, dependencies, numDependencies, reader<EventRecordParams>(event));
-}
-
-CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
-  return get_one<EventParams>(record_type, hNode, event_out, write_handle);
-}
-
-CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
-  return set_one(record_type, hNode, reader<EventRecordParams>(event));
-}
-
-CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return set_in_exec(record_type, hGraphExec, hNode, reader<EventRecordParams>(event));
-}
-
-CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                 size_t numDependencies, CUevent event) {
-  return add_one(wait_type, phGraphNode, hGraph, dependencies, numDependencies, reader<EventWaitParams>(event));
-}
-
-CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
-  return get_one<EventParams>(wait_type, hNode, event_out, write_handle);
-}
-
-CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
-  return set_one(wait_type, hNode, reader<EventWaitParams>(event));
-}
-
-CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return set_in_exec(wait_type, hGraphExec, hNode, reader<EventWaitParams>(event));
-}
+#define SIM_EVENT_NODE(NODE, type, Params)                                                                             \
+  CUresult cuGraphAdd##NODE(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,            \
+                            CUevent event) {                                                                           \
+    return add_one(type, out, graph, dependencies, count, reader<Params>(event));                                      \
+  }                                                                                                                    \
+  CUresult cuGraph##NODE##GetEvent(CUgraphNode node, CUevent *out) {                                                   \
+    return get_one<Params>(type, node, out, write_handle);                                                             \
+  }                                                                                                                    \
+  CUresult cuGraph##NODE##SetEvent(CUgraphNode node, CUevent event) {                                                  \
+    return set_one(type, node, reader<Params>(event));                                                                 \
+  }                                                                                                                    \
+  CUresult cuGraphExec##NODE##SetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {                            \
+    return set_in_exec(type, exec, node, reader<Params>(event));                                                       \
+  }
+SIM_EVENT_NODE(EventRecordNode, record_type, EventRecordParams)
+SIM_EVENT_NODE(EventWaitNode, wait_type, EventWaitParams)
+#undef SIM_EVENT_NODE
 
 } // namespace api
 } // namespace sim

@@ -94,12 +94,8 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
     return CUDA_ERROR_OUT_OF_MEMORY;
   if (is_managed)
     note("managed memory of graphs is simulated as memory of the device, which host code cannot use");
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::graph;
-  allocation->base = base;
-  allocation->size = from.bytesize;
-  allocation->host = s.arena.host(base);
-  allocation->device = device;
+  auto allocation =
+      std::make_shared<Allocation>(Allocation::Kind::graph, base, from.bytesize, s.arena.host(base), device);
   allocation->visible = false;
   allocation->freed = true;
   for (const CUmemAccessDesc &access : params->access)

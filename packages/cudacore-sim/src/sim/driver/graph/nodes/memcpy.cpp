@@ -30,10 +30,13 @@ std::string side_text(CUmemorytype kind, const void *host, CUdeviceptr device, s
 }
 
 struct MemcpyParams : Params {
-  CUDA_MEMCPY3D fields{};
-  ContextPtr context;
-  Side to, from;
-  Shape shape;
+  MemcpyParams(const CUDA_MEMCPY3D &fields, ContextPtr context, const Side &to, const Side &from, const Shape &shape)
+      : fields(fields), context(std::move(context)), to(to), from(from), shape(shape) {}
+
+  const CUDA_MEMCPY3D fields;
+  const ContextPtr context;
+  const Side to, from;
+  const Shape shape;
 
   void write(CUgraphNodeParams &out) const override {
     out.memcpy.copyParams = fields;
@@ -87,16 +90,17 @@ struct MemcpyParams : Params {
 };
 
 CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, ParamsPtr &out) {
-  auto params = std::make_shared<MemcpyParams>();
-  params->fields = fields;
-  SIM_RETURN_FAILURE(find_node_context(context, params->context));
-  if (CUresult result = read_copy(fields, params->to, params->from, params->shape))
+  ContextPtr found;
+  Side to{}, from{};
+  Shape shape{};
+  SIM_RETURN_FAILURE(find_node_context(context, found));
+  if (CUresult result = read_copy(fields, to, from, shape))
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
-  if (params->shape.width == 0 || params->shape.height == 0 || params->shape.depth == 0)
+  if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (params->context != nullptr)
-    SIM_RETURN_FAILURE(check_copy_node(*params->context, params->to, params->from, params->shape));
-  out = std::move(params);
+  if (found != nullptr)
+    SIM_RETURN_FAILURE(check_copy_node(*found, to, from, shape));
+  out = make_memcpy(fields, found, to, from, shape);
   return CUDA_SUCCESS;
 }
 
@@ -123,13 +127,7 @@ const RegisterNodeType registered([] {
 
 ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &context, const Side &to, const Side &from,
                       const Shape &shape) {
-  auto params = std::make_shared<MemcpyParams>();
-  params->fields = fields;
-  params->context = context;
-  params->to = to;
-  params->from = from;
-  params->shape = shape;
-  return params;
+  return std::make_shared<MemcpyParams>(fields, context, to, from, shape);
 }
 
 namespace api {

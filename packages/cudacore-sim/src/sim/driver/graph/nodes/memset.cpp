@@ -8,10 +8,13 @@ namespace {
 constexpr CUgraphNodeType type = CU_GRAPH_NODE_TYPE_MEMSET;
 
 struct MemsetParams : Params {
-  CUDA_MEMSET_NODE_PARAMS_v2 fields{};
-  ContextPtr context;
-  Side to;
-  Shape shape;
+  MemsetParams(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, ContextPtr context, const Side &to, const Shape &shape)
+      : fields(fields), context(std::move(context)), to(to), shape(shape) {}
+
+  const CUDA_MEMSET_NODE_PARAMS_v2 fields;
+  const ContextPtr context;
+  const Side to;
+  const Shape shape;
 
   void write(CUgraphNodeParams &out) const override { out.memset = fields; }
 
@@ -53,21 +56,21 @@ struct MemsetParams : Params {
 };
 
 CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
-  auto params = std::make_shared<MemsetParams>();
-  params->fields = from;
-  params->to = {Place::device, from.dst, from.pitch};
-  params->shape = {0, from.height};
-  SIM_RETURN_FAILURE(find_node_context(from.ctx, params->context));
+  CUDA_MEMSET_NODE_PARAMS_v2 fields = from;
+  ContextPtr context;
+  Side to{Place::device, from.dst, from.pitch};
+  Shape shape{0, from.height};
+  SIM_RETURN_FAILURE(find_node_context(from.ctx, context));
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
   if (!is_size || from.width == 0 || from.height == 0 ||
-      __builtin_mul_overflow(from.width, size_t{from.elementSize}, &params->shape.width) ||
-      (from.height > 1 && from.pitch < params->shape.width))
+      __builtin_mul_overflow(from.width, size_t{from.elementSize}, &shape.width) ||
+      (from.height > 1 && from.pitch < shape.width))
     return CUDA_ERROR_INVALID_VALUE;
-  if (params->context != nullptr) {
-    SIM_RETURN_FAILURE(check_fill_node(*params->context, params->to, params->shape, from.elementSize));
-    params->fields.ctx = handle_of<CUcontext>(params->context->handle);
+  if (context != nullptr) {
+    SIM_RETURN_FAILURE(check_fill_node(*context, to, shape, from.elementSize));
+    fields.ctx = handle_of<CUcontext>(context->handle);
   }
-  out = std::move(params);
+  out = make_memset(fields, context, to, shape);
   return CUDA_SUCCESS;
 }
 
@@ -95,12 +98,7 @@ const RegisterNodeType registered([] {
 
 ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
                       const Shape &shape) {
-  auto params = std::make_shared<MemsetParams>();
-  params->fields = fields;
-  params->context = context;
-  params->to = to;
-  params->shape = shape;
-  return params;
+  return std::make_shared<MemsetParams>(fields, context, to, shape);
 }
 
 namespace api {
