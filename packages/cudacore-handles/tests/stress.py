@@ -36,7 +36,7 @@ if SIMULATED:
 
 ROUND = 2.0  # seconds
 HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
-FAULTS = range(700, 720)  # after these, a context returns no other result
+FAULTS = range(700, 720)  # error codes after which a context returns nothing else
 # Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool: a plain C program
 # does, too. See docs/conventions.rst.
 NOT_ON_A_GPU = "^(?!pool)"
@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     sys.unraisablehook = found.add_unraisable
     device = ch.Device(0)
     device.set_current()
-    # Once for objects that are made at first use and kept.
+    # The first round makes the objects that are made at first use and kept.
     play(device, "", names[:1], 1, 0.01, found)
     before = live()
     start, number = time.monotonic(), 0

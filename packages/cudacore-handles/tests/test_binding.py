@@ -28,7 +28,7 @@ def bound_functions() -> set[str]:
 
 
 def test_every_function_is_bound(headers: str) -> None:
-    """A function of the headers would not be usable from Python, or one that is bound not be public."""
+    """A function of the headers would not be usable from Python, or Python would bind a private function."""
     declared = set(re.findall(r"CCH_EXPORT[^;(]*?\b(cch_\w+)\(", headers))
     assert len(declared) > 80
     assert bound_functions() == declared - NOT_BOUND

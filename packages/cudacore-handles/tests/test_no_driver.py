@@ -207,7 +207,7 @@ def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works:
 
 @pytest.mark.parametrize("name", ["sim", "SIM", "Sim"])
 def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
-    """``CUDACORE_DRIVER=sim`` would not find the installed simulator, or be another driver than cuda.bindings has."""
+    """``CUDACORE_DRIVER=sim`` would not find the installed simulator, or cuda.bindings would use another driver."""
     out = ok(
         run_python(
             """

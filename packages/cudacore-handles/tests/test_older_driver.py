@@ -85,7 +85,7 @@ def lz4_literals(code: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", ["12.0", "12.1", "12.2", "12.3"])
 def test_launches(run_on_sim: Callable[..., str], version: str) -> None:
-    """Nothing could be launched on a driver without cuKernelGetParamInfo; sizes and kinds are those of the code."""
+    """Without cuKernelGetParamInfo, nothing could be launched, or parameters would have wrong sizes or kinds."""
     run_on_sim(
         f"""{START}
 with warnings.catch_warnings():
@@ -208,7 +208,7 @@ assert [warning.filename for warning in caught] == [__file__], caught
 
 
 def test_a_kernel_of_ours_by_its_handle(run_on_sim: Callable[..., str]) -> None:
-    """The handle of a kernel of this library would not lead to its code, which such a driver does not report."""
+    """The handle of a kernel would not lead to its code, because such a driver does not report the kernel's library."""
     run_on_sim(
         f"""{START}
 warnings.simplefilter("error")

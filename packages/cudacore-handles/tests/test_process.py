@@ -318,7 +318,7 @@ alive[1].sync()
 
 
 def test_spawned_worker_processes(run_on_driver: Callable[..., str]) -> None:
-    """A worker process could not use CUDA, or not the code and the device that it was sent."""
+    """A worker process could not use CUDA, or could not use the code and the device that were sent to it."""
     run_on_driver(
         BEGIN
         + """
@@ -371,7 +371,7 @@ if __name__ == "__main__":
     )
 
 
-# ---- several interpreters, and the order of the end
+# ---- several interpreters, and the order of shutdown
 
 INTERPRETERS = """
 try:
@@ -484,7 +484,7 @@ assert ch.live_counts()["deviceptr"] == 0, ch.live_counts()
 
 
 def test_functions_at_exit_that_are_older_than_the_import(run_on_driver: Callable[..., str]) -> None:
-    """Objects that a program releases in an atexit function would leak if that was registered first."""
+    """Objects that an atexit function releases would leak if the function was registered before the import."""
     out = run_on_driver(
         """
 import atexit, os

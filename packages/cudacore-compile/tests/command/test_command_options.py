@@ -31,7 +31,7 @@ from cudacore_compile._compilers.diagnostics import split_log
 Run = Callable[..., tuple[int, str, str]]
 QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
 WARNS = 'extern "C" __global__ void warns() { int unused; }'
-# Spills if there are few registers.
+# A kernel that spills if it gets few registers.
 SPILLS = (
     'extern "C" __global__ void spills(float *p) { float a[64];\n'
     + "".join(f"a[{i}] = p[{i}] * p[{i + 1}];\n" for i in range(64))

@@ -22,7 +22,7 @@ WITHDRAWN = {
     "CAN_USE_STREAM_WAIT_VALUE_NOR_V1",
     "COOPERATIVE_MULTI_DEVICE_LAUNCH",
 }
-# The attribute's property has this name, which is an alias in cuda.bindings.
+# Attributes whose properties have the name of an alias in cuda.bindings.
 RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"}
 
 

@@ -79,7 +79,7 @@ def test_several_resources(device: ch.Device) -> None:
 
 
 def test_streams_and_events(device: ch.Device, green: ch.Context) -> None:
-    """A stream or an event would be in another context than the one that created it, or not have it."""
+    """A stream or an event would be in another context than the one that created it, or not report its context."""
     stream = green.create_stream()
     assert stream.context == green
     assert stream.context.is_green
@@ -246,7 +246,7 @@ def test_threads(device: ch.Device) -> None:
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
-    """The device would not use the green context, or other threads would; or the primary one could not be set again."""
+    """A device would not use the green context that is set, or use it on other threads, or keep it forever."""
     primary = device.context
     try:
         assert device.set_current(green) == primary

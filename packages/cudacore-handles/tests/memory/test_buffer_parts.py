@@ -442,7 +442,7 @@ def test_threads(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer of another buffer's memory would lose it when that buffer is closed."""
+    """A buffer on another buffer's memory would lose the memory when the other buffer is closed."""
     mr = ch.DeviceMemoryResource(device, {})
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(7, stream=stream)

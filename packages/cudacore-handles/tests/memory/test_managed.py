@@ -413,7 +413,7 @@ class TestLegacy:
             ch.LegacyManagedMemoryResource().allocate(1 << 48)
 
     def test_the_default_of_a_device(self, device: ch.Device, stream: ch.Stream) -> None:
-        """A device could not use it as its memory resource."""
+        """A device could not have a resource for managed memory as its memory resource."""
         before = device.memory_resource
         device.memory_resource = ch.LegacyManagedMemoryResource()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of the host and of managed memory; what all pools have. More is in test_memory.py, for every resource."""
+"""Pools of host memory and of managed memory. test_memory.py tests what all memory resources have in common."""
 
 from __future__ import annotations
 

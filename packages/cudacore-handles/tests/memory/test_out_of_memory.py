@@ -146,7 +146,7 @@ def test_class(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_resource_of_a_user_that_raises(limited: ch.DeviceMemoryResource, stream: ch.Stream, host_memory: Any) -> None:
-    """A memory resource with a defect would hide the error by its own."""
+    """A defective memory resource would raise an error that hides the OutOfMemoryError."""
 
     class Broken(type(host_memory)):  # type: ignore[misc]
         @property

@@ -43,7 +43,7 @@ def test_release_threshold(resource: DeviceMemoryResource) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("reuse_")])
 def test_reuse_flags(resource: DeviceMemoryResource, name: str) -> None:
-    """A flag would be wrong, a number, or outdated."""
+    """A flag would have a wrong or outdated value, or be a number instead of a bool."""
     attributes = resource.attributes
     for value in (1, 0, 1):
         set_attribute(resource, name, value)

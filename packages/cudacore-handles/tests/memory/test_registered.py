@@ -36,7 +36,7 @@ def watched(values: Any) -> tuple[Array, weakref.ref[Array]]:
 
 
 def test_what_it_is(device: ch.Device) -> None:
-    """The buffer would not be the array's own memory, or one side could not use it."""
+    """The buffer would not be the array's own memory, or the host or the device could not use it."""
     array = np.arange(1000, dtype=np.int32)
     buffer = register_host_memory(array)
     assert (buffer.handle, buffer.size) == (array.ctypes.data, array.nbytes)

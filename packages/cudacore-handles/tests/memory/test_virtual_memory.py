@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of addresses and physical memory, that can grow."""
+"""Virtual memory: reserved addresses with physical memory behind them, which can grow."""
 
 from __future__ import annotations
 

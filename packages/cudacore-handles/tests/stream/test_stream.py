@@ -156,7 +156,7 @@ def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> 
 
 
 def test_wait_tells_the_driver(run_on_sim: Any) -> None:
-    """A wait could be missing without being noticed by tests without a GPU."""
+    """A wait would make other driver calls than necessary, or none."""
     run_on_sim("""
         import cudacore_handles as ch
 

@@ -211,7 +211,7 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     with pytest.raises(TypeError, match="must be True or False"):
         read(options)
     options.normalized_coords = True
-    del options.address_mode  # the attribute of the class, which is the default, remains
+    del options.address_mode  # the default, an attribute of the class, is visible again
     assert read(options) == (clamps, 0)
 
 
