@@ -114,7 +114,7 @@ class ClosedError(RuntimeError, ValueError):
 
 
 class GoneError(CUDAError, ClosedError):
-    """An object was used whose resource another library, or another object, has destroyed."""
+    """An object was used after another library, or another object, had destroyed its resource."""
 
     __module__ = "cudacore_handles"  # the name shown in tracebacks
 

@@ -13,8 +13,8 @@ from cudacore_handles._base.names import shorten
 from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
-# Deep copies of these are the values themselves. Most options have only such values, and copy.deepcopy() takes long to
-# detect that.
+# Values of these types are immutable, so they need no deep copy. Most options have only such values, and
+# copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {type(None), bool, int, float, str, bytes}
 
 

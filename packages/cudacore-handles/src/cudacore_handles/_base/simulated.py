@@ -28,7 +28,7 @@ def find_simulated_driver() -> None:
 
 
 def carries_ptx() -> bool:
-    """Return whether cubins must contain their PTX, because the simulated driver runs that."""
+    """Return whether cubins must contain their PTX, because the simulated driver runs the PTX."""
     return os.environ.get("CUDACORE_DRIVER", "").lower() == "sim" or hasattr(_driver(), "cudasim_symbol")
 
 

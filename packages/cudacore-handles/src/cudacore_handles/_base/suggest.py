@@ -46,7 +46,7 @@ def suggest_fields(cls: type[Any]) -> None:
 
 
 class _Instead:
-    """An attribute that other libraries have and the class lacks. Reading it raises an error with our name."""
+    """An attribute that other libraries have and the class lacks. Reading it raises an error with the advice."""
 
     __slots__ = ("_advice", "_name")
 

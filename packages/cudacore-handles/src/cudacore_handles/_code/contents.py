@@ -73,7 +73,7 @@ def _read_ptx(ptx: str) -> CodeContents:
         parameters, offset = [], 0
         for size, kind, parameter in zip(sizes, kinds, declared, strict=False):
             align = _ALIGN.search(parameter)
-            alignment = max(1, int(align[1]) if align else size)  # damaged code can have 0, which is not valid
+            alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, but damaged code can have it
             offset = (offset + alignment - 1) // alignment * alignment
             parameters.append(ParamInfo(offset, size, kind))
             offset += size

@@ -24,7 +24,7 @@ class Image(NamedTuple):
     code_type: str  # "cubin", "ptx" or "ltoir"
     arch: int  # such as 90
     code: bytes
-    variant: str = ""  # "a" for code for only this architecture, "f" for its family
+    variant: str = ""  # "a": code for this architecture only; "f": code for its family
 
 
 class Entry(NamedTuple):
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
     code_type: str  # "cubin", "ptx", "ltoir", or "other"
     arch: int  # such as 90
-    variant: str  # "a" for code for only this architecture, "f" for its family
+    variant: str  # "a": code for this architecture only; "f": code for its family
     flags: int
     packed: bytes
     size: int  # without compression

@@ -28,7 +28,7 @@ class _Type:
 
 
 class _Pack(_Type):
-    """A template argument that represents several (a pack)."""
+    """A template argument that stands for any number of arguments (a pack)."""
 
     __slots__ = ("types",)
 

@@ -42,7 +42,7 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
     for kind, image in _images(code, code_type, arch):
         try:
             kernels = read_contents(image, kind, {}).kernels
-        except ValueError:  # damaged code: the driver reports that
+        except ValueError:  # damaged code: the driver reports the error
             continue
         for kernel in kernels:
             places.setdefault(kernel.symbol, tuple((offset, size) for offset, size in kernel.parameters))

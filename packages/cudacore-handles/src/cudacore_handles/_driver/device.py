@@ -496,7 +496,8 @@ def _find(device_id: object) -> Device:
     device = object.__new__(Device)
     device._id = ordinal
     device._primary = device._memory_resource = device._properties = device._resources = None
-    # No lock is needed to share one object. A garbage collection while a lock is held could need the object, too.
+    # There is no lock, because a garbage collection while it is held could need the object, too. setdefault() returns
+    # the same object to all threads.
     return _devices.setdefault(ordinal, device)
 
 

@@ -72,7 +72,7 @@ def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     x, y, z = config.block
     try:
         most = kernel.attributes[Device()].max_threads_per_block
-    except CUDAError:  # after a fault, every call of the driver fails; the launch's own error describes that
+    except CUDAError:  # after a fault, every call of the driver fails, and the error of the launch describes the fault
         return ""
     if x * y * z > most:
         return f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"

@@ -269,7 +269,7 @@ class GraphicsResource(_native.Handle):
 
 
 def _context(stream: Stream | None) -> Context:
-    """Return the context of a stream; without one, the current context, or else that of the current device."""
+    """Return the context of a stream; without a stream, the current context, or else the current device's."""
     context = stream.context if stream is not None else None
     return context or current_context() or Device().context
 

@@ -49,7 +49,8 @@ class Host:
             numa_id = number
         self = object.__new__(cls)
         self._numa_id, self._is_numa_current = numa_id, current
-        # No lock is needed to share one object. A garbage collection while a lock is held could need the object, too.
+        # There is no lock, because a garbage collection while it is held could need the object, too. setdefault()
+        # returns the same object to all threads.
         return _hosts.setdefault((numa_id, current), self)
 
     @classmethod

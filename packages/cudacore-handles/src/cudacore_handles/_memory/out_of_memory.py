@@ -57,8 +57,7 @@ def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
     if getattr(_thread, "collects", False):  # the collection below runs a finalizer that allocates
         return
-    # The wait for another thread has a limit, because the finalizers that it runs can wait for this thread, or can
-    # allocate.
+    # The wait for another thread has a limit, because finalizers on that thread can wait for this one, or can allocate.
     deadline = time.monotonic() + _PATIENCE
     before = _full_collections()
     _thread.collects = True

@@ -180,7 +180,7 @@ def _check_anisotropy(value: object) -> None:
 
 
 def _as_float(name: str, value: Any) -> float:
-    if type(value) is float and value == value:  # noqa: PLR0124 - NaN is not
+    if type(value) is float and value == value:  # noqa: PLR0124 - a NaN is not equal to itself
         return value
     try:
         number = float("nan") if isinstance(value, str) else float(value)

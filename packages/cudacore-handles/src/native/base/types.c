@@ -26,7 +26,7 @@ static bool has_elements(const dl_tensor *tensor) {
   return true;
 }
 
-/* Whether a tensor can be the real or the imaginary part of a complex tensor, whose strides are even. */
+/* Whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are even. */
 static bool can_be_part(const dl_tensor *tensor) {
   for (int32_t i = tensor->ndim - 1; i >= 0; i--)
     if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))

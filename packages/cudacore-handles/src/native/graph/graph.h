@@ -62,7 +62,9 @@ int add_callback_functions(PyObject *module);
 
 /* ---- node.c ---- */
 
-/* A graph node that has a face. The table does not keep the face alive; a face is removed when it is destroyed. */
+/*
+ * A graph node that has a face. The table does not keep the face alive: a face removes its slot when it is destroyed.
+ */
 typedef struct node_slot {
   const void *box; /* the key; NULL if the slot is free */
   PyObject *face;

@@ -464,7 +464,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   const type_entry *how = entry_of(st, object);
   if (how == NULL)
     goto end;
-  /* Types with a converter are rare here; masked arrays are among them. */
+  /* Few types here have a converter. Masked arrays are one of them: their values are checked first. */
   if (how->type != NULL && how->packing == PACKING_CONVERTER) {
     PyObject *checked = PyObject_CallFunction(st->faces.check_values, "Os", object, "obj");
     if (checked == NULL)
