@@ -17,7 +17,7 @@ import pytest
 import cudacore_sim
 from cudacore_sim.pytest_plugin import CHOICE
 
-# Helper modules beside the tests: pytest imports test files without changing the path.
+# The tests import helper modules from these folders, which pytest does not add to the path.
 for folder in (".", "checks", "sequences"):
     sys.path.append(str(Path(__file__).parent / folder))
 

@@ -134,7 +134,7 @@ def test_configuration(run_python: Python) -> None:
 
 
 def test_bad_configuration(run_python: Python) -> None:
-    """A misspelt setting would silently be treated as another one."""
+    """A setting with an invalid value would be ignored without a message."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
     for line in (
         "DEVICES=many is ignored",

@@ -119,13 +119,13 @@ def test_leaks():
 
 
 def test_a_test_that_fails(project: pytest.Pytester) -> None:
-    """A failure would be followed by an error about the objects that its traceback keeps."""
+    """A failed test would also be reported as a leak, because its traceback keeps objects alive."""
     result = run(project, "def test_failing(): stream(); assert False", "--cuda-driver=sim")
     result.assert_outcomes(failed=1)
 
 
 def test_fixtures_that_fail(project: pytest.Pytester) -> None:
-    """A set-up that fails would be followed by an error about the objects that its traceback keeps."""
+    """A failed set-up would also be reported as a leak, because its traceback keeps objects alive."""
     result = run(
         project,
         """

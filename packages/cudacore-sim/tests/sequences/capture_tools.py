@@ -33,7 +33,7 @@ def begun(cu: Recorder, mode: int = tools.RELAXED) -> tuple[int, int]:
 
 
 def fork(cu: Recorder, source: int, to: int) -> int:
-    """Make a stream wait for another one; return the event."""
+    """Make the stream `to` wait for the stream `source`; return the event."""
     event = cu.event(DISABLE_TIMING)
     cu.prepare("cuEventRecord", event, source)
     cu.prepare("cuStreamWaitEvent", to, event, 0)

@@ -147,7 +147,7 @@ assert ctypes.sizeof(Edge) == 8
 
 
 def register(module: str, name: str, about: str, function: Callable[[Recorder], None]) -> None:
-    """Register a function that was made from a row of a table as a sequence."""
+    """Register a sequence under a name. The function has been made from a row of a table."""
 
     def prepared(cu: Recorder) -> None:
         cu.use_primary_context()

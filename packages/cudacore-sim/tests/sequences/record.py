@@ -35,7 +35,7 @@ def identity(library: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Record all sequences, or those that are missing."""
+    """Record all sequences, or only the sequences without a recording."""
     arguments = sys.argv[1:]
     missing = "--missing" in arguments
     library = next((argument for argument in arguments if not argument.startswith("--")), "libcuda.so.1")

@@ -47,7 +47,7 @@ def work(library: str) -> None:
 
 
 def make_calls(library: str, names: list[str]) -> dict[str, str]:
-    """Make calls in one process, and in another one after each that does not return."""
+    """Make calls in a process. After a call that does not return, continue in a new process."""
     results: dict[str, str] = {}
     while left := [name for name in names if name not in results]:
         done = subprocess.run(

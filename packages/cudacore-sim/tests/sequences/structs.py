@@ -55,7 +55,7 @@ class Access(ctypes.Structure):
 
 
 def operands(*fields: tuple[str, Any]) -> list[tuple[str, Any]]:
-    """Return the fields of both operands of a copy, given those of one."""
+    """Return the fields of both operands of a copy. The names are given without "src" and "dst"."""
     return [(side + name, kind) for side in ("src", "dst") for name, kind in fields]
 
 
@@ -72,7 +72,7 @@ class Copy2D(ctypes.Structure):
 
 
 class Copy3D(ctypes.Structure):
-    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has contexts where the other one has NULL."""
+    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER. The contexts are reserved fields in the former."""
 
     _fields_ = [
         *operands(

@@ -54,7 +54,7 @@ def test_encoding(copier: Copier) -> None:
 
 
 def test_replacements(copier: Copier) -> None:
-    """A kernel that changes a tensor map would make a different one than on a GPU."""
+    """A kernel that changes a tensor map would make a different tensor map than on a GPU."""
     with gzip.open(RECORDING.with_name("replacements.json.gz"), "rt") as file:
         rows = json.load(file)
     for field, dimension, value, before, after in rows:

@@ -27,7 +27,7 @@ CUBIN, PTX, LTOIR = 1, 2, 3  # inputs of nvJitLink
 
 
 class Library:
-    """A compiler's library. Its functions are those that the simulator puts in their place."""
+    """A compiler's library, in which the simulator replaces functions."""
 
     def __init__(self, name: str) -> None:
         pathfinder = pytest.importorskip("cuda.pathfinder")

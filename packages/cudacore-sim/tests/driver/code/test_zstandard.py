@@ -21,7 +21,7 @@ INVALID_IMAGE, NOT_SUPPORTED = 200, 801
 
 
 def fat_binary(packed: bytes, size: int) -> bytes:
-    """Put PTX that is packed into a fat binary of one entry."""
+    """Make a fat binary whose only entry is packed PTX."""
     padded = packed + bytes(-len(packed) % 8)
     entry = struct.pack("<HHIQIIHHIIIQQQ", 1, 0, 72, len(padded), len(packed), 0, 0, 9, 90, 0, 0, 0x8000, 0, size)
     entry += bytes(72 - len(entry))

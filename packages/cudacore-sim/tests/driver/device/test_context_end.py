@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts are destroyed while other threads use them, or create the next one."""
+"""Contexts are destroyed while other threads use them or create new contexts."""
 
 from __future__ import annotations
 

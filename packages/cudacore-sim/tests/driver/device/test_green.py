@@ -66,7 +66,7 @@ def test_it_keeps_the_primary_context(cuda: Any) -> None:
 
 
 def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
-    """A call that ends a primary context would end a green one, or the reverse."""
+    """A green context would be destroyed by its CUcontext, or the error would not name the right function."""
     green = Green(cuda)
     assert cuda.code("cuGreenCtxDestroy", green.context) == INVALID_CONTEXT
     assert not cudacore_sim.reports()
@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """cuCtxSynchronize of a green context would wait for other contexts, or that of the primary one would miss some."""
+    """Synchronising a green context would wait for other contexts, or synchronising the primary context would not."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()
@@ -217,7 +217,7 @@ def test_what_was_changed_is_no_resource(cuda: Any) -> None:
 
 
 def test_two_devices(run_python: Any) -> None:
-    """Multiprocessors of one device would make a context on another."""
+    """A green context would be created on one device with multiprocessors of another device."""
     result = run_python(
         """
         class Resource(Structure):

@@ -60,7 +60,7 @@ def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_forks_and_joins(calls: Any, seed: int) -> None:
-    """A captured node would lack a dependency of its stream, or have one too many."""
+    """A captured node would lack a dependency of its stream, or have a dependency too many."""
     choose = random.Random(seed)
     streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
     seen: list[int] = []

@@ -324,7 +324,7 @@ def test_dot_file(calls: Any, tmp_path: Path) -> None:
 
 
 def test_events_of_a_graph_are_waited_for(calls: Any) -> None:
-    """A stream would not wait for an event that a graph records, or a graph for one that a stream records."""
+    """A stream would not wait for an event that a graph records, or a graph would not wait for a stream's event."""
     graph, one, two = tools.graph(calls), calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING)
     before, after, out = calls.event(), calls.event(), calls.memory(8, 0)
     waited = tools.wait(calls, graph, before)

@@ -76,7 +76,7 @@ def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callabl
     half = SIZE // 2
     targets = (c_uint64 * 3)(memory.value, memory.value + half, memory.value + SIZE)
     sources = (c_uint64 * 3)(source.value, source.value + half, source.value)
-    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # during the call, in stream order
+    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # 2: during the call, 1: in stream order
     cuda.cuMemcpyBatchAsync_v2(
         *(targets, sources, (c_size_t * 3)(half, half, half), c_size_t(3), attributes),
         *((c_size_t * 2)(0, 2), c_size_t(2), stream),

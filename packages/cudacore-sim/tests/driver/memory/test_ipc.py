@@ -109,7 +109,7 @@ def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Two handles of one allocation would differ, or opening one twice would give two addresses or need one close."""
+    """Two handles of one allocation would differ. A handle that is opened twice would not need to be closed twice."""
     pointer = cuda.malloc(CHUNK)
     handle = memory_handle(cu, pointer)
     assert handle_of(cu, "cuIpcGetMemHandle", U64(pointer.value + 4096)) == (0, handle)

@@ -54,7 +54,7 @@ def test_what_was_not_said(managed: Managed) -> None:
 
 
 def test_preferred_location(managed: Managed) -> None:
-    """A preferred location would be reported for a range whose halves have different ones."""
+    """A preferred location would be reported for a range whose halves prefer different locations."""
     assert managed.advise(3, DEVICE) == 0
     assert [managed.get(a) for a in (PREFERRED, PREFERRED_TYPE, PREFERRED_ID)] == [0, 1, 0]
     assert managed.advise(3, HOST, HALF) == 0

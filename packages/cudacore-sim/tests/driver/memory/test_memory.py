@@ -262,7 +262,7 @@ def test_pool_attributes(cuda: Any) -> None:
 
 
 def test_mapped_memory(cuda: Any) -> None:
-    """Two mappings of one memory would have different contents, or would need no access rights."""
+    """Two mappings of the same memory would have different contents, or could be used without access rights."""
     chunk = 2 << 20
     properties = (ctypes.c_int * 8)(1, 0, 1, 0, 0, 0, 0, 0)
     access = (ctypes.c_int * 3)(1, 0, 3)

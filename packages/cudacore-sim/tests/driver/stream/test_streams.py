@@ -60,7 +60,7 @@ def test_streams_do_not_wait_for_each_other(cuda: Any, run_in_stream: Run) -> No
 
 
 def test_waiting_for_an_event(cuda: Any, run_in_stream: Run) -> None:
-    """A stream would not wait for an event, or wait for a later record of it."""
+    """A stream would not wait for an event, or would wait for a later record of that event."""
     first, second, event, seen = cuda.stream(1), cuda.stream(1), cuda.event(), []
     gate = Gate(run_in_stream, first)
     run_in_stream(lambda: seen.append("first"), first)
@@ -78,7 +78,7 @@ def test_waiting_for_an_event(cuda: Any, run_in_stream: Run) -> None:
 
 @pytest.mark.parametrize("default", [ctypes.c_void_p(), LEGACY])
 def test_the_legacy_stream(cuda: Any, run_in_stream: Run, default: ctypes.c_void_p) -> None:
-    """The legacy default stream would not synchronise with blocking streams, or would with the others."""
+    """The legacy default stream would not synchronise with blocking streams, or would synchronise with others."""
     blocking, free, seen = cuda.stream(0), cuda.stream(1), []
     gate = Gate(run_in_stream, blocking)
     run_in_stream(lambda: seen.append("default"), default)

@@ -149,7 +149,7 @@ def reset_after_a_fault(cu: Recorder) -> None:
 
 @sequence
 def destroyed_after_a_fault(cu: Recorder) -> None:
-    """Whether the effects of a fault end when its context, which is not the primary one, is destroyed."""
+    """Whether the effects of a fault in an ordinary context end when that context is destroyed."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
     fail(cu, "stop")

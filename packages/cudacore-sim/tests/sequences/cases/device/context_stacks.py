@@ -166,7 +166,7 @@ def preferences(cu: Recorder) -> None:
 
 @sequence
 def memory_of_a_context(cu: Recorder) -> None:
-    """Memory is freed with its context, and can be used from another one on the same device."""
+    """Memory is freed with its context, and can be used from another context of the same device."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     address = cu.memory(64, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts: the current one, stacks, destruction, and state."""
+"""Contexts: the current context, references to primary contexts, and destruction."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def device_resources(cu: Recorder) -> None:
 
 @sequence
 def split_counts(cu: Recorder) -> None:
-    """Counts are rounded up, and there are no more groups than possible."""
+    """The multiprocessors of a group are rounded up. A split returns only as many groups as the device has room for."""
     for count in (0, 1, 2, 7, 8, 9, 16, 20, 64, 66, 100, 128, 129, 132, 133, 1000):
         see_split(cu, count, 1)
     for count in (8, 16, 32, 44, 66):
@@ -271,7 +271,7 @@ def what_an_event_waits_for(cu: Recorder) -> None:
 
 @sequence
 def code_and_memory(cu: Recorder) -> None:
-    """Memory and code of either context are used in the other."""
+    """Memory and code of the primary context are used in a green context, and the reverse."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
@@ -347,7 +347,7 @@ def destroyed_while_captured(cu: Recorder) -> None:
 
 @sequence
 def the_primary_context_is_kept(cu: Recorder) -> None:
-    """A green context retains the primary one."""
+    """A green context retains the primary context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, _ = create(cu)
     cu.call("cuDevicePrimaryCtxRelease_v2", 0)

@@ -27,7 +27,7 @@ from structs import launch_configuration
 
 @sequence
 def fork_and_join(cu: Recorder) -> None:
-    """Another stream joins a capture by an event, and the first one waits for it again."""
+    """A second stream joins a capture by an event. Then the first stream waits for the second."""
     one, two, address = forked(cu)
     tools.status(cu, two)
     see_info(cu, two)
@@ -182,7 +182,7 @@ def external_events(cu: Recorder) -> None:
 
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
-    """The dependencies after waits for an event of the stream itself, for one event twice, and for an older event."""
+    """The dependencies of a stream that waits for its own event, twice for an event, and for an older event."""
     two, early, (one, address) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     cu.call("cuEventRecord", early, one)
     fill(cu, one, address + 4)

@@ -175,7 +175,7 @@ def graphs_are_captured(cu: Recorder) -> None:
 
 @sequence
 def graphs_with_memory_are_captured(cu: Recorder) -> None:
-    """The launch of a graph with memory nodes, or with conditional ones, in a capture."""
+    """The launch of a graph with memory nodes, or with conditional nodes, in a capture."""
     stream, inner, other = cu.stream(NON_BLOCKING), tools.graph(cu), tools.graph(cu)
     node, address = tools.alloc(cu, inner, 64)
     tools.free(cu, inner, address, node)

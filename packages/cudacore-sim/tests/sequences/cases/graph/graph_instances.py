@@ -193,7 +193,7 @@ def kernel_is_updated(cu: Recorder) -> None:
 
 @sequence
 def foreign_nodes(cu: Recorder) -> None:
-    """Nodes that are not in the executable graph: of another graph, of a clone, new, destroyed."""
+    """Nodes that are not in the executable graph: nodes of another graph or a clone, a new node, a destroyed node."""
     graph, other, address = tools.graph(cu), tools.graph(cu), cu.memory(64, 0)
     node = tools.memset(cu, graph, address, 1, 1)
     second = tools.memset(cu, graph, address + 4, 1, 1)

@@ -221,7 +221,7 @@ def auto_free(cu: Recorder) -> None:
 
 @sequence
 def freed_in_another_graph(cu: Recorder) -> None:
-    """One graph allocates, another one frees."""
+    """One graph allocates memory that another graph frees."""
     graph, other, stream = tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
     _, address = tools.alloc(cu, graph, 64)
     cu.call("cuGraphAddMemFreeNode", c_void_p, other, None, 0, address)
@@ -330,7 +330,7 @@ def used_in_other_work(cu: Recorder) -> None:
 
 @sequence
 def addresses_differ(cu: Recorder) -> None:
-    """Which allocations share addresses: in one graph, in two graphs, with a free in between."""
+    """Whether allocations share addresses: within a graph, in two graphs, and after a free."""
     graph, other = tools.graph(cu), tools.graph(cu)
     node, first = tools.alloc(cu, graph, 64)
     freed = tools.free(cu, graph, first, node)

@@ -357,7 +357,7 @@ def memcpy_is_set(cu: Recorder) -> None:
 
 @sequence
 def host_nodes(cu: Recorder) -> None:
-    """Host nodes call their function with their argument, and are changed."""
+    """Host nodes call their function with their argument. Then the function and the argument are changed."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     seen: list[object] = []
     first = tools.host(cu, graph, lambda data: seen.append(("first", data)), data=5)

@@ -91,7 +91,7 @@ def two(edge: bool, reverse: bool = False) -> Build:
 
 
 def diamond(reverse: bool = False) -> Build:
-    """Make a diamond whose last node has its dependencies in one or the other order."""
+    """Make a diamond. The order of the last node's dependencies can be reversed."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         first = tools.empty(cu, graph)

@@ -183,7 +183,7 @@ def dependencies_at_creation(cu: Recorder) -> None:
 
 @sequence
 def add_dependencies(cu: Recorder) -> None:
-    """Edges are added: new ones, existing ones, to itself, in a cycle, of another graph."""
+    """Adding edges: new and existing edges, a node to itself, a cycle, and a node of another graph."""
     graph, other = tools.graph(cu), tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     foreign = tools.empty(cu, other)
@@ -265,7 +265,7 @@ def destroy_nodes(cu: Recorder) -> None:
 
 @sequence
 def edge_data(cu: Recorder) -> None:
-    """Edges with annotations, and invalid ones."""
+    """Edges with valid and invalid annotations."""
     graph = tools.graph(cu)
     function = cu.function(KERNELS, "nothing")
     one, two = tools.kernel(cu, graph, function), tools.kernel(cu, graph, function)

@@ -125,7 +125,7 @@ def executables_keep_references(cu: Recorder) -> None:
 
 @sequence
 def clones_keep_references(cu: Recorder) -> None:
-    """Clones and child graphs have references, too; released ones are not in later clones."""
+    """Clones and child graphs get references of their own, which are released one by one."""
     witness, graph, parent = Witness(cu), tools.graph(cu), tools.graph(cu)
     one, two = witness.create(1), witness.create(2)
     cu.prepare("cuGraphRetainUserObject", graph, one, 1, MOVE)
@@ -213,7 +213,7 @@ def retained_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def references_of_captures(cu: Recorder) -> None:
-    """A graph that is being captured can retain objects; those of a lost capture are released."""
+    """The graph of a capture can retain objects. If the capture is lost, the objects are released."""
     witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
     tools.begin(cu, stream)
     graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
@@ -261,7 +261,7 @@ def many(cu: Recorder) -> None:
 
 @sequence
 def threads_of_destructors(cu: Recorder) -> None:
-    """Whether a destructor runs on the releasing thread, before the call returns, or on another one."""
+    """Whether a destructor runs on the releasing thread before the call returns, or on another thread."""
     here = threading.get_ident()
     stream = cu.stream(NON_BLOCKING)
     seen: list[int] = []
@@ -270,7 +270,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # another thread runs it at any time
+        at_once = int(seen == [here])  # a call on another thread can come at any time
         for _ in range(100):
             if seen:
                 break

@@ -36,7 +36,7 @@ def there_and_back(cu: Recorder) -> None:
 
 @sequence
 def nothing(cu: Recorder) -> None:
-    """Copies and fills of no bytes, including those from and to NULL."""
+    """Copies and fills of no bytes, also from and to NULL."""
     address, data = cu.memory(64), numbers(4)
     cu.call_each(
         ("cuMemcpyHtoD_v2", address, data, 0), ("cuMemcpyHtoD_v2", 0, data, 0), ("cuMemcpyHtoD_v2", address, None, 0),

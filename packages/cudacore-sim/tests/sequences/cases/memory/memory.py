@@ -21,7 +21,7 @@ def pages(count: int) -> tuple[mmap.mmap, int]:
 
 @sequence
 def allocate(cu: Recorder) -> None:
-    """Sizes that can be allocated, and those that cannot."""
+    """Sizes that can be allocated, and sizes that cannot."""
     cu.call("cuMemAlloc_v2", c_uint64, 0)
     cu.call("cuMemAlloc_v2", None, 16)
     for size in (1, 256, 257, 1 << 20, (2 << 20) + 1):

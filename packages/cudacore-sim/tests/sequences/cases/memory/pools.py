@@ -75,7 +75,7 @@ def host_pool(cu: Recorder) -> None:
 
 @sequence
 def default_pools(cu: Recorder) -> None:
-    """Each device has a default pool, which is the current one until another is set."""
+    """Each device has a default pool, which is its current pool until another pool is set."""
     default = cu.new("cuDeviceGetDefaultMemPool", c_void_p, 0)
     current = cu.new("cuDeviceGetMemPool", c_void_p, 0)
     cu.see("the same", default == current)
@@ -115,7 +115,7 @@ def pools_by_location(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """The attributes of a pool: defaults, those that can be set, and those that cannot."""
+    """The attributes of a pool: defaults, attributes that can be set, and attributes that cannot."""
     pool = create(cu)
     for attribute in (0, *range(1, 9), 99):
         cu.see("attribute", attribute)

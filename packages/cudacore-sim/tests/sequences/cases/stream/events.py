@@ -13,7 +13,7 @@ BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
 
 @sequence
 def create_flags(cu: Recorder) -> None:
-    """The flags of an event; one between processes must not measure time."""
+    """The flags of an event. An event between processes must not measure time."""
     for flags in (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, -1):
         cu.call("cuEventCreate", c_void_p, flags)
     cu.call("cuEventCreate", None, 0)
@@ -91,7 +91,7 @@ def elapsed_time(cu: Recorder) -> None:
 
 @sequence
 def no_timing(cu: Recorder) -> None:
-    """The time between two events is not available if one of them has none."""
+    """The time between two events is not available if one of them does not measure time."""
     start, end = cu.event(), cu.event(DISABLE_TIMING)
     cu.call("cuEventRecord", start, None)
     cu.call("cuEventRecord", end, None)

@@ -173,7 +173,7 @@ def destroyed_with_work(cu: Recorder) -> None:
 
 @sequence
 def host_functions(cu: Recorder) -> None:
-    """A host function gets its argument, and runs once; one that is NULL is refused."""
+    """A host function gets its argument, and runs once. NULL instead of a function is refused."""
     stream = cu.stream()
     seen: list[object] = []
     function = HOST_FUNCTION(seen.append)
