@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
@@ -123,6 +123,17 @@ def without_frames(error: E) -> E:
 def log_text(log: bytes) -> str:
     """Return a compiler's log as text. Each phase can end its part with a NUL, and the log need not be UTF-8."""
     return log.replace(b"\0", b"").decode("utf-8", "replace")
+
+
+def log_of(read: Callable[[Any], bytes], box: Any) -> str:
+    """Return the log of a box that failed.
+
+    It is empty if there is no box, or if the log cannot be read: the first failure is the one to report.
+    """
+    try:
+        return log_text(read(box)) if box is not None else ""
+    except CUDAError:
+        return ""
 
 
 def too_new(option: str, compiler: str, since: str) -> str:

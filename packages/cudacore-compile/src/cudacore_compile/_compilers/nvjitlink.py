@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
+from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_of, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, Loader, load_library
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
@@ -103,12 +103,7 @@ class NVJitLink:
         return self._library.raw(box)
 
     def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
-        log = ""
-        if box is not None:
-            try:
-                log = log_text(self._library.error_log(box))
-            except CUDAError:
-                pass  # the first failure is reported
+        log = log_of(self._library.error_log, box)
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_text, too_new
+from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_of, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, Loader, load_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
@@ -94,12 +94,7 @@ class NVVM:
         return True
 
     def _fail(self, error: CUDAError, box: Any, words: Sequence[bytes]) -> NoReturn:
-        log = ""
-        if box is not None:
-            try:
-                log = log_text(self._library.log(box))
-            except CUDAError:
-                pass  # the first failure is reported
+        log = log_of(self._library.log, box)
         raise as_compiler_error(NVVMError, error, log=log, words=words, hint=self._hint(error, log)) from None
 
     def _hint(self, error: CUDAError, log: str) -> str:

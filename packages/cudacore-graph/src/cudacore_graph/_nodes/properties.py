@@ -6,22 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudacore_graph._nodes.child import child_of
+from cudacore_handles._sdk import Property
 
 if TYPE_CHECKING:
-    from typing import Any, Generic, TypeVar, overload
-
     from cudacore_graph._definition import GraphDefinition
 
-    T_co = TypeVar("T_co", covariant=True)
-
-    class _Property(Generic[T_co]):
-        @overload
-        def __get__(self, instance: None, owner: type) -> _Property[T_co]: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> T_co: ...
-        def __get__(self, instance: Any, owner: type) -> Any: ...
-
-    class Number(_Property[int]):
+    class Number(Property[int]):
         """A number among the parameters: ``dptr: Number = Number("free", "address", "int: The address.")``.
 
         Parameters
@@ -34,7 +24,7 @@ if TYPE_CHECKING:
 
         def __init__(self, kind: str, field: str, doc: str) -> None: ...
 
-    class Inner(_Property[GraphDefinition]):
+    class Inner(Property[GraphDefinition]):
         """A graph in the node: ``then: Inner = Inner(0, "GraphDefinition: The body.")``.
 
         Parameters

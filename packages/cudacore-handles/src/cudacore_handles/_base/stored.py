@@ -11,7 +11,16 @@ if TYPE_CHECKING:
 
     T_co = TypeVar("T_co", covariant=True)
 
-    class Stored(Generic[T_co]):
+    class Property(Generic[T_co]):
+        """The base class of read-only properties, for type checkers. At run time, they are ordinary properties."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Property[T_co]: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> T_co: ...
+        def __get__(self, instance: Any, owner: type) -> Any: ...
+
+    class Stored(Property[T_co]):
         """A read-only property: ``size: Stored[int] = Stored("_size", "int: Its size.")``.
 
         Parameters
@@ -23,13 +32,9 @@ if TYPE_CHECKING:
         """
 
         def __init__(self, path: str, doc: str) -> None: ...
-        @overload
-        def __get__(self, instance: None, owner: type) -> Stored[T_co]: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> T_co: ...
-        def __get__(self, instance: Any, owner: type) -> Any: ...
 
 else:
+    Property = property
 
     class Stored:
         """Makes a property. A C function gets the attribute, without a frame of Python."""

@@ -8,14 +8,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from cudacore.system._nvml import call
+from cudacore_handles._sdk import Property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Generic, TypeVar, overload
+    from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
 
-    class Query(Generic[T_co]):
+    class Query(Property[T_co]):
         """A read-only property: ``index: Query[int] = Query(int, "nvmlDeviceGetIndex", "its number")``.
 
         Parameters
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
         """
 
         def __init__(self, convert: Callable[[Any], T_co], function: str, meaning: str, *paths: str) -> None: ...
-        @overload
-        def __get__(self, instance: None, owner: type) -> Query[T_co]: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> T_co: ...
-        def __get__(self, instance: Any, owner: type) -> Any: ...
 
 else:
 
