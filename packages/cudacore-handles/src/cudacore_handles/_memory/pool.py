@@ -80,10 +80,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate from the pool (cuMemAllocFromPoolAsync).
 
-        Parameters
-        ----------
-        size, stream
-            As for :meth:`Device.allocate`.
+        The arguments are those of :meth:`Device.allocate`.
 
         Raises
         ------
