@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* cuda.h renames many of these by macros to the version that it declares; the expanded name is the symbol's. */
+/* Macros of cuda.h add a version to many of these names, as in cuMemAlloc_v2. The expanded name is the symbol's. */
 #define FUNCTIONS(F)                                                                                                   \
   F(cuInit)                                                                                                            \
   F(cuGetErrorName)                                                                                                    \

@@ -94,7 +94,7 @@ def format_number(value: float | None, unit: str) -> str:
 
 
 def print_table(results: list[Result], columns: list[str]) -> None:
-    """Print minima, the quartiles of ours, and ratios."""
+    """Print minima, the quartiles of cudacore, and ratios."""
     others = [column for column in columns if column != OURS]
     heads = [
         "ns a call, minima",

@@ -104,7 +104,7 @@ CONDITIONAL = b"""
 
 def add_function(kind: str) -> str:
     """Return the name of the driver's function that adds a node of a kind, such as "Kernel"."""
-    from pytest_cudacore import driver_version  # child processes do not have its folder
+    from pytest_cudacore import driver_version  # imported here, because child processes cannot import it
 
     return "cuGraphAddNode" if driver_version() >= (12, 2) else f"cuGraphAdd{kind}Node"
 

@@ -119,7 +119,7 @@ def test_listed_while_it_is_made(definition: cg.GraphDefinition) -> None:
             for _ in range(10):
                 Lister()
             gc.enable()
-            nodes.append(definition.empty())  # with the first object that a collection counts
+            nodes.append(definition.empty())  # the first object that it makes starts a collection
     finally:
         gc.enable()
         gc.set_threshold(*thresholds)
@@ -459,7 +459,7 @@ def test_never_made(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
 
 
 def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
-    """Using a node's destroyed graph would be an error of the driver instead of a clear one."""
+    """Using a graph that was destroyed with its node would raise an unclear error of the driver."""
     node = definition.embed(cg.GraphDefinition())
     inner = node.child_graph
     graph = definition.instantiate()

@@ -152,7 +152,7 @@ def test_copies_of_buffers_ask_for_no_places(
 def test_copies_between_devices_without_access(
     definition: cg.GraphDefinition, device: ch.Device, remote: Remote, stream: ch.Stream
 ) -> None:
-    """The error would not say that the driver cannot make such a node, and what to do."""
+    """The error would not say that the driver cannot make such a node, or not what to do."""
     here = ch.DeviceMemoryResource(device, {}).allocate(64, stream=stream)
     stream.sync()
     for dst, src in ((remote.memory, here), (here, remote.memory)):

@@ -79,7 +79,7 @@ def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition
         del circle
         gc.set_threshold(1, 1, 1)
         gc.enable()
-        node = definition.empty()  # with the first object that a collection counts
+        node = definition.empty()  # the first object that it makes starts a collection
     finally:
         gc.set_threshold(*thresholds)
         gc.enable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of graphs in any order of dropping."""
+"""Objects of graphs can be dropped in any order."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_another_texture(
     graph = definition.instantiate()
     node.update(args=(second[0], out))
     close(*first, *second)
-    assert kept_of(ch.live_counts(), before)[name] == 3  # the first is the executable graph's
+    assert kept_of(ch.live_counts(), before)[name] == 3  # the executable graph keeps the first
     graph.launch(stream)
     assert values_of(out, stream) == list(range(8))
     other = definition.instantiate()

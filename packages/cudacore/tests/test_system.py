@@ -440,7 +440,7 @@ def test_events(device: system.Device, answer: Callable[..., None]) -> None:
 
 
 def test_it_is_initialized_again(device: system.Device) -> None:
-    """A library that shuts NVML down would disable this one and the existing devices permanently."""
+    """After another library has shut NVML down, neither this package nor existing devices could be used any more."""
     other = system.Device(index=0)
     while True:
         try:

@@ -179,9 +179,9 @@ class TestCallback:
         assert [error.code_name for error in seen if isinstance(error, ch.CUDAError)] == ["CUDA_ERROR_NOT_PERMITTED"]
 
     def test_graphs_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, stream: ch.Stream) -> None:
-        """A function that uses its graph would wait for the thread that waits for it."""
+        """A host function that uses its own graph would wait forever for the thread that waits for the graph."""
         seen: list[str] = []
-        used: dict[str, Any] = {}  # emptied at the end: a function that keeps its graph keeps itself
+        used: dict[str, Any] = {}  # emptied at the end, because the function and its graph keep each other
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
         def function(_: object = None) -> None:

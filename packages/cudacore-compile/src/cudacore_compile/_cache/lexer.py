@@ -76,7 +76,7 @@ def lex(data: bytes) -> Lexed:
         raise UncacheableError(f"has the byte {odd[:1]!r}")
     is_continued = False
     if b"\\" in data:
-        if _TRAILING_BLANK.search(data):  # some compilers treat it as a continued line
+        if _TRAILING_BLANK.search(data):  # some compilers ignore the blanks, and treat the line as continued
             raise UncacheableError("has blanks behind a backslash at the end of a line")
         is_continued = b"\\\n" in data
         data = data.replace(b"\\\n", b"")
