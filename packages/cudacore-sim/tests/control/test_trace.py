@@ -11,7 +11,7 @@ from typing import Any
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-# A kernel on one stream, a fill on another that waits for it, copies in two branches of a graph at once.
+# The traced work: a kernel, a fill on another stream that waits for it, and copies in two branches of a graph.
 PROGRAM = '''
 import threading, time
 cu.cuInit(0)
