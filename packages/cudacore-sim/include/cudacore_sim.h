@@ -55,7 +55,7 @@ typedef enum cudasim_kind {
 typedef struct cudasim_call {
   uint64_t number;      /**< from 1; numbers are missing if the bounded log was full */
   const char *name;     /**< the exported symbol, such as "cuMemAlloc_v2" */
-  uint64_t thread;      /**< the kernel's id of the calling thread */
+  uint64_t thread;      /**< the thread id (TID) that Linux gives the calling thread */
   void *context;        /**< the context that was current when the call began */
   int32_t result;       /**< CUresult */
   int32_t injected;     /**< 1: cudasim_fail made it fail */

@@ -24,7 +24,7 @@ class Call(NamedTuple):
     name: str
     """The symbol with its version, such as ``"cuMemAlloc_v2"``."""
     thread: int
-    """The kernel's id of the calling thread."""
+    """The thread id (TID) that Linux gives the calling thread."""
     context: int
     """The context that was current when the call began; 0 is none."""
     result: int
@@ -43,7 +43,7 @@ class Launch(NamedTuple):
     number: int
     """The number of the launch, from 1."""
     kernel: str
-    """The kernel's name in the code, which is the mangled one of a C++ kernel."""
+    """The kernel's name in the code. That of a C++ kernel is mangled."""
     stream: int
     """The ``CUstream`` argument."""
     context: int
@@ -344,7 +344,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     name : str, optional
         ``"cuMemAlloc"`` means any version, ``"cuMemAlloc_v2"`` only that version. Default: any entry point.
     nth : int, optional
-        The number of the call, counted from now. 1, the default, is the next call; 0 is every one until `reset`.
+        The number of the call, counted from now. 1, the default, is the next call; 0 means every call until `reset`.
     error : int, optional
         The ``CUresult`` that it returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
 

@@ -19,7 +19,7 @@ struct Carried {
   std::string code; /* PTX, or a fat binary with PTX; empty: not known */
 };
 
-/* The cubin with a section of these inputs, which replaces an existing one. Other data is returned unchanged. */
+/* The cubin with a section of these inputs, in place of an existing one. Data that is no cubin stays unchanged. */
 std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts);
 
 /* The inputs that a cubin carries; empty: it has no such section. */

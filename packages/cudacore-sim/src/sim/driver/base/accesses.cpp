@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accesses of units of work to memory, and reports of those that nothing orders. */
+/* Records which memory units of work access, and reports accesses that nothing orders. */
 #include "sim/driver/base/order.h"
 
 #include "sim/control/report.h"
@@ -188,8 +188,8 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
 }
 
 /*
- * Finds the units that a kernel may have waited for, or that may have waited for it: both access the same bytes
- * atomically.
+ * Finds the units with which a kernel may have communicated, because both access the same bytes atomically. One of them
+ * may have waited for the other.
  */
 void find_communication(Ordered &unit, const std::vector<Touch> &touches) {
   for (const Touch &touch : touches) {

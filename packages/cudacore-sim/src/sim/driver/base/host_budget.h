@@ -14,9 +14,9 @@ namespace sim {
 struct Context;
 
 /*
- * How much memory the host has left for devices. Device memory is backed by memory of the host, page by page when it is
- * first used, and devices may promise more than the host has. Before the host has none left, which would end the
- * process, devices report that they have none.
+ * How much memory the host has left for devices. Host memory backs each page of device memory when it is first used, so
+ * devices can allocate ("promise") more than the host has. If the host runs out of memory, the system ends the process.
+ * Before that, devices report that they are out of memory.
  *
  * Nothing is measured until devices have promised a GiB, so small programs have no overhead.
  */
@@ -28,7 +28,7 @@ uint64_t promised_bytes();
 bool may_promise(uint64_t more);
 
 /*
- * Managed memory, which host code uses, too, is outside of the device's addresses. It counts as device memory from
+ * Managed memory is outside of the device's addresses, because host code uses it, too. It counts as device memory from
  * add_managed() to remove_managed(). `charged`: a device has promised it.
  */
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged);

@@ -37,7 +37,7 @@ public:
   bool open_file(uint64_t wanted); /* without device addresses: take() returns offsets, from file_header on */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
-  /* These functions count all bytes that an allocation takes up: footprint() of its size, or those of take_at(). */
+  /* These functions count the bytes that are taken, such as footprint(size), and not the size of an allocation. */
   static uint64_t footprint(uint64_t size);
   bool take_at(uint64_t address, uint64_t bytes); /* false: the address is in use */
   void give_back_exactly(uint64_t base, uint64_t bytes);
@@ -70,7 +70,7 @@ private:
 struct Physical {
   Device *device = nullptr;         /* null: of the host */
   uint64_t base = 0;                /* its place in the arena; programs never get this address */
-  std::unique_ptr<SharedFile> file; /* memory that is in a separate file is there, after the header */
+  std::unique_ptr<SharedFile> file; /* a separate file with the memory, after a header; null: the arena has it */
   bool imported = false;
   uint64_t size = 0;
   CUmemAllocationProp properties{};
@@ -96,7 +96,7 @@ struct Allocation {
   uint64_t offset = 0;                /* the place of mapped memory in its physical memory */
   bool on_host = false;               /* host code may use mapped memory at its address, too */
   std::shared_ptr<Export> exported;   /* known to other processes */
-  std::shared_ptr<Import> import;     /* of another process's memory, which was imported itself, or with its pool */
+  std::shared_ptr<Import> import;     /* of memory that was imported from another process, or is in an imported pool */
   unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which units of work are before which others. */
+/* Determines which units of work are ordered before others. */
 #include "sim/driver/base/order.h"
 
 #include "sim/control/report.h"

@@ -20,7 +20,7 @@ class SharedFile {
 public:
   static std::unique_ptr<SharedFile> create(uint64_t size); /* mapped as a whole; null if memory ran out */
 
-  /* Opens the file of a process's descriptor anew. Null: there is no such descriptor, or no file of a simulator. */
+  /* Opens the file that a process has at `descriptor`. Null: no such descriptor, or not a file of a simulator. */
   static std::unique_ptr<SharedFile> open(int process, int descriptor);
 
   ~SharedFile();

@@ -73,7 +73,7 @@ struct Pool {
   uint64_t handle = 0;
   Device *device = nullptr; /* null: of the host */
   bool is_managed() const;
-  bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
+  bool is_shared_with_host() const; /* pinned or managed: one address on host and device */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
   std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a separate file */

@@ -32,7 +32,7 @@ struct Callable {
   std::shared_ptr<Image> image;
   size_t index = 0;
   ContextPtr context;
-  KernelSettings *settings = nullptr; /* of the kernel's function in the context if there is one, else of the kernel */
+  KernelSettings *settings = nullptr; /* of the kernel's function in the context; without one, of the kernel */
   std::shared_ptr<void> owner;        /* keeps the settings alive */
   const KernelInfo &info() const { return image->kernels()[index]; }
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches graphs: each node becomes a unit of work that depends on those of its dependencies. */
+/* Launches graphs: each node becomes a unit of work that depends on the units of its dependencies. */
 #include "sim/driver/graph/exec.h"
 
 #include "sim/driver/graph/capture.h"

@@ -39,7 +39,7 @@ public:
   void add(const UserObjectPtr &object, uint64_t count); /* the references are moved to this object */
   void add(const References &other);
   bool remove(const UserObjectPtr &object, uint64_t count); /* also releases them; false: there are fewer references */
-  void clear();                                             /* the same for all references */
+  void clear();                                             /* releases all references */
 
 private:
   std::map<UserObjectPtr, uint64_t> counts;

@@ -144,7 +144,7 @@ uint64_t row_address(const Side &side, uint64_t y, uint64_t z) {
   return side.address + z * side.slice + y * side.pitch;
 }
 
-/* Copies the marks of written bytes; bytes from elsewhere count as written. */
+/* Copies the marks of written bytes; bytes without marks count as written. */
 void mark_copied(const std::byte *target, const std::byte *source, uint64_t bytes) {
   const Arena &arena = state().arena;
   std::byte *marks = arena.written(target);

@@ -45,7 +45,7 @@ struct CheckedSide {
 };
 
 CUresult check_side(const Context &context, const Side &side, const Shape &shape, bool write, CheckedSide &out);
-/* Whether it is memory of a host pool, which functions for device memory refuse. */
+/* Whether the side is memory of a host pool. Functions for device memory refuse such memory. */
 bool is_in_host_pool(const Side &side);
 bool is_on_host(const CheckedSide &side);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints about managed memory, which are kept to be queried. Nothing moves: host and device use the same memory. */
+/* Hints about managed memory. They are stored for queries only: host and device use the same memory. */
 #include "sim/control/report.h"
 #include "sim/driver/base/capture_rules.h"
 
@@ -100,7 +100,7 @@ int processor_of(const CUmemLocation &location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-/* The location that all pages have, or none. */
+/* The location that all pages share; an invalid location if they differ. */
 CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
   CUmemLocation common{};
   bool first = true;

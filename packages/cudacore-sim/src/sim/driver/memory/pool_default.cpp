@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The default pool of each location, and the current one, which cuMemAllocAsync uses. */
+/* The default pool of each location, and its current pool, from which cuMemAllocAsync allocates. */
 #include "sim/driver/base/state.h"
 
 namespace sim {

@@ -114,7 +114,7 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
 
 /*
  * Reserves addresses, if possible at a wanted place. Some addresses after each range remain free, so that accesses
- * beyond its end are detected; a range that continues another one uses those.
+ * beyond its end are detected. A range that begins at the end of another one uses these addresses.
  */
 bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
   State &s = state();
