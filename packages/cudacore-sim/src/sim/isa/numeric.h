@@ -22,13 +22,34 @@ struct Format {
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }
 };
-constexpr Format format_f16{5, 10, true, 0x7fff, 0x7bff};
-constexpr Format format_bf16{8, 7, true, 0x7fff, 0x7f7f};
-constexpr Format format_tf32{8, 10, true, 0x3ffff, 0x3fbff};
-constexpr Format format_e4m3{4, 3, false, 0x7f, 0x7e};
-constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
-constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
-constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
+inline constexpr Format format_f16{5, 10, true, 0x7fff, 0x7bff};
+inline constexpr Format format_bf16{8, 7, true, 0x7fff, 0x7f7f};
+inline constexpr Format format_tf32{8, 10, true, 0x3ffff, 0x3fbff};
+inline constexpr Format format_e4m3{4, 3, false, 0x7f, 0x7e};
+inline constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
+inline constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
+inline constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
+
+/* The format of a type of PTX, or of an element of a matrix. Types without a format of their own are computed in f32.
+ */
+template <class T> constexpr const Format &format_of(T type) {
+  switch (type) {
+  case T::f16:
+    return format_f16;
+  case T::bf16:
+    return format_bf16;
+  case T::tf32:
+    return format_tf32;
+  case T::e4m3:
+    return format_e4m3;
+  case T::e5m2:
+    return format_e5m2;
+  case T::f64:
+    return format_f64;
+  default:
+    return format_f32;
+  }
+}
 
 /*
  * The bits of mantissa * 2^exponent, rounded. `sticky`: the exact value is a little larger in magnitude. Overflow gives

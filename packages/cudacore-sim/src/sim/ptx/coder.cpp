@@ -78,6 +78,10 @@ Type Coder::need_type() {
     unsupported();
   return type;
 }
+void Coder::need_type(Type exactly) {
+  if (need_type() != exactly)
+    unsupported();
+}
 
 StateSpace Coder::take_space() {
   static constexpr Choice<StateSpace> spaces[] = {

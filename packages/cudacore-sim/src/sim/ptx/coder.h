@@ -35,6 +35,7 @@ public:
   /* Takes the first type that is left, or returns Type::none. */
   Type take_type();
   Type need_type();
+  void need_type(Type exactly);
   StateSpace take_space(); /* takes the first one that is left; generic: there is none */
   exec::Rounding take_rounding();
   /* .v2, .v4, .v8 */

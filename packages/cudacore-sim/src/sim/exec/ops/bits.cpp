@@ -234,6 +234,7 @@ template <bool Wrap> Handler extend(Type type) {
          : type == Type::s32 ? Handler(binary<Szext<Wrap, int32_t>, uint32_t, uint32_t>)
                              : nullptr;
 }
+Handler find_set(Type) { return ternary<Fns, uint32_t, uint32_t, uint32_t, int32_t>; }
 Handler insert(Type type) {
   return type == Type::b32 ? Bfi<uint32_t>::run : type == Type::b64 ? Bfi<uint64_t>::run : nullptr;
 }
@@ -243,43 +244,43 @@ template <class F> Handler word3(Type) { return ternary<F, uint32_t, uint32_t>; 
 } // namespace
 
 Handler bit_handler(BitOp op, Type type) {
-  static constexpr Choice<BitOp, Type> choices[] = {
-      {BitOp::and_, two<And>},
-      {BitOp::or_, two<Or>},
-      {BitOp::xor_, two<Xor>},
-      {BitOp::not_, one<Not>},
-      {BitOp::cnot, one<Cnot>},
-      {BitOp::shl, shift_left},
-      {BitOp::shr, shift_right},
-      {BitOp::lop3, always<lop3>},
-      {BitOp::shf_l_wrap, word3<FunnelLeft<true>>},
-      {BitOp::shf_l_clamp, word3<FunnelLeft<false>>},
-      {BitOp::shf_r_wrap, word3<FunnelRight<true>>},
-      {BitOp::shf_r_clamp, word3<FunnelRight<false>>},
-      {BitOp::popc, counting<Popc>},
-      {BitOp::clz, counting<Clz>},
-      {BitOp::bfind, finding<false>},
-      {BitOp::bfind_shift, finding<true>},
-      {BitOp::fns, always<ternary<Fns, uint32_t, uint32_t, uint32_t, int32_t>>},
-      {BitOp::brev, one<Brev>},
-      {BitOp::bfe, extract},
-      {BitOp::bfi, insert},
-      {BitOp::bmsk_clamp, word2<Bmsk<false>>},
-      {BitOp::bmsk_wrap, word2<Bmsk<true>>},
-      {BitOp::szext_clamp, extend<false>},
-      {BitOp::szext_wrap, extend<true>},
-      {BitOp::prmt, word3<Prmt>},
-      {BitOp::prmt_f4e, word3<PrmtMode<f4e>>},
-      {BitOp::prmt_b4e, word3<PrmtMode<b4e>>},
-      {BitOp::prmt_rc8, word3<PrmtMode<rc8>>},
-      {BitOp::prmt_ecl, word3<PrmtMode<ecl>>},
-      {BitOp::prmt_ecr, word3<PrmtMode<ecr>>},
-      {BitOp::prmt_rc16, word3<PrmtMode<rc16>>},
-      {BitOp::and_pred, always<predicates<And>>},
-      {BitOp::or_pred, always<predicates<Or>>},
-      {BitOp::xor_pred, always<predicates<Xor>>},
-      {BitOp::not_pred, always<not_predicate>},
-      {BitOp::mov_pred, always<move_predicate>}};
+  using Op = BitOp;
+  static constexpr Choice<Op, Type> choices[] = {{Op::and_, two<And>},
+                                                 {Op::or_, two<Or>},
+                                                 {Op::xor_, two<Xor>},
+                                                 {Op::not_, one<Not>},
+                                                 {Op::cnot, one<Cnot>},
+                                                 {Op::shl, shift_left},
+                                                 {Op::shr, shift_right},
+                                                 {Op::lop3, always<lop3>},
+                                                 {Op::shf_l_wrap, word3<FunnelLeft<true>>},
+                                                 {Op::shf_l_clamp, word3<FunnelLeft<false>>},
+                                                 {Op::shf_r_wrap, word3<FunnelRight<true>>},
+                                                 {Op::shf_r_clamp, word3<FunnelRight<false>>},
+                                                 {Op::popc, counting<Popc>},
+                                                 {Op::clz, counting<Clz>},
+                                                 {Op::bfind, finding<false>},
+                                                 {Op::bfind_shift, finding<true>},
+                                                 {Op::fns, find_set},
+                                                 {Op::brev, one<Brev>},
+                                                 {Op::bfe, extract},
+                                                 {Op::bfi, insert},
+                                                 {Op::bmsk_clamp, word2<Bmsk<false>>},
+                                                 {Op::bmsk_wrap, word2<Bmsk<true>>},
+                                                 {Op::szext_clamp, extend<false>},
+                                                 {Op::szext_wrap, extend<true>},
+                                                 {Op::prmt, word3<Prmt>},
+                                                 {Op::prmt_f4e, word3<PrmtMode<f4e>>},
+                                                 {Op::prmt_b4e, word3<PrmtMode<b4e>>},
+                                                 {Op::prmt_rc8, word3<PrmtMode<rc8>>},
+                                                 {Op::prmt_ecl, word3<PrmtMode<ecl>>},
+                                                 {Op::prmt_ecr, word3<PrmtMode<ecr>>},
+                                                 {Op::prmt_rc16, word3<PrmtMode<rc16>>},
+                                                 {Op::and_pred, always<predicates<And>>},
+                                                 {Op::or_pred, always<predicates<Or>>},
+                                                 {Op::xor_pred, always<predicates<Xor>>},
+                                                 {Op::not_pred, always<not_predicate>},
+                                                 {Op::mov_pred, always<move_predicate>}};
   static_assert(is_in_order(choices));
   return choices[static_cast<size_t>(op)].instance(type);
 }

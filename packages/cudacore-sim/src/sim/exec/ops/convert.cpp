@@ -23,25 +23,6 @@ Mode mode_of(const Instruction &ins) {
           (bits & relu_bit) != 0,           (bits & satfinite_bit) != 0, (bits & integral_bit) != 0};
 }
 
-const Format &format_of(Type type) {
-  switch (type) {
-  case Type::f16:
-    return format_f16;
-  case Type::bf16:
-    return format_bf16;
-  case Type::tf32:
-    return format_tf32;
-  case Type::e4m3:
-    return format_e4m3;
-  case Type::e5m2:
-    return format_e5m2;
-  case Type::f32:
-    return format_f32;
-  default:
-    return format_f64;
-  }
-}
-
 constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
 
 /* The exact value of a source as a double. */

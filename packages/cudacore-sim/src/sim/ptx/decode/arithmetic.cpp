@@ -208,8 +208,7 @@ void dp2a(Coder &c) {
 }
 /* vabsdiff4.u32.atype.btype{.add} d, a, b, c: the only instruction of its family that compilers emit. */
 void vabsdiff4(Coder &c) {
-  if (c.need_type() != Type::u32)
-    c.unsupported();
+  c.need_type(Type::u32);
   dot(c, c.take("add") ? exec::DotOp::absdiff4_sum : exec::DotOp::absdiff4);
 }
 

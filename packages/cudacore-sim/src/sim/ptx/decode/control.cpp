@@ -137,14 +137,16 @@ void ret(Coder &c) {
   c.need(0);
   c.emit(exec::return_handler());
 }
-/* exit and trap, which have no operands. */
-template <exec::Handler (*Choose)()> void alone(Coder &c) {
+void exit(Coder &c) {
   c.need(0);
-  c.emit(Choose());
+  c.emit(exec::exit_handler());
+}
+void trap(Coder &c) {
+  c.need(0);
+  c.emit(exec::trap_handler());
 }
 void nanosleep(Coder &c) {
-  if (c.need_type() != Type::u32)
-    c.unsupported();
+  c.need_type(Type::u32);
   c.need(1);
   c.out.op[0] = c.source(0, Type::u32);
   c.emit(exec::sleep_handler());
@@ -180,8 +182,8 @@ const Decoder control_decoders[] = {{"bra", bra},
                                     {"brx", brx},
                                     {"call", call},
                                     {"ret", ret},
-                                    {"exit", alone<exec::exit_handler>},
-                                    {"trap", alone<exec::trap_handler>},
+                                    {"exit", exit},
+                                    {"trap", trap},
                                     {"nanosleep", nanosleep},
                                     {"brkpt", nothing},
                                     {"pmevent", nothing},

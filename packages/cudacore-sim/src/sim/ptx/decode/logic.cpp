@@ -47,29 +47,25 @@ void words(Coder &c, BitOp op, size_t sources) {
   c.operands(Type::b32, sources);
   c.emit(exec::bit_handler(op, Type::b32));
 }
-void need_b32(Coder &c) {
-  if (c.need_type() != Type::b32)
-    c.unsupported();
-}
 void shf(Coder &c) {
   bool left = c.take("l"), wrap = c.take("wrap");
   if ((!left && !c.take("r")) || (!wrap && !c.take("clamp")))
     c.unsupported();
-  need_b32(c);
+  c.need_type(Type::b32);
   words(c, left ? (wrap ? BitOp::shf_l_wrap : BitOp::shf_l_clamp) : (wrap ? BitOp::shf_r_wrap : BitOp::shf_r_clamp), 3);
 }
 void prmt(Coder &c) {
   static constexpr Coder::Choice<BitOp> modes[] = {{"f4e", BitOp::prmt_f4e}, {"b4e", BitOp::prmt_b4e},
                                                    {"rc8", BitOp::prmt_rc8}, {"ecl", BitOp::prmt_ecl},
                                                    {"ecr", BitOp::prmt_ecr}, {"rc16", BitOp::prmt_rc16}};
-  need_b32(c);
+  c.need_type(Type::b32);
   BitOp op = BitOp::prmt;
   c.take_choice(modes, op);
   words(c, op, 3);
 }
 void lop3(Coder &c) {
   bool and_p = c.take("and"), or_p = c.take("or");
-  need_b32(c);
+  c.need_type(Type::b32);
   bool to_predicate = and_p || or_p;
   c.need(to_predicate ? 6 : 5);
   c.out.op[0] = c.destination(0, Type::b32);
@@ -99,7 +95,7 @@ void brev(Coder &c) {
   c.emit(bits_of(type) >= 32 ? exec::bit_handler(BitOp::brev, type) : nullptr);
 }
 void fns(Coder &c) {
-  need_b32(c);
+  c.need_type(Type::b32);
   words(c, BitOp::fns, 3);
 }
 void bfe(Coder &c) {
@@ -116,7 +112,7 @@ void bmsk(Coder &c) {
   bool wrap = c.take("wrap");
   if (!wrap && !c.take("clamp"))
     c.unsupported();
-  need_b32(c);
+  c.need_type(Type::b32);
   words(c, wrap ? BitOp::bmsk_wrap : BitOp::bmsk_clamp, 2);
 }
 void szext(Coder &c) {

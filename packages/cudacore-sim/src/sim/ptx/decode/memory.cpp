@@ -416,8 +416,7 @@ void cp_mbarrier(Coder &c) {
     c.unsupported();
   bool counted_before = c.take("noinc");
   StateSpace space = c.take_space();
-  if (c.need_type() != Type::b64)
-    c.unsupported();
+  c.need_type(Type::b64);
   c.need(1);
   wait_for_all_copies(c);
   c.set_address(c.operand(0), 1, 8);
@@ -479,8 +478,7 @@ void mbarrier_arrive(Coder &c, bool drop) {
   c.take_memory_order();
   c.out.manner = mbarrier_manner;
   StateSpace space = c.take_space();
-  if (c.need_type() != Type::b64)
-    c.unsupported();
+  c.need_type(Type::b64);
   bool returns = c.operand(0).kind != ast::Operand::Kind::address;
   size_t first = returns ? 1 : 0;
   c.need(first + 1, first + 2);
@@ -502,8 +500,7 @@ void mbarrier_wait(Coder &c) {
   c.take_memory_order();
   c.out.manner = mbarrier_manner;
   StateSpace space = c.take_space();
-  if (c.need_type() != Type::b64)
-    c.unsupported();
+  c.need_type(Type::b64);
   c.need(3, 4); /* the fourth is how long try_wait may sleep */
   c.out.op[0] = c.destination_predicate(c.operand(0).name);
   c.set_address(c.operand(1), 1, 8);
@@ -519,8 +516,7 @@ void mbarrier(Coder &c) {
   if (c.take("test_wait") || c.take("try_wait"))
     return mbarrier_wait(c);
   if (c.take("pending_count")) {
-    if (c.need_type() != Type::b64)
-      c.unsupported();
+    c.need_type(Type::b64);
     c.need(2);
     c.out.op[0] = c.destination(0, Type::u32);
     c.out.op[1] = c.source(1, Type::b64);
@@ -538,8 +534,7 @@ void mbarrier(Coder &c) {
   if (op == MbarrierOp::init)
     c.out.manner |= exec::manner_replace;
   StateSpace space = c.take_space();
-  if (c.need_type() != Type::b64)
-    c.unsupported();
+  c.need_type(Type::b64);
   c.need(op == MbarrierOp::inval ? 1 : 2);
   c.set_address(c.operand(0), 1, 8);
   if (c.count() > 1)

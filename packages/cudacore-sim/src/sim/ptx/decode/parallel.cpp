@@ -25,8 +25,7 @@ void shfl(Coder &c) {
   static constexpr Coder::Choice<ShuffleOp> modes[] = {
       {"up", ShuffleOp::up}, {"down", ShuffleOp::down}, {"bfly", ShuffleOp::butterfly}, {"idx", ShuffleOp::index}};
   need_sync(c);
-  if (c.need_type() != Type::b32)
-    c.unsupported();
+  c.need_type(Type::b32);
   c.need(5);
   ShuffleOp op;
   if (!c.take_choice(modes, op))
@@ -97,8 +96,7 @@ void elect(Coder &c) {
 }
 
 void activemask(Coder &c) {
-  if (c.need_type() != Type::b32)
-    c.unsupported();
+  c.need_type(Type::b32);
   c.need(1);
   c.out.op[0] = c.destination(0, Type::b32);
   c.emit(exec::active_mask_handler());

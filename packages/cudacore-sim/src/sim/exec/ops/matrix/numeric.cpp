@@ -13,23 +13,6 @@ namespace sim::exec {
 
 namespace {
 
-const Format &format_of(Element element) {
-  switch (element) {
-  case Element::f16:
-    return format_f16;
-  case Element::bf16:
-    return format_bf16;
-  case Element::tf32:
-    return format_tf32;
-  case Element::e4m3:
-    return format_e4m3;
-  case Element::e5m2:
-    return format_e5m2;
-  default:
-    return format_f32;
-  }
-}
-
 /* significand * 2^exponent, if it is finite. */
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
@@ -228,8 +211,9 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
     return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
   };
   o.may_be_special = !all_finite(o.a, m * k) || !all_finite(o.b, n * k);
+  const Format &c_format = format_of(product.c.element), &d_format = format_of(product.d.element);
   for_elements(shape, [&](uint32_t at, uint32_t row, uint32_t column) {
-    d[at] = sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[at], row, column, k);
+    d[at] = sum_of_products(o, c_format, d_format, c[at], row, column, k);
   });
 }
 
