@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SHAPE = struct_of("cch_copy_shape")
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
 _A = TypeVar("_A", bound=AnyArrayType)
-_B = TypeVar("_B", bound="Buffer")
+T = TypeVar("T", bound="Buffer")
 
 
 class Buffer(_native.BufferHandle):
@@ -232,14 +232,14 @@ class Buffer(_native.BufferHandle):
 
     @classmethod
     def from_handle(
-        cls: type[_B],
+        cls: type[T],
         ptr: int,
         size: int,
         mr: MemoryResource | None = None,
         owner: object | None = None,
         *,
         stream: Stream | IsStreamType | None = None,
-    ) -> _B:
+    ) -> T:
         """Make a buffer from existing memory.
 
         Parameters
@@ -567,7 +567,7 @@ def size_of(buffer: Buffer) -> int:
     return int(lib.cch_deviceptr_size(hold(buffer)))
 
 
-def empty_buffer(cls: type[_B], mr: MemoryResource | None, owner: object = None) -> _B:
+def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) -> T:
     """Return a buffer of 0 bytes, which has no memory."""
     out = ffi.new("cch_deviceptr **")
     check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
