@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
-from cudacore_graph._nodes.event import EventNode, ExecutableEventNode
+from cudacore_graph._errors import THERE
+from cudacore_graph._nodes.event import EventNode
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_handles import Event
+from cudacore_handles._sdk import graph_native as _native
 
 
-class ExecutableEventRecordNode(ExecutableEventNode):
-    """A node of an executable graph that records an event; :meth:`update` calls cuGraphExecEventRecordNodeSetEvent."""
+class ExecutableEventRecordNode(ExecutableGraphNode):
+    """A node of an executable graph that records an event."""
 
     __slots__ = ()
 
+    def update(self, event: Event) -> None:
+        """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, "record", event)
+
 
 class EventRecordNode(EventNode):
-    """A node that records an event; :meth:`update` calls cuGraphEventRecordNodeSetEvent."""
+    """A node that records an event."""
 
     __slots__ = ()
     _TITLE = "record"
     _METHOD = "record"
+    _EXEC_HINT = THERE
     _EXECUTABLE = ExecutableEventRecordNode
+
+    def update(self, event: Event) -> None:
+        """Record another event from the next instantiation on (cuGraphEventRecordNodeSetEvent)."""
+        _native.set_node(self, "record", event)

@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
-from cudacore_graph._nodes.event import EventNode, ExecutableEventNode
+from cudacore_graph._errors import THERE
+from cudacore_graph._nodes.event import EventNode
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_handles import Event
+from cudacore_handles._sdk import graph_native as _native
 
 
-class ExecutableEventWaitNode(ExecutableEventNode):
-    """A node of an executable graph that waits for an event; :meth:`update` calls cuGraphExecEventWaitNodeSetEvent."""
+class ExecutableEventWaitNode(ExecutableGraphNode):
+    """A node of an executable graph that waits for an event."""
 
     __slots__ = ()
 
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, "wait", event)
+
 
 class EventWaitNode(EventNode):
-    """A node that waits for an event; :meth:`update` calls cuGraphEventWaitNodeSetEvent."""
+    """A node that waits for an event."""
 
     __slots__ = ()
     _TITLE = "wait"
     _METHOD = "wait"
+    _EXEC_HINT = THERE
     _EXECUTABLE = ExecutableEventWaitNode
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next instantiation on (cuGraphEventWaitNodeSetEvent)."""
+        _native.set_node(self, "wait", event)
