@@ -26,7 +26,7 @@ typedef struct cch_copy_attributes {
   uint32_t flags;            /**< CCH_COPY_OVERLAP */
   int32_t src_location_type; /**< the location of managed or pageable memory: CCH_LOCATION_*, 0 if it is not known */
   int32_t src_location_id;
-  int32_t dst_location_type; /**< the same for the destination */
+  int32_t dst_location_type; /**< the location of the destination, as for the source */
   int32_t dst_location_id;
 } cch_copy_attributes;
 

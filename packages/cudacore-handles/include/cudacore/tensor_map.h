@@ -19,7 +19,7 @@ CCH_BEGIN_DECLS
 /** The kinds of tensor maps. */
 #define CCH_TENSOR_MAP_TILED 0       /**< rectangular parts of a tensor of up to five axes (cuTensorMapEncodeTiled) */
 #define CCH_TENSOR_MAP_IM2COL 1      /**< pixels of images, for convolutions (cuTensorMapEncodeIm2col) */
-#define CCH_TENSOR_MAP_IM2COL_WIDE 2 /**< the same along W alone (cuTensorMapEncodeIm2colWide, CUDA 12.8) */
+#define CCH_TENSOR_MAP_IM2COL_WIDE 2 /**< pixels of images along W alone (cuTensorMapEncodeIm2colWide, CUDA 12.8) */
 
 /** The largest number of axes of a tensor. */
 #define CCH_TENSOR_MAP_MAX_RANK 5

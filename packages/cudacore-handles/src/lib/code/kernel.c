@@ -217,7 +217,7 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   return CCH__IN_CONTEXT(stream->context, launch_block(stream, config, kernel, args, args_size));
 }
 
-/* The same, after the graph of a capture took references to what the launch uses. */
+/* Launches with arguments packed in one block. If the stream is captured, calls `keep` first. */
 static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                           size_t args_size, cch_keep_fn keep, void *data) {
   bool captured;

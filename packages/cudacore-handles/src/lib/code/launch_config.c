@@ -6,7 +6,7 @@
 /* The size of the structure in version 0.1; later versions may append fields. */
 enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
 
-/* The most threads of a block on any device. */
+/* The maximum number of threads in a block on any device. */
 #define MAX_THREADS 1024u
 #define MAX_THREADS_IN_Z 64u
 

@@ -312,8 +312,8 @@ static inline int cch__checked(int result, const char *operation) {
   (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
 
 /*
- * The same for an older function. If the driver does not have the function, it is CCH_ENOSYMBOL and nothing is
- * recorded.
+ * Calls an older function, as CCH__CALL() calls the others. If the driver does not have the function, the result is
+ * CCH_ENOSYMBOL, and nothing is recorded.
  */
 #define CCH__OLDER(name, arguments)                                                                                    \
   (cch__older.name ? cch__checked((int)cch__older.name arguments, #name) : CCH_ENOSYMBOL)

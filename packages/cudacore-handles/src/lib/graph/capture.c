@@ -342,7 +342,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
 }
 
 /*
- * Ends a capture and drops its result, if it is still active. Returns 0, or the driver's result if that is not possible
+ * Ends a capture, if it is still active, and drops its graph. Returns 0, or the driver's result if that is not possible
  * now.
  */
 static int abandon(cch_graph *graph, const cch__capture *capture) {

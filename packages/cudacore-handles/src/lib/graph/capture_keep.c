@@ -33,7 +33,7 @@ static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64
   return status;
 }
 
-/* Keeps boxes with a capture that began here. False if no such capture adds to the graph. The lock is held. */
+/* Keeps boxes with a capture that this library began. False if no such capture adds to the graph. The lock is held. */
 static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
   const cch__capture *capture = graph->capture;
   if (capture != NULL)
@@ -41,7 +41,7 @@ static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, s
   return capture != NULL;
 }
 
-/* The same for the capture that began on this stream. */
+/* Keeps boxes with the capture that this library began on a stream. False if there is none. */
 static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes, size_t count) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return false;
@@ -52,7 +52,10 @@ static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes,
   return kept;
 }
 
-/* The same for the capture into a graph. Takes over a reference to the graph, which may be NULL. */
+/*
+ * Keeps boxes with the capture into a graph. False if there is none. Takes over a reference to the graph, which may be
+ * NULL.
+ */
 static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, size_t count) {
   if (graph == NULL)
     return false;

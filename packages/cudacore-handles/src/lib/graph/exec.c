@@ -270,8 +270,8 @@ static void retire_whole(cch_graph_exec *exec, replaced *room) {
 }
 
 /*
- * Does the same for everything that was set for nodes. If memory for that is lacking, it stays in place and is only
- * kept longer.
+ * Moves the bundles that were set for single nodes to the list of bundles that were used before. If memory for the list
+ * is lacking, a bundle stays in place, and is only kept longer.
  */
 static void retire_all(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)

@@ -104,9 +104,9 @@ cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
 void cch__record_trim(cch__level *level, cch__record *record);
 /* Ends the record of a destroyed node and of everything in it. Boxes become tombstones. */
 void cch__record_end(cch__level *level, cch__record *record);
-/* The same for the graphs in a node. */
+/* Ends the records of the nodes of all graphs in a node. */
 void cch__record_end_children(cch__record *record);
-/* The same for all nodes of a graph. The level itself remains, and is empty. */
+/* Ends the records of all nodes of a graph. The level itself remains, and is empty. */
 void cch__level_end(cch__level *level);
 /* Removes the children of a node that no longer have a box or records. */
 void cch__children_trim(cch__level *level, cch__record *record);
@@ -141,7 +141,7 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
 /* Makes the driver keep a bundle through a user object, as long as the graph and everything made from it exist. */
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
-/* The same for the bundle of a node, if the graph is shared. Otherwise no user object is made. */
+/* Makes the driver keep the bundle of a node, if the graph is shared. Otherwise no user object is made. */
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
 /* Makes the driver release that user object. */
 void cch__driver_let_go(CUgraph graph, CUuserObject object);
@@ -235,11 +235,11 @@ int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodePar
 
 /* The box of a node of this graph, as a new reference. `type` is negative if it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
-/* Adds a node that depends on those whose handles are given, with `edges` if these are not plain. */
+/* Adds a node that depends on the nodes whose handles are given. `edges` is NULL if all edges are plain. */
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation);
 /*
- * The same for a specification, with the dependencies that it names. `added` has the handles of earlier nodes of its
+ * Adds a node with the dependencies that its specification names. `added` has the handles of earlier nodes of its
  * batch.
  */
 int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,

@@ -62,7 +62,7 @@ static int check_location(const cch_pool *pool, const char *operation) {
                    is_of_device(pool) ? "device" : "the host, node", pool->location_id);
 }
 
-/* The same for a pool that was imported before. */
+/* Checks that a pool which was imported before is at the location that the caller states now. */
 static int check_known_location(const cch_pool *known, const cch_pool *pool, const char *operation) {
   if (is_of_device(known) == is_of_device(pool) && (!is_of_device(pool) || known->location_id == pool->location_id))
     return 0;

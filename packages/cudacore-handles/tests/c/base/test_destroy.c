@@ -68,7 +68,7 @@ static void drop_chain(bool is_foreign) {
 /* Destroying a long chain of boxes that hold one another would overflow the stack. */
 static void chains_are_deep(void) { drop_chain(false); }
 
-/* The same for a chain through foreign objects. */
+/* Destroying a long chain of foreign objects, each of which holds the next box, would overflow the stack. */
 static void chains_through_owners_are_deep(void) { drop_chain(true); }
 
 static int released;

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Each of these needs a process in which the driver was not loaded yet. */
+/* Runs a test in a child process, in which the driver was not loaded yet. */
 #define RUN_ALONE(test)                                                                                                \
   do {                                                                                                                 \
     pid_t child = fork();                                                                                              \

@@ -196,7 +196,10 @@ static void captured_copies_and_fills_keep_their_memory(void) {
   CHECK_EQ(sim.calls("cuMemFree"), freed + 6);
 }
 
-/* Begins a capture, which other code then ends, and begins another one. Returns the graph of the first in `raw`. */
+/*
+ * Begins a capture. Other code then ends it, and begins another capture of the stream. *raw is the graph of the first
+ * one.
+ */
 static cch_graph *begin_and_be_replaced(CUgraph *raw) {
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), raw), 0);
@@ -268,7 +271,7 @@ static void invalidated_captures_have_no_graph(void) {
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   cch_node_list_free(&list);
   cch_graph_unref(g);
-  /* The same if no call queries the capture. */
+  /* The box of an invalidated capture is dropped, and nothing has queried the capture before. */
   g = begin(CCH_CAPTURE_GLOBAL);
   invalidate();
   cch_graph_unref(g);
@@ -352,7 +355,7 @@ static void captures_into_bodies(void) {
   OK(cch_graph_node_dependents(&list, first));
   CHECK_EQ(list.count, 1);
   cch_node_list_free(&list);
-  /* After a failure, the graph remains; a capture without a box is ended. */
+  /* If the driver's call fails, the graph remains, and the capture ends when the box of the graph is dropped. */
   OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
   sim.fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));

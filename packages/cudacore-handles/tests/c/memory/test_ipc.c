@@ -351,7 +351,7 @@ static void import_ends_beside_another(void) {
   close_shared(&s);
 }
 
-/* The same for threads that import the pool itself while others drop it. */
+/* If threads import a pool while others drop it, one import of it would never end. */
 static void threads_import_the_pool(void) {
   shared s;
   open_shared(&s);

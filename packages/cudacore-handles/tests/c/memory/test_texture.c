@@ -39,7 +39,7 @@ static void pitched_memory_has_all_texels(void) {
   cch_context_unref(context);
 }
 
-/* The same for memory in one line. */
+/* A kernel would read beyond the end of linear memory. */
 static void linear_memory_has_all_texels(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
