@@ -65,7 +65,7 @@ bool cch__box_try_ref(cch__box *box);
 
 /*
  * Destroys the resource and frees the box, whose reference count is zero. False if the driver refuses that now; the box
- * is then unchanged. `is_there`: its context was just checked, and is not lost.
+ * is then unchanged. `is_there`: the box's context was just checked, and is not lost.
  */
 bool cch__box_destroy(cch__box *box, bool is_there);
 /* Whether destroying the box calls the driver, or foreign code that may call it. */

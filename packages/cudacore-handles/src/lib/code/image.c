@@ -41,8 +41,8 @@ static int truncated(const char *what, size_t size) {
 }
 
 /*
- * Whether a section has a size but no bytes in the file. Relocatable objects use CUDA's own types for some such
- * sections.
+ * Whether a section has bytes in the file. Sections of some types have only a size. Relocatable objects use CUDA's own
+ * types for some of these.
  */
 static bool has_bytes(const Elf64_Shdr *section) {
   switch (section->sh_type) {

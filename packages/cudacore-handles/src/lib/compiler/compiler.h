@@ -20,8 +20,8 @@ typedef struct cch__output {
 } cch__output;
 
 /*
- * Describes a compiler library. The table of a loaded one begins with a cch__compiler and has its function pointers
- * after it.
+ * Describes a compiler library. The table of a loaded library begins with a cch__compiler, and has its function
+ * pointers after it.
  */
 typedef struct cch__compiler_kind {
   const char *title;

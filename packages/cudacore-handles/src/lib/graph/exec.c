@@ -467,7 +467,7 @@ static bool stays(const cch_stream *stream) {
          stream->raw == CU_STREAM_PER_THREAD;
 }
 
-/* Records the stream of the last launch. The context is that of a default stream. */
+/* Records the stream of the last launch and, for a default stream, the context of the launch. */
 static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
   exec->launches++;
   cch_event *behind = exec->behind;

@@ -17,7 +17,7 @@
 struct cch__use {
   cch__use *next;
   cch_stream *stream;
-  uint64_t thread; /* the thread whose per-thread default stream it is, if it is that one */
+  uint64_t thread; /* the thread, if `stream` is its per-thread default stream */
 };
 
 struct cch__part {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A C program that compiles two sources to LTO-IR, links them, loads the result, launches its kernel and checks what
- * that wrote. The paths of NVRTC and nvJitLink may be given; else the dynamic linker finds them.
+ * the kernel wrote. The paths of NVRTC and nvJitLink may be given; otherwise the dynamic linker finds them.
  */
 #include <cudacore/cudacore.h>
 

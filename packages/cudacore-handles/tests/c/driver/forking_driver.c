@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver that $REAL_DRIVER names, with another cuInit, which forks first, like NVIDIA's if it has to run
- * nvidia-modprobe.
+ * A driver whose cuInit forks first, as NVIDIA's does if it has to run nvidia-modprobe. Its other functions are those
+ * of the driver that $REAL_DRIVER names.
  */
 #include <cuda.h>
 #include <cudaTypedefs.h>

@@ -225,7 +225,7 @@ static void devices_are_asked(void) {
   CHECK_EQ(first, 9);
 }
 
-/* Run with an argument, it is on a driver of CUDA 12.0. */
+/* With an argument, the program runs on a driver of CUDA 12.0. */
 int main(int argc, char **argv) {
   (void)argv;
   check_open();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures: their graphs, the objects that those keep, and that no capture remains. */
+/* Captures: their graphs, the objects that these graphs keep, and how captures end. */
 #include "graphs.h"
 
 static bool is_captured(cch_stream *stream) {

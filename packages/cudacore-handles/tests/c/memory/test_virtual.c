@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is made of addresses and physical memory, and can grow. */
+/* Virtual memory: sizes, growth, frees, and sharing. */
 #include "check.h"
 
 #include <unistd.h>
@@ -17,7 +17,9 @@ static cch_virtual_config config(void) {
                               .access_count = 2};
 }
 
-/* Ranges of addresses, and units of physical memory of device 0, which has no other memory in use. */
+/*
+ * Checks the number of address ranges, and of units of physical memory on device 0, which has no other memory in use.
+ */
 static void check_live(size_t addresses, size_t physical) {
   CUcontext context, before;
   size_t left, all;

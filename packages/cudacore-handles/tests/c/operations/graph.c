@@ -219,7 +219,7 @@ static int graph_node_is_current(world *w, void **made) {
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
-/* In a context in which nothing was queried before. */
+/* Finds the child graph of a clone, about whose nodes the library has no records yet. */
 static int graph_of_a_clone(world *w, void **made) {
   (void)made;
   cch_graph *clone;
