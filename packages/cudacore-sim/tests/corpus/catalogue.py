@@ -24,6 +24,8 @@ Textures and surfaces are inputs, with format, channels and shape. After ``@`` a
 
     //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
 
+A table of kernels, each in a line ``KERNEL(name, statement)``, has one such line above it.
+
 ``//! nvrtc: OPTION...`` has options of the compiler for the whole file. ``//! cuda: 13`` is the oldest version of CUDA
 that can compile it.
 """
@@ -46,8 +48,10 @@ ELEMENTS = 256
 _INPUT = re.compile(r"(?P<value>=?)(?P<kind>\w+?)(\((?P<low>[^,]+),(?P<high>[^)]+)\))?(:(?P<count>\d+))?")
 _OUTPUT = re.compile(r"(?P<rows>rows:)?(?P<kind>\w+?)(:(?P<count>\d+))?")
 _ROW = re.compile(r"^ *(?:ROW\(|(?P<how>ULP|ABS)\((?P<bound>[^,]+), *)(?P<text>.*)\);$", re.MULTILINE)
-_KERNEL = re.compile(r"^//! (?P<line>[^\n]*->[^\n]*)\n(?P<text>.*?^})", re.MULTILINE | re.DOTALL)
-_NAME = re.compile(r'^extern "C" __global__ [^(]*?(?:__\w+\([^)]*\) )*(\w+)\(', re.MULTILINE)
+_KERNELS = re.compile(
+    r"^//! (?P<line>[^\n]*->[^\n]*)\n(?P<text>(?P<table>(?:KERNEL\([^\n]*\n)+)|.*?^})", re.MULTILINE | re.DOTALL
+)
+_NAME = re.compile(r'^(?:KERNEL\(|extern "C" __global__ [^(]*?(?:__\w+\([^)]*\) )*)(\w+)[(,]', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -212,8 +216,12 @@ def themes() -> tuple[Theme, ...]:
     for path in sorted((FOLDER / "kernels").glob("*.cu")):
         source = path.read_text()
         options = re.search(r"^//! nvrtc: (.*)$", source, re.MULTILINE)
-        kernels = tuple(_kernel(path.stem, one["line"], one["text"]) for one in _KERNEL.finditer(source))
-        if len(kernels) != source.count('extern "C" __global__'):
+        kernels = tuple(
+            _kernel(path.stem, one["line"], text)
+            for one in _KERNELS.finditer(source)
+            for text in (one["table"].splitlines() if one["table"] else [one["text"]])
+        )
+        if len(kernels) != len(_NAME.findall(source)):
             raise ValueError(f"{path.name}: a kernel has no line that describes it")
         chosen = tuple(options[1].split()) if options else ("--fmad=false",)
         cuda = re.search(r"^//! cuda: (\d+)$", source, re.MULTILINE)

@@ -33,3 +33,7 @@ template <class Word> __device__ __forceinline__ Rows<Word> table_at(Word *first
 #define ROW(...) rows.put(__VA_ARGS__)
 #define ULP(bound, ...) rows.put(__VA_ARGS__)
 #define ABS(bound, ...) rows.put(__VA_ARGS__)
+
+/* A kernel of a table. It writes to `out`. */
+#define KERNEL(name, ...)                                                                                              \
+  extern "C" __global__ void name(u32 *out) { __VA_ARGS__; }

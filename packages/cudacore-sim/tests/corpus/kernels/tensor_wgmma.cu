@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wgmma: products of matrices by the four warps of a group. B is in shared memory, A there or in registers. */
 //! nvrtc: --gpu-architecture=compute_90a --fmad=false
-#include "matrices.cuh"
+#include "products.cuh"
 
 #define INOUT4(x) "+r"(x[0]), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])
 #define INOUT8(x) INOUT4(x), "+r"(x[4]), "+r"(x[5]), "+r"(x[6]), "+r"(x[7])
@@ -40,36 +40,20 @@ __device__ __forceinline__ void products(u32 *out, Product &&product) {
   const u64 a_matrix = describe(address_of(left), {128, 256, 0, 0}),
             b_matrix = describe(address_of(right), {128, sparse ? 512u : 256u, 0, 0});
   const u32 thread = threadIdx.x;
-#pragma unroll 1
-  for (u32 turn = 0; turn < regimes; ++turn) {
-    Results results{out + turn * 128 + thread};
-#pragma unroll 1
-    for (u32 step = 0; step < rounds; ++step) {
-      Turn now{turn * rounds + step};
-      u32 a[4], d[nd];
+  all_rounds(out, 128, thread, [&](Results &results, Turn now, u32 step) {
+    u32 a[4], d[nd];
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        left[thread * 4 + i] = a[i] = word_of<A>(0, now.regime(0), now.round, thread * 4 + i);
+    for (int i = 0; i < 4; ++i)
+      left[thread * 4 + i] = a[i] = word_of<A>(0, now.regime(0), now.round, thread * 4 + i);
 #pragma unroll 1
-      for (u32 i = thread; i < b_words; i += 128)
-        right[i] = word_of<B>(1, now.regime(1), now.round, i);
-#pragma unroll
-      for (int i = 0; i < nd; ++i)
-        d[i] = word_of<C>(2, now.regime(2), now.round, thread * nd + i);
-      publish();
-      product(d, a, a_matrix, b_matrix, ordered_places(now.round * 128 + thread, A::bits == 32), step != 5);
-      __syncthreads();
-#ifdef RAW
-      results.out = out + (now.round * 128 + thread) * nd;
-#endif
-#pragma unroll
-      for (int i = 0; i < nd; ++i)
-        results.put(d[i]);
-    }
-#ifndef RAW
-    *results.out = results.sum;
-#endif
-  }
+    for (u32 i = thread; i < b_words; i += 128)
+      right[i] = word_of<B>(1, now.regime(1), now.round, i);
+    make_words<C>(d, 2, now, thread);
+    publish();
+    product(d, a, a_matrix, b_matrix, ordered_places(now.round * 128 + thread, A::bits == 32), step != 5);
+    __syncthreads();
+    put_words(results, d, out, now.round * 128 + thread);
+  });
 }
 
 #define PRODUCTS(A, B, C, nd, sparse, ...)                                                                             \
@@ -77,207 +61,72 @@ __device__ __forceinline__ void products(u32 *out, Product &&product) {
       out, [](u32 *d, const u32 *a, u64 a_matrix, u64 b_matrix, u32 where, int adds) { asm volatile(__VA_ARGS__); })
 
 #define MEMORY_4(A, B, C, form, more)                                                                                  \
-  PRODUCTS(A, B, C, 4, false, WGMMA("%6", form D4 "%4, %5, p" more) : INOUT4(d) : "l"(a_matrix), "l"(b_matrix),        \
-           "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 4, false, WGMMA("%6", ".sync.aligned." form " " D4 "%4, %5, p" more) : INOUT4(d) : "l"(a_matrix),  \
+           "l"(b_matrix), "r"(adds) : "memory")
 #define MEMORY_8(A, B, C, form, more)                                                                                  \
-  PRODUCTS(A, B, C, 8, false, WGMMA("%10", form D8 "%8, %9, p" more) : INOUT8(d) : "l"(a_matrix), "l"(b_matrix),       \
-           "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 8, false, WGMMA("%10", ".sync.aligned." form " " D8 "%8, %9, p" more) : INOUT8(d) : "l"(a_matrix), \
+           "l"(b_matrix), "r"(adds) : "memory")
 #define REGISTERS_4(A, B, C, form, more)                                                                               \
-  PRODUCTS(A, B, C, 4, false, WGMMA("%9", form D4 "{%4, %5, %6, %7}, %8, p" more) : INOUT4(d) : "r"(a[0]), "r"(a[1]),  \
-           "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 4, false,                                                                                          \
+           WGMMA("%9", ".sync.aligned." form " " D4 "{%4, %5, %6, %7}, %8, p" more) : INOUT4(d) : "r"(a[0]),           \
+           "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
 #define REGISTERS_8(A, B, C, form, more)                                                                               \
-  PRODUCTS(A, B, C, 8, false, WGMMA("%13", form D8 "{%8, %9, %10, %11}, %12, p" more) : INOUT8(d) : "r"(a[0]),         \
+  PRODUCTS(A, B, C, 8, false,                                                                                          \
+           WGMMA("%13", ".sync.aligned." form " " D8 "{%8, %9, %10, %11}, %12, p" more) : INOUT8(d) : "r"(a[0]),       \
            "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
 #define SPARSE_MEMORY_4(A, B, C, form, selector, more)                                                                 \
-  PRODUCTS(A, B, C, 4, true, WGMMA("%7", form D4 "%4, %5, %6, " #selector ", p" more) : INOUT4(d) : "l"(a_matrix),     \
-           "l"(b_matrix), "r"(where), "r"(adds) : "memory")
+  PRODUCTS(                                                                                                            \
+      A, B, C, 4, true,                                                                                                \
+      WGMMA("%7", ".sp.sync.aligned." form " " D4 "%4, %5, %6, " #selector ", p" more) : INOUT4(d) : "l"(a_matrix),    \
+      "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 #define SPARSE_MEMORY_8(A, B, C, form, selector, more)                                                                 \
-  PRODUCTS(A, B, C, 8, true, WGMMA("%11", form D8 "%8, %9, %10, " #selector ", p" more) : INOUT8(d) : "l"(a_matrix),   \
-           "l"(b_matrix), "r"(where), "r"(adds) : "memory")
+  PRODUCTS(                                                                                                            \
+      A, B, C, 8, true,                                                                                                \
+      WGMMA("%11", ".sp.sync.aligned." form " " D8 "%8, %9, %10, " #selector ", p" more) : INOUT8(d) : "l"(a_matrix),  \
+      "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 #define SPARSE_REGISTERS_8(A, B, C, form, selector, more)                                                              \
   PRODUCTS(A, B, C, 8, true,                                                                                           \
-           WGMMA("%14", form D8 "{%8, %9, %10, %11}, %12, %13, " #selector ", p" more) : INOUT8(d) : "r"(a[0]),        \
+           WGMMA("%14", ".sp.sync.aligned." form " " D8 "{%8, %9, %10, %11}, %12, %13, " #selector                     \
+                        ", p" more) : INOUT8(d) : "r"(a[0]),                                                           \
            "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 
 //! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_f16_f16(u32 *out) {
-  MEMORY_8(F16, F16, F32, ".sync.aligned.m64n16k16.f32.f16.f16 ", ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_f16_f16(u32 *out) {
-  MEMORY_4(F16, F16, F16, ".sync.aligned.m64n16k16.f16.f16.f16 ", ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_f16_f16_registers(u32 *out) {
-  REGISTERS_8(F16, F16, F32, ".sync.aligned.m64n16k16.f32.f16.f16 ", ", 1, 1, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_f16_f16_registers(u32 *out) {
-  REGISTERS_4(F16, F16, F16, ".sync.aligned.m64n16k16.f16.f16.f16 ", ", 1, 1, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_f16_f16_minus(u32 *out) {
-  MEMORY_8(F16, F16, F32, ".sync.aligned.m64n16k16.f32.f16.f16 ", ", -1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_bf16_bf16(u32 *out) {
-  MEMORY_8(BF16, BF16, F32, ".sync.aligned.m64n16k16.f32.bf16.bf16 ", ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_bf16_bf16_registers_minus(u32 *out) {
-  REGISTERS_8(BF16, BF16, F32, ".sync.aligned.m64n16k16.f32.bf16.bf16 ", ", 1, -1, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_tf32_tf32(u32 *out) {
-  MEMORY_8(TF32, TF32, F32, ".sync.aligned.m64n16k8.f32.tf32.tf32 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_tf32_tf32_registers_minus(u32 *out) {
-  REGISTERS_8(TF32, TF32, F32, ".sync.aligned.m64n16k8.f32.tf32.tf32 ", ", -1, -1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_e4m3_e4m3(u32 *out) {
-  MEMORY_8(E4M3, E4M3, F32, ".sync.aligned.m64n16k32.f32.e4m3.e4m3 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_e4m3_e5m2(u32 *out) {
-  MEMORY_8(E4M3, E5M2, F32, ".sync.aligned.m64n16k32.f32.e4m3.e5m2 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_e5m2_e4m3(u32 *out) {
-  MEMORY_8(E5M2, E4M3, F32, ".sync.aligned.m64n16k32.f32.e5m2.e4m3 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_e5m2_e5m2(u32 *out) {
-  MEMORY_8(E5M2, E5M2, F32, ".sync.aligned.m64n16k32.f32.e5m2.e5m2 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_e4m3_e4m3(u32 *out) {
-  MEMORY_4(E4M3, E4M3, F16, ".sync.aligned.m64n16k32.f16.e4m3.e4m3 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_e5m2_e4m3(u32 *out) {
-  MEMORY_4(E5M2, E4M3, F16, ".sync.aligned.m64n16k32.f16.e5m2.e4m3 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_e5m2_e5m2(u32 *out) {
-  MEMORY_4(E5M2, E5M2, F16, ".sync.aligned.m64n16k32.f16.e5m2.e5m2 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f32_e4m3_e5m2_registers_minus(u32 *out) {
-  REGISTERS_8(E4M3, E5M2, F32, ".sync.aligned.m64n16k32.f32.e4m3.e5m2 ", ", -1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_f16_e4m3_e5m2_registers(u32 *out) {
-  REGISTERS_4(E4M3, E5M2, F16, ".sync.aligned.m64n16k32.f16.e4m3.e5m2 ", ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_s8_s8(u32 *out) {
-  MEMORY_8(I8, I8, I32, ".sync.aligned.m64n16k32.s32.s8.s8 ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_s8_u8_satfinite(u32 *out) {
-  MEMORY_8(I8, I8, I32, ".sync.aligned.m64n16k32.satfinite.s32.s8.u8 ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_u8_s8_satfinite(u32 *out) {
-  MEMORY_8(I8, I8, I32, ".sync.aligned.m64n16k32.satfinite.s32.u8.s8 ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_u8_u8_satfinite(u32 *out) {
-  MEMORY_8(I8, I8, I32, ".sync.aligned.m64n16k32.satfinite.s32.u8.u8 ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_s8_u8_registers(u32 *out) {
-  REGISTERS_8(I8, I8, I32, ".sync.aligned.m64n16k32.s32.s8.u8 ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_b1_b1(u32 *out) {
-  MEMORY_8(B1, B1, I32, ".sync.aligned.m64n16k256.s32.b1.b1.and.popc ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_s32_b1_b1_registers(u32 *out) {
-  REGISTERS_8(B1, B1, I32, ".sync.aligned.m64n16k256.s32.b1.b1.and.popc ", "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_f16_f16_0(u32 *out) {
-  SPARSE_MEMORY_8(F16, F16, F32, ".sp.sync.aligned.m64n16k32.f32.f16.f16 ", 0, ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_f16_f16_registers_1(u32 *out) {
-  SPARSE_REGISTERS_8(F16, F16, F32, ".sp.sync.aligned.m64n16k32.f32.f16.f16 ", 1, ", 1, 1, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f16_f16_f16_1(u32 *out) {
-  SPARSE_MEMORY_4(F16, F16, F16, ".sp.sync.aligned.m64n16k32.f16.f16.f16 ", 1, ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_bf16_bf16_1(u32 *out) {
-  SPARSE_MEMORY_8(BF16, BF16, F32, ".sp.sync.aligned.m64n16k32.f32.bf16.bf16 ", 1, ", 1, 1, 0, 0");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_tf32_tf32_0(u32 *out) {
-  SPARSE_MEMORY_8(TF32, TF32, F32, ".sp.sync.aligned.m64n16k16.f32.tf32.tf32 ", 0, ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_tf32_tf32_registers_1(u32 *out) {
-  SPARSE_REGISTERS_8(TF32, TF32, F32, ".sp.sync.aligned.m64n16k16.f32.tf32.tf32 ", 1, ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_e4m3_e5m2(u32 *out) {
-  SPARSE_MEMORY_8(E4M3, E5M2, F32, ".sp.sync.aligned.m64n16k64.f32.e4m3.e5m2 ", 0, ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f16_e5m2_e4m3(u32 *out) {
-  SPARSE_MEMORY_4(E5M2, E4M3, F16, ".sp.sync.aligned.m64n16k64.f16.e5m2.e4m3 ", 0, ", 1, 1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_f32_e5m2_e4m3_registers_minus(u32 *out) {
-  SPARSE_REGISTERS_8(E5M2, E4M3, F32, ".sp.sync.aligned.m64n16k64.f32.e5m2.e4m3 ", 0, ", 1, -1");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_s32_s8_u8_satfinite(u32 *out) {
-  SPARSE_MEMORY_8(I8, I8, I32, ".sp.sync.aligned.m64n16k64.satfinite.s32.s8.u8 ", 0, "");
-}
-
-//! -> u32:1024 grid=1 block=128
-extern "C" __global__ void wgmma_sp_s32_u8_s8_registers(u32 *out) {
-  SPARSE_REGISTERS_8(I8, I8, I32, ".sp.sync.aligned.m64n16k64.s32.u8.s8 ", 0, "");
-}
+KERNEL(wgmma_f32_f16_f16, MEMORY_8(F16, F16, F32, "m64n16k16.f32.f16.f16", ", 1, 1, 0, 0"))
+KERNEL(wgmma_f16_f16_f16, MEMORY_4(F16, F16, F16, "m64n16k16.f16.f16.f16", ", 1, 1, 0, 0"))
+KERNEL(wgmma_f32_f16_f16_registers, REGISTERS_8(F16, F16, F32, "m64n16k16.f32.f16.f16", ", 1, 1, 0"))
+KERNEL(wgmma_f16_f16_f16_registers, REGISTERS_4(F16, F16, F16, "m64n16k16.f16.f16.f16", ", 1, 1, 0"))
+KERNEL(wgmma_f32_f16_f16_minus, MEMORY_8(F16, F16, F32, "m64n16k16.f32.f16.f16", ", -1, 1, 0, 0"))
+KERNEL(wgmma_f32_bf16_bf16, MEMORY_8(BF16, BF16, F32, "m64n16k16.f32.bf16.bf16", ", 1, 1, 0, 0"))
+KERNEL(wgmma_f32_bf16_bf16_registers_minus, REGISTERS_8(BF16, BF16, F32, "m64n16k16.f32.bf16.bf16", ", 1, -1, 0"))
+KERNEL(wgmma_f32_tf32_tf32, MEMORY_8(TF32, TF32, F32, "m64n16k8.f32.tf32.tf32", ", 1, 1"))
+KERNEL(wgmma_f32_tf32_tf32_registers_minus, REGISTERS_8(TF32, TF32, F32, "m64n16k8.f32.tf32.tf32", ", -1, -1"))
+KERNEL(wgmma_f32_e4m3_e4m3, MEMORY_8(E4M3, E4M3, F32, "m64n16k32.f32.e4m3.e4m3", ", 1, 1"))
+KERNEL(wgmma_f32_e4m3_e5m2, MEMORY_8(E4M3, E5M2, F32, "m64n16k32.f32.e4m3.e5m2", ", 1, 1"))
+KERNEL(wgmma_f32_e5m2_e4m3, MEMORY_8(E5M2, E4M3, F32, "m64n16k32.f32.e5m2.e4m3", ", 1, 1"))
+KERNEL(wgmma_f32_e5m2_e5m2, MEMORY_8(E5M2, E5M2, F32, "m64n16k32.f32.e5m2.e5m2", ", 1, 1"))
+KERNEL(wgmma_f16_e4m3_e4m3, MEMORY_4(E4M3, E4M3, F16, "m64n16k32.f16.e4m3.e4m3", ", 1, 1"))
+KERNEL(wgmma_f16_e5m2_e4m3, MEMORY_4(E5M2, E4M3, F16, "m64n16k32.f16.e5m2.e4m3", ", 1, 1"))
+KERNEL(wgmma_f16_e5m2_e5m2, MEMORY_4(E5M2, E5M2, F16, "m64n16k32.f16.e5m2.e5m2", ", 1, 1"))
+KERNEL(wgmma_f32_e4m3_e5m2_registers_minus, REGISTERS_8(E4M3, E5M2, F32, "m64n16k32.f32.e4m3.e5m2", ", -1, 1"))
+KERNEL(wgmma_f16_e4m3_e5m2_registers, REGISTERS_4(E4M3, E5M2, F16, "m64n16k32.f16.e4m3.e5m2", ", 1, 1"))
+KERNEL(wgmma_s32_s8_s8, MEMORY_8(I8, I8, I32, "m64n16k32.s32.s8.s8", ""))
+KERNEL(wgmma_s32_s8_u8_satfinite, MEMORY_8(I8, I8, I32, "m64n16k32.satfinite.s32.s8.u8", ""))
+KERNEL(wgmma_s32_u8_s8_satfinite, MEMORY_8(I8, I8, I32, "m64n16k32.satfinite.s32.u8.s8", ""))
+KERNEL(wgmma_s32_u8_u8_satfinite, MEMORY_8(I8, I8, I32, "m64n16k32.satfinite.s32.u8.u8", ""))
+KERNEL(wgmma_s32_s8_u8_registers, REGISTERS_8(I8, I8, I32, "m64n16k32.s32.s8.u8", ""))
+KERNEL(wgmma_s32_b1_b1, MEMORY_8(B1, B1, I32, "m64n16k256.s32.b1.b1.and.popc", ""))
+KERNEL(wgmma_s32_b1_b1_registers, REGISTERS_8(B1, B1, I32, "m64n16k256.s32.b1.b1.and.popc", ""))
+KERNEL(wgmma_sp_f32_f16_f16_0, SPARSE_MEMORY_8(F16, F16, F32, "m64n16k32.f32.f16.f16", 0, ", 1, 1, 0, 0"))
+KERNEL(wgmma_sp_f32_f16_f16_registers_1, SPARSE_REGISTERS_8(F16, F16, F32, "m64n16k32.f32.f16.f16", 1, ", 1, 1, 0"))
+KERNEL(wgmma_sp_f16_f16_f16_1, SPARSE_MEMORY_4(F16, F16, F16, "m64n16k32.f16.f16.f16", 1, ", 1, 1, 0, 0"))
+KERNEL(wgmma_sp_f32_bf16_bf16_1, SPARSE_MEMORY_8(BF16, BF16, F32, "m64n16k32.f32.bf16.bf16", 1, ", 1, 1, 0, 0"))
+KERNEL(wgmma_sp_f32_tf32_tf32_0, SPARSE_MEMORY_8(TF32, TF32, F32, "m64n16k16.f32.tf32.tf32", 0, ", 1, 1"))
+KERNEL(wgmma_sp_f32_tf32_tf32_registers_1, SPARSE_REGISTERS_8(TF32, TF32, F32, "m64n16k16.f32.tf32.tf32", 1, ", 1, 1"))
+KERNEL(wgmma_sp_f32_e4m3_e5m2, SPARSE_MEMORY_8(E4M3, E5M2, F32, "m64n16k64.f32.e4m3.e5m2", 0, ", 1, 1"))
+KERNEL(wgmma_sp_f16_e5m2_e4m3, SPARSE_MEMORY_4(E5M2, E4M3, F16, "m64n16k64.f16.e5m2.e4m3", 0, ", 1, 1"))
+KERNEL(wgmma_sp_f32_e5m2_e4m3_registers_minus, SPARSE_REGISTERS_8(E5M2, E4M3, F32, "m64n16k64.f32.e5m2.e4m3", 0, ", 1, -1"))
+KERNEL(wgmma_sp_s32_s8_u8_satfinite, SPARSE_MEMORY_8(I8, I8, I32, "m64n16k64.satfinite.s32.s8.u8", 0, ""))
+KERNEL(wgmma_sp_s32_u8_s8_registers, SPARSE_REGISTERS_8(I8, I8, I32, "m64n16k64.s32.u8.s8", 0, ""))
 
 /* --- layouts of matrices in shared memory -------------------------------------------------------------------------
  * All of the shared memory has numbers, so any layout describes a matrix. A is 64 by 16, B is 16 by 64. */
@@ -328,31 +177,17 @@ template <class Product> __device__ __forceinline__ void in_layouts(u32 *out, Pr
 }
 #define IN_LAYOUTS(form, more)                                                                                         \
   in_layouts(out, [](u32 *d, u64 a_matrix, u64 b_matrix) {                                                             \
-    asm volatile(WGMMA("%34", form D32 "%32, %33, p" more)                                                             \
+    asm volatile(WGMMA("%34", ".sync.aligned." form " " D32 "%32, %33, p" more)                                        \
                  : INOUT32(d)                                                                                          \
                  : "l"(a_matrix), "l"(b_matrix), "r"(1)                                                                \
                  : "memory");                                                                                          \
   })
 
 //! -> u32:512 grid=1 block=128
-extern "C" __global__ void wgmma_layouts_k_k(u32 *out) {
-  IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 0, 0");
-}
-
-//! -> u32:512 grid=1 block=128
-extern "C" __global__ void wgmma_layouts_k_n(u32 *out) {
-  IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 0, 1");
-}
-
-//! -> u32:512 grid=1 block=128
-extern "C" __global__ void wgmma_layouts_m_k(u32 *out) {
-  IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 1, 0");
-}
-
-//! -> u32:512 grid=1 block=128
-extern "C" __global__ void wgmma_layouts_m_n(u32 *out) {
-  IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 1, 1");
-}
+KERNEL(wgmma_layouts_k_k, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 0, 0"))
+KERNEL(wgmma_layouts_k_n, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 0, 1"))
+KERNEL(wgmma_layouts_m_k, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 1, 0"))
+KERNEL(wgmma_layouts_m_n, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 1, 1"))
 
 /* --- as in real programs ---------------------------------------------------------------------------------------- */
 

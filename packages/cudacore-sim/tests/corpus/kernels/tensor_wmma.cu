@@ -6,6 +6,8 @@
 #include <mma.h>
 
 using namespace nvcuda;
+using wmma::row_major, wmma::col_major;
+using wmma::experimental::precision::s4, wmma::experimental::precision::u4, wmma::experimental::precision::b1;
 
 struct Binary {
   static constexpr int bits = 1;
@@ -36,13 +38,13 @@ template <> struct Kind<unsigned char> : I8 {
 template <> struct Kind<wmma::precision::tf32> : TF32 {
   using words = TF32;
 };
-template <> struct Kind<wmma::experimental::precision::s4> : I4 {
+template <> struct Kind<s4> : I4 {
   using words = I4;
 };
-template <> struct Kind<wmma::experimental::precision::u4> : I4 {
+template <> struct Kind<u4> : I4 {
   using words = I4;
 };
-template <> struct Kind<wmma::experimental::precision::b1> : Binary {
+template <> struct Kind<b1> : Binary {
   using words = B1;
 };
 
@@ -53,12 +55,12 @@ template <class Element> struct InMemory {
 template <> struct InMemory<wmma::precision::tf32> {
   using type = float;
 };
-template <> struct InMemory<wmma::experimental::precision::b1> {
+template <> struct InMemory<b1> {
   using type = u32;
 };
 
 template <class Layout> constexpr bool is_row = false;
-template <> constexpr bool is_row<wmma::row_major> = true;
+template <> constexpr bool is_row<row_major> = true;
 
 constexpr int largest = 2560; /* bytes of a matrix, including padding */
 
@@ -125,6 +127,8 @@ template <wmma::experimental::bmmaBitOp Op> struct Bits {
     wmma::bmma_sync(d, a, b, c, Op, wmma::experimental::bmmaAccumulateOpPOPC);
   }
 };
+using Xor = Bits<wmma::experimental::bmmaBitOpXOR>;
+using And = Bits<wmma::experimental::bmmaBitOpAND>;
 
 #ifdef RAW
 constexpr int steps = 1;
@@ -196,171 +200,38 @@ __device__ __noinline__ void products(u32 *out, u32 layouts) {
 }
 
 template <class Product, class Form> __device__ __forceinline__ void of_both_layouts(u32 *out) {
-  products<Product, Form, wmma::row_major, wmma::row_major>(out, 0);
-  products<Product, Form, wmma::col_major, wmma::col_major>(out, 1);
+  products<Product, Form, row_major, row_major>(out, 0);
+  products<Product, Form, col_major, col_major>(out, 1);
 }
 
 //! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f16_f16(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, __half>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f32_f16(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f32_bf16(u32 *out) {
-  using Matrices = Form<16, 16, 16, __nv_bfloat16, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_s32_s8(u32 *out) {
-  using Matrices = Form<16, 16, 16, signed char, int>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_s32_u8(u32 *out) {
-  using Matrices = Form<16, 16, 16, unsigned char, int>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f32_f16_f16(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, float, __half>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f16_f16_f32(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, __half, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_f16_f16(u32 *out) {
-  using Matrices = Form<32, 8, 16, __half, __half>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_f32_f16(u32 *out) {
-  using Matrices = Form<32, 8, 16, __half, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_f32_bf16(u32 *out) {
-  using Matrices = Form<32, 8, 16, __nv_bfloat16, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_s32_s8(u32 *out) {
-  using Matrices = Form<32, 8, 16, signed char, int>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_f16_f16(u32 *out) {
-  using Matrices = Form<8, 32, 16, __half, __half>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_f32_f16(u32 *out) {
-  using Matrices = Form<8, 32, 16, __half, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_f32_bf16(u32 *out) {
-  using Matrices = Form<8, 32, 16, __nv_bfloat16, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_s32_s8(u32 *out) {
-  using Matrices = Form<8, 32, 16, signed char, int>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f32_f16_row_col(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, float>;
-  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_f32_f16_col_row(u32 *out) {
-  using Matrices = Form<16, 16, 16, __half, float>;
-  products<Plain, Matrices, wmma::col_major, wmma::row_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_s32_s8_sat(u32 *out) {
-  using Matrices = Form<16, 16, 16, signed char, int>;
-  of_both_layouts<Saturating, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k16_s32_u8_sat(u32 *out) {
-  using Matrices = Form<16, 16, 16, unsigned char, int>;
-  of_both_layouts<Saturating, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m16n16k8_f32_tf32(u32 *out) {
-  using Matrices = Form<16, 16, 8, wmma::precision::tf32, float>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k4_f64(u32 *out) {
-  using Matrices = Form<8, 8, 4, double, double>;
-  of_both_layouts<Plain, Matrices>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k32_s32_s4(u32 *out) {
-  using Matrices = Form<8, 8, 32, wmma::experimental::precision::s4, int>;
-  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k32_s32_s4_sat(u32 *out) {
-  using Matrices = Form<8, 8, 32, wmma::experimental::precision::s4, int>;
-  products<Saturating, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k32_s32_u4(u32 *out) {
-  using Matrices = Form<8, 8, 32, wmma::experimental::precision::u4, int>;
-  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k32_s32_u4_sat(u32 *out) {
-  using Matrices = Form<8, 8, 32, wmma::experimental::precision::u4, int>;
-  products<Saturating, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k128_s32_b1_xor(u32 *out) {
-  using Matrices = Form<8, 8, 128, wmma::experimental::precision::b1, int>;
-  products<Bits<wmma::experimental::bmmaBitOpXOR>, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n8k128_s32_b1_and(u32 *out) {
-  using Matrices = Form<8, 8, 128, wmma::experimental::precision::b1, int>;
-  products<Bits<wmma::experimental::bmmaBitOpAND>, Matrices, wmma::row_major, wmma::col_major>(out, 0);
-}
+KERNEL(wmma_m16n16k16_f16_f16, of_both_layouts<Plain, Form<16, 16, 16, __half, __half>>(out))
+KERNEL(wmma_m16n16k16_f32_f16, of_both_layouts<Plain, Form<16, 16, 16, __half, float>>(out))
+KERNEL(wmma_m16n16k16_f32_bf16, of_both_layouts<Plain, Form<16, 16, 16, __nv_bfloat16, float>>(out))
+KERNEL(wmma_m16n16k16_s32_s8, of_both_layouts<Plain, Form<16, 16, 16, signed char, int>>(out))
+KERNEL(wmma_m16n16k16_s32_u8, of_both_layouts<Plain, Form<16, 16, 16, unsigned char, int>>(out))
+KERNEL(wmma_m16n16k16_f32_f16_f16, of_both_layouts<Plain, Form<16, 16, 16, __half, float, __half>>(out))
+KERNEL(wmma_m16n16k16_f16_f16_f32, of_both_layouts<Plain, Form<16, 16, 16, __half, __half, float>>(out))
+KERNEL(wmma_m32n8k16_f16_f16, of_both_layouts<Plain, Form<32, 8, 16, __half, __half>>(out))
+KERNEL(wmma_m32n8k16_f32_f16, of_both_layouts<Plain, Form<32, 8, 16, __half, float>>(out))
+KERNEL(wmma_m32n8k16_f32_bf16, of_both_layouts<Plain, Form<32, 8, 16, __nv_bfloat16, float>>(out))
+KERNEL(wmma_m32n8k16_s32_s8, of_both_layouts<Plain, Form<32, 8, 16, signed char, int>>(out))
+KERNEL(wmma_m8n32k16_f16_f16, of_both_layouts<Plain, Form<8, 32, 16, __half, __half>>(out))
+KERNEL(wmma_m8n32k16_f32_f16, of_both_layouts<Plain, Form<8, 32, 16, __half, float>>(out))
+KERNEL(wmma_m8n32k16_f32_bf16, of_both_layouts<Plain, Form<8, 32, 16, __nv_bfloat16, float>>(out))
+KERNEL(wmma_m8n32k16_s32_s8, of_both_layouts<Plain, Form<8, 32, 16, signed char, int>>(out))
+KERNEL(wmma_m16n16k16_f32_f16_row_col, products<Plain, Form<16, 16, 16, __half, float>, row_major, col_major>(out, 0))
+KERNEL(wmma_m16n16k16_f32_f16_col_row, products<Plain, Form<16, 16, 16, __half, float>, col_major, row_major>(out, 0))
+KERNEL(wmma_m16n16k16_s32_s8_sat, of_both_layouts<Saturating, Form<16, 16, 16, signed char, int>>(out))
+KERNEL(wmma_m16n16k16_s32_u8_sat, of_both_layouts<Saturating, Form<16, 16, 16, unsigned char, int>>(out))
+KERNEL(wmma_m16n16k8_f32_tf32, of_both_layouts<Plain, Form<16, 16, 8, wmma::precision::tf32, float>>(out))
+KERNEL(wmma_m8n8k4_f64, of_both_layouts<Plain, Form<8, 8, 4, double, double>>(out))
+KERNEL(wmma_m8n8k32_s32_s4, products<Plain, Form<8, 8, 32, s4, int>, row_major, col_major>(out, 0))
+KERNEL(wmma_m8n8k32_s32_s4_sat, products<Saturating, Form<8, 8, 32, s4, int>, row_major, col_major>(out, 0))
+KERNEL(wmma_m8n8k32_s32_u4, products<Plain, Form<8, 8, 32, u4, int>, row_major, col_major>(out, 0))
+KERNEL(wmma_m8n8k32_s32_u4_sat, products<Saturating, Form<8, 8, 32, u4, int>, row_major, col_major>(out, 0))
+KERNEL(wmma_m8n8k128_s32_b1_xor, products<Xor, Form<8, 8, 128, b1, int>, row_major, col_major>(out, 0))
+KERNEL(wmma_m8n8k128_s32_b1_and, products<And, Form<8, 8, 128, b1, int>, row_major, col_major>(out, 0))
 
 /* As in real programs: tiles are loaded from larger matrices, and the sum stays in its fragment. */
 //! f16(-2,2):4096 f16(-2,2):4096 -> f32:4096 grid=4 block=128
