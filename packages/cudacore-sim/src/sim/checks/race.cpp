@@ -411,7 +411,7 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     visits(w, ins, lane, owner, spot, bytes, write);
-  auto key = reinterpret_cast<uint64_t>(spot.host); /* unique: all blocks have the same device addresses */
+  auto key = reinterpret_cast<uint64_t>(spot.host); /* unique; device addresses are the same in all blocks */
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))

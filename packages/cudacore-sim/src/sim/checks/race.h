@@ -73,7 +73,7 @@ struct ThreadHistory {
 struct Seen {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0;  /* which of the four bytes, a bit each; 0 if there was no access */
+  uint8_t bytes = 0;  /* mask of the four bytes; 0: no access */
   uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
   Clock clock = 0;
   uint32_t pc = 0;
@@ -171,7 +171,9 @@ private:
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
   static bool knows(const ViewPtr &view, const Seen &seen);
   bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
-  /* An access to memory that an asynchronous copy will write, before a wait for it. */
+  /*
+   * Reports an access to memory that an asynchronous copy is still to write, because nothing has waited for the copy.
+   */
   void look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
                        uint32_t bytes, bool write);
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;

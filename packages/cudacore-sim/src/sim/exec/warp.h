@@ -23,7 +23,7 @@ struct DeviceFault {
 struct PendingCopy {
   const Instruction *place;
   uint32_t pc, lane;
-  uint32_t group;    /* how many groups its thread had committed before it */
+  uint32_t group;    /* how many groups the thread had committed before this copy */
   std::byte *target; /* destination in shared memory */
   uint32_t bytes;
   std::array<std::byte, 16> values;
@@ -176,7 +176,7 @@ private:
   uint32_t limit_ = 0;                        /* the program counter at which a group is chosen again */
   uint32_t polls_ = 0;
   int64_t budget_ = 0;       /* instructions until the turn is over */
-  int64_t group_budget_ = 0; /* until other groups get a chance */
+  int64_t group_budget_ = 0; /* instructions until other groups can run */
   int64_t group_start_ = 0;
   bool yielded_ = false;
   bool rotate_ = false;

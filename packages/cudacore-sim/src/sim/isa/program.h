@@ -68,8 +68,8 @@ struct Kernel {
 };
 
 /*
- * An instruction that reads or moves an accumulator of wgmma, whose value is undefined until the program has waited for
- * it.
+ * An instruction that reads or moves an accumulator of wgmma. The value is undefined until the program has waited for
+ * the product.
  */
 struct AccumulatorUse {
   Handler run = nullptr;

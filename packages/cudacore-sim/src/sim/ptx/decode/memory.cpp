@@ -222,7 +222,7 @@ void atomic(Coder &c, bool returns) {
 }
 void atom(Coder &c) { atomic(c, true); }
 
-/* The atomic operations that exist as asynchronous ones, in shared memory. */
+/* The atomic operations that have an asynchronous form, for shared memory. */
 bool is_asynchronous(AtomicOp op, Type type) {
   switch (op) {
   case AtomicOp::inc:
@@ -407,8 +407,9 @@ void cp_reduce(Coder &c) {
 }
 
 /*
- * cp.async.mbarrier.arrive completes the copies here, as early as possible. Then it arrives if the mbarrier already
- * expects that (.noinc); otherwise it would raise the expected count, too, so nothing changes.
+ * cp.async.mbarrier.arrive completes the copies here, as early as possible. With .noinc, it then arrives, because the
+ * mbarrier already expects that. Without .noinc, the arrival would first raise the expected count by one, so nothing
+ * changes.
  */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;
