@@ -406,7 +406,7 @@ static void failure_is_reported(void) {
   CHECK_HAS(reported.message, "NVRTC_ERROR_INVALID_PROGRAM");
 }
 
-/* A program that is dropped in a CUDA callback would be destroyed later, or never. */
+/* cch_unref_deferred() would destroy a program at once, or never. */
 static void dropped_in_a_callback(void) {
   cch_nvrtc_program *program = nvrtc_program("source");
   int before = destroyed();
