@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-CALLS = pathlib.Path(__file__).with_suffix(".txt")
+CALLS = pathlib.Path(__file__).resolve().with_suffix(".txt")
 PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
 
 PTX = (CALLS.parents[3] / "ci" / "kernels.ptx").read_bytes()
