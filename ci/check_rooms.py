@@ -46,7 +46,7 @@ UPWARD = {
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is asked for launch configurations",
 }
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
-MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
+MAX_FILES, MAX_LINES = 25, 600
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
@@ -161,9 +161,8 @@ def sizes(root: Path) -> Iterator[str]:
             yield f"{folder} has {count} files, and {MAX_FILES} are the most: divide it, or LARGE_FOLDERS is wrong"
     for path in files:
         count = len(EXAMPLES.sub("", (root / path).read_text(encoding="utf-8")).splitlines())
-        maximum = MAX_LINES_OF_TEST if "tests" in path.parts else MAX_LINES
-        if (count > maximum) != (str(path) in LONG_FILES):
-            yield f"{path} has {count} lines, and {maximum} are the most: divide it, or LONG_FILES is wrong"
+        if (count > MAX_LINES) != (str(path) in LONG_FILES):
+            yield f"{path} has {count} lines, and {MAX_LINES} are the most: divide it, or LONG_FILES is wrong"
 
 
 def recipes(root: Path) -> Iterator[str]:
