@@ -11,7 +11,8 @@ namespace sim::exec {
 class Races;
 class Touches;
 
-constexpr const char *shared_space = "shared";
+/* Spots are compared with it by its address, so it is one object in all files. */
+inline constexpr char shared_space[] = "shared";
 
 /* The memory of an access. */
 struct Spot {

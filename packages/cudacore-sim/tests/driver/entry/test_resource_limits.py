@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import textwrap
 from collections.abc import Callable
 
 import pytest
 from kernels import PTX
+from sanitizers import not_under_asan
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -67,9 +67,7 @@ def test_a_host_function_that_ends_its_thread(run_python: RunPython) -> None:
     assert (child.returncode, child.stdout.split()) == (0, ["0"] * 5)
 
 
-@pytest.mark.skipif(
-    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer ends a process whose allocation fails"
-)
+@not_under_asan("ends a process whose allocation fails")
 def test_no_memory_in_a_call(run_python: RunPython) -> None:
     """An allocation that fails would end the process instead of the call."""
     child = run(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import peer
+from sanitizers import not_under_asan
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -88,6 +89,7 @@ def test_freed_addresses_rest(cuda: Any) -> None:
     assert len(seen) == 1000
 
 
+@not_under_asan("keeps freed memory for a while")
 def test_freed_pages_are_given_back(cuda: Any) -> None:
     """Small allocations that share pages would keep them forever."""
 
