@@ -178,7 +178,7 @@ class TestBatch:
     def test_attribute_with_memory(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
     ) -> None:
-        """A kernel whose attribute is refused would stay in a graph with memory nodes, and run without it."""
+        """A kernel node would stay in a graph with memory nodes, without the attribute that the driver refused."""
         node = definition.allocate(64)
         config = ch.LaunchConfig(grid=1, block=1, priority=0)
         with cuda_sim.failing("cuGraphKernelNodeSetAttribute", nth=1, error=1), pytest.raises(ch.CUDAError):

@@ -37,8 +37,8 @@ if SIMULATED:
 ROUND = 2.0  # seconds
 HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
 FAULTS = range(700, 720)  # error codes after which a context returns nothing else
-# Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool: a plain C program
-# does, too. See docs/conventions.rst.
+# Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool, even in a plain C
+# program. See docs/contributing/decisions.rst.
 NOT_ON_A_GPU = "^(?!pool)"
 
 

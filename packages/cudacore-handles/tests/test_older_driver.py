@@ -191,7 +191,7 @@ driver.cuLibraryUnload(library)
 
 
 def test_the_warning_is_at_the_callers_line(run_on_sim: Callable[..., str]) -> None:
-    """The warning of an unknown kernel would point into the library, and not at the program's own line."""
+    """The warning about unknown parameters would point into the library, and not at the program's own line."""
     for call in ("ch.launch(stream, one, kernel)", "kernel.prepare(stream, one)"):
         run_on_sim(
             f"""{START}

@@ -296,8 +296,8 @@ def test_process_that_another_library_has_spoiled(
 
 
 def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
-    """One program with use_fast_math would prevent caching of all other programs in the process, without affecting
-    them."""
+    """After a program with use_fast_math, no other program in the process would be cached, although the option does not
+    affect them."""
     result = python("""
         from cudacore_compile import *
 

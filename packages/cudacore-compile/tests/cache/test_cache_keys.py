@@ -399,7 +399,7 @@ def test_what_does_not_count() -> None:
 
 
 def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line information has the full path of the program. Code with the path of another directory would be used."""
+    """Line information has the full path of the program. Code from the cache would have another path."""
     (tmp_path / "other").mkdir()
     plain, lines = key(), key(lineinfo=True)
     monkeypatch.chdir("other")
@@ -407,7 +407,7 @@ def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line information has the directory as $PWD names it. Code with another name of the directory would be used."""
+    """Line information names the directory as $PWD does. Code from the cache would contain another name for it."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path / "link")

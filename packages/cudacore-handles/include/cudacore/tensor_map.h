@@ -34,7 +34,7 @@ typedef struct cch_tensor_map {
 /**
  * A tensor, and how copies move parts of it. Zero-initialise; `size` determines the fields that exist. The first `rank`
  * elements of each array are used; of corners, the first `rank` - 2, for the axes between the first (N) and the last
- * one (C).
+ * one (C). An im2col-wide map uses only the first element of each corner, for the axis before the last one (W).
  */
 typedef struct cch_tensor_map_config {
   size_t size;                /**< sizeof(cch_tensor_map_config) */
@@ -51,8 +51,7 @@ typedef struct cch_tensor_map_config {
   int64_t strides[5];         /**< strides in bytes; that of the last axis is the size of an element */
   int64_t element_strides[5]; /**< the steps of copies along each axis: 1 for every element */
   int64_t box_dim[5];         /**< tiled: the extents of the part that one copy moves, in elements */
-  int64_t
-      lower_corner[3]; /**< im2col: the beginning of the bounding box, relative to the first pixel; wide: [0], for W */
+  int64_t lower_corner[3];    /**< im2col: the beginning of the bounding box, relative to the first pixel */
   int64_t upper_corner[3];    /**< im2col: the end of the bounding box, relative to the last pixel */
   int64_t channels_per_pixel; /**< im2col: the number of channels of a pixel that a copy moves */
   int64_t pixels_per_column;  /**< im2col: the number of pixels that a copy moves */

@@ -175,7 +175,7 @@ def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
 
 
 def test_groups_that_differ_need_a_driver(run_on_sim: RunOnSim) -> None:
-    """For a driver that lacks such splits, the error would not name the required version."""
+    """On a driver that cannot split SMs into different groups, the error would not name the required version."""
     run_on_sim("""
         import cudacore_handles as ch
         import pytest

@@ -90,7 +90,7 @@ def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinn
 def test_a_buffer_grows_in_place_or_elsewhere(
     resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned
 ) -> None:
-    """A buffer would grow over other memory that has the addresses behind it."""
+    """A buffer would grow over other memory, at the addresses after its own."""
     unit = resource.granularity
     first = resource.allocate(unit)
     hint = VirtualMemoryResource(0, VirtualMemoryResourceOptions(addr_hint=first.handle + unit))
@@ -295,8 +295,8 @@ def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinne
         return resource.modify_allocation(buffer, buffer.size + unit)
 
     first = resource.allocate(unit)
-    # If the driver follows hints, the addresses behind both buffers are taken. Then both must move when they grow, and
-    # the second one has two pieces.
+    # blocks[1] consists of two pieces of physical memory. If the driver follows hints, the addresses after blocks[0],
+    # and those after blocks[1], are taken, so growing one of these buffers moves it.
     blocks += [first, grow(first)]
     blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
     blocks[1].fill(1, stream=stream)

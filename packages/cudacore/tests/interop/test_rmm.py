@@ -89,7 +89,7 @@ def test_frees_of_rmm_never_raise(
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("needs_python", [False, True])
 def test_rmm_orders_by_its_streams(rmm: RMMResource, device: core.Device, tmp_path: Path, needs_python: bool) -> None:
-    """RMM's memory would be allocated again before the work of the stream on which RMM frees it."""
+    """Memory that RMM frees on another stream would be allocated again before the work of that stream is done."""
     log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
     resource = interop.rmm_resource(core.TrackingResourceAdaptor(log) if needs_python else log)
     streams = [device.create_stream() for _ in range(2)]

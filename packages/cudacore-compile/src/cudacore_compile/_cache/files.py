@@ -147,7 +147,7 @@ class FileStreamProgramCache(EntryCache):
     def _write(self, path: str, data: bytes) -> bool:
         """Write a file atomically; return whether it was stored."""
         if self._limit is not None and len(data) > self._limit:
-            _remove(path)  # the existing file is replaced, whatever it is
+            _remove(path)  # too large to store; the file that it would replace is outdated
             return False
         with self._locked() as locked:
             if not locked:

@@ -50,7 +50,7 @@ class Scan(NamedTuple):
     atoms: frozenset[bytes]  # tokens from which __TIME__ and similar words can be pasted
     tested_atoms: frozenset[bytes]  # tokens from which __has_include can be pasted, in definitions and conditions
     unbalanced: frozenset[bytes]  # macros whose parentheses are not balanced
-    openers: frozenset[bytes]  # macros that end in a call of another macro, whose arguments follow the macro
+    openers: frozenset[bytes]  # macros that begin a call, whose arguments are the text after the macro
     before_tests: frozenset[bytes]  # names before __has_include in its condition, which may be macros
     has_raw: bool
     has_separators: bool

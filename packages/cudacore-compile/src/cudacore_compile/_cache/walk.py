@@ -130,7 +130,8 @@ class _Walk:
 
         Parameters
         ----------
-        said : Scan The result.
+        said : Scan
+            The result.
         shown : str
             Its name, for messages.
         directory : str or None

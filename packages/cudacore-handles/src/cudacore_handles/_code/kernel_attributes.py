@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._stream.stream import Stream
 
-# Held while the limit is read and changed, so that no other thread changes it in between. It is recursive, because a
-# garbage collection can call this again.
+# Held while the limit is read and changed, so that no other thread changes it in between. The lock is recursive,
+# because a garbage collection can run a finalizer that launches a kernel, and takes the lock again.
 _allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1

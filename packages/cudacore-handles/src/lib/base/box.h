@@ -86,7 +86,10 @@ CCH__COLD int cch__fail_gone(const void *box, const char *operation);
 /* Whether the calling thread is in a function that CUDA calls. */
 bool cch__in_callback(void);
 
-/* Fails a graph operation in such a function: the driver may hold its locks until the function returns. */
+/*
+ * Fails a graph operation that is called in a function that CUDA calls: the driver may hold its locks until that
+ * function returns.
+ */
 CCH__COLD int cch__fail_forbidden(const char *operation);
 
 void cch__release_owner(void *owner, cch_release_fn release);

@@ -186,7 +186,7 @@ struct cch_bundle {
   bool is_condition; /* the payload is a cch__condition */
   bool of_many;      /* shared by several kernel nodes, so the payload does not have their arguments */
   cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL: none */
-  void *payload;     /* bytes that the library stores behind the owners */
+  void *payload;     /* bytes that the library stores after the owners */
   size_t payload_size;
   size_t count, capacity;
   cch__owner *owners; /* points to `first` until there are too many owners for it */

@@ -37,7 +37,10 @@ typedef struct cch__compiler_kind {
   int (*version)(int *major, int *minor, const void *table);
 } cch__compiler_kind;
 
-/* A loaded library. It is never freed and never closed, because programs call it when they are destroyed. */
+/*
+ * A loaded compiler library. It is never freed and never closed, because destroying the box of a program or a linker
+ * calls it.
+ */
 struct cch__compiler {
   const cch__compiler_kind *kind;
   void *handle;
@@ -61,8 +64,8 @@ struct cch__compiler {
 
 int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
 /*
- * Looks up a function of a compiler library. On the simulated driver, it returns a function whose cubins contain their
- * PTX.
+ * Looks up a function of a compiler library. On the simulated driver, some functions are replaced, so that the cubins
+ * that the compiler makes contain their PTX.
  */
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);

@@ -8,7 +8,7 @@
 
 typedef struct cch__part cch__part;
 
-/* A part without memory yet; NULL if memory ran out (recorded). */
+/* Makes a part that is not attached to an allocation yet; NULL if memory ran out, which is recorded as an error. */
 cch__part *cch__part_new(const char *operation);
 void cch__part_discard(cch__part *part);
 /* Attaches a part to memory that is not itself a part. Takes over a reference to that memory, unless it fails. */

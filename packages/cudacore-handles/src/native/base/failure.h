@@ -3,10 +3,10 @@
 #define CUDACORE_FAILURE_H
 
 /*
- * Returns failed calls to Python, for both extension modules: as a cudacore_handles._base.status.Status, an int with
- * the record of the failure. The record belongs to the thread, and any Python code can change it: a garbage collection
- * runs finalizers, whose own calls can fail. So the record is copied before any Python function is called, because even
- * the allocation of an object can collect garbage.
+ * Makes the result of a failed call for Python, in both extension modules: a cudacore_handles._base.status.Status,
+ * which is an int with the record of the failure. The record belongs to the thread, and any Python code can change it:
+ * a garbage collection runs finalizers, whose own calls can fail. So the record is copied before any Python function is
+ * called, because even the allocation of an object can collect garbage.
  */
 
 #include <Python.h>

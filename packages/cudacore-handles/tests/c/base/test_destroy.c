@@ -128,7 +128,7 @@ static void host_functions_only_queue(void) {
   cch_unref(library);
   cch_unref(kernel);
   cch_unref(bundle);
-  close(); /* the last reference to the context is among them */
+  close(); /* this also drops the last reference to the context */
   CHECK_EQ(released, 0);
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   CHECK_EQ(sim.calls("cuEventDestroy") + sim.calls("cuMemFreeAsync") + sim.calls("cuLibraryUnload"), 0);

@@ -217,7 +217,7 @@ static void count(const cch_error *error) {
         strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
 }
 
-/* The call after the next one, and its second attempt. */
+/* The second call from now on restores the state of the thread. Makes it fail, and also its second attempt. */
 static void fail_way_back(const char *name) {
   sim.fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drivers that lack an entry point: each in turn, under each function. Linked with the library's objects. */
+/*
+ * Drivers that lack an entry point. Each operation of the library is run without each entry point in turn. The test
+ * is linked with the library's object files, because it changes the library's table of entry points.
+ */
 #include "driver/driver_table.h"
 
 #include <stddef.h>

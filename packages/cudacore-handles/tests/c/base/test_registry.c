@@ -9,7 +9,7 @@
 
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 1000 : 5000 };
 
-/* Each wraps the stream that all threads share; any thread can drop the last reference. */
+/* Each thread wraps the stream that all threads share; any thread can drop the last reference. */
 static void wrap_one(int index, void *argument) {
   CUstream raw = argument;
   (void)index;

@@ -214,7 +214,7 @@ static void failures_are_told(void) {
   CHECK_EQ(programs(), before);
 }
 
-/* An output of a program is a text, or is empty. `get` is the function that copies it. */
+/* Checks an output of a program, which `get` copies: it is the given text, or it is empty. */
 #define CHECK_OUTPUT(get, program, output, text)                                                                       \
   do {                                                                                                                 \
     char out[128];                                                                                                     \

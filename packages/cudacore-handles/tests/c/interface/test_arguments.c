@@ -64,7 +64,7 @@ static cch_nvvm *nvvm;
 static cch_nvjitlink *nvjitlink;
 static void *boxes[CCH_KIND_COUNT];
 static const char zero[ROOM];
-static char room[8][ROOM]; /* for pointers to anything else: stays zero if a call fails */
+static char room[8][ROOM]; /* for pointers to values, such as out-parameters; stays zero if a call fails */
 
 static void open_boxes(void) {
   static const char *const options[] = {"-arch=sm_90"};

@@ -62,7 +62,7 @@ struct ThreadHistory {
   ViewPtr crossed;                   /* the thread's view at its last fence.proxy.async */
   Clock crossed_at = 0;              /* the thread's clock at that fence */
   std::array<Meeting, scopes>
-      observed; /* values that relaxed reads saw, for the next fence of that scope or a wider one */
+      observed; /* by scope: values that relaxed reads saw, for the next fence of that scope or a wider one */
   bool has_observed = false;
   /* The last plain reads: the address, and the index of the instruction. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};

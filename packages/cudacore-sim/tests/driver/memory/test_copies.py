@@ -162,7 +162,7 @@ def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
 
 
 def test_addresses_where_they_are_wanted(cuda: Any) -> None:
-    """A growing buffer could not reserve the addresses behind its own, or ranges would overlap."""
+    """A growing buffer could not reserve the addresses after its own, or ranges would overlap."""
     mib = 2 << 20
 
     def reserve(size: int, hint: int) -> int:
@@ -184,7 +184,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))
-    # Nothing else may begin directly behind the end of a range.
+    # Nothing else may begin directly at the end of a range.
     block = cuda.malloc(mib)
     last = reserve(mib, 0)
     assert abs(block.value - last) >= 2 * mib

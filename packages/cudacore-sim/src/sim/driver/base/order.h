@@ -55,7 +55,7 @@ struct Ordered {
   uint64_t host_time = 0; /* it is after all units that the host had learned to be done at this time */
   uint64_t began = 0;
   uint64_t known_at = 0;                     /* the time at which the host has learned that it is done; 0: not yet */
-  bool may_wait_for_anything = false;        /* any unit that has begun may be before this one */
+  bool may_wait_for_anything = false;        /* it may wait for any unit, so it is after all that have begun */
   bool visible_to_host = false;              /* the host may read its data before the host learns that it is done */
   bool shares_host_memory = false;           /* the host may read its data while it runs */
   std::vector<OrderedPtr> communicated_with; /* units whose writes to memory it may have waited for while it ran */

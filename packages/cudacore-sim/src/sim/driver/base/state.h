@@ -282,11 +282,11 @@ ContextPtr current_context();                  /* null: none */
 std::vector<ContextPtr> &context_stack();      /* the stack of this thread; the last context is current */
 ContextPtr home_of(const ContextPtr &context); /* the primary context of a green one; otherwise itself */
 CUresult need_current(ContextPtr &out);        /* the current context if it is usable; otherwise the code to return */
-CUresult need_context(ContextPtr &out);        /* its home */
+CUresult need_context(ContextPtr &out);        /* home_of() the current context */
 CUresult usable(const ContextPtr &context);
 CUresult find_exact_context(CUcontext handle, ContextPtr &out);
 CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also finds contexts that have ended */
-CUresult find_context(CUcontext handle, ContextPtr &out);     /* its home */
+CUresult find_context(CUcontext handle, ContextPtr &out);     /* home_of() the context with this handle */
 bool are_context_flags(unsigned flags);                       /* checks flags of cuCtxCreate */
 CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* the device must be retained */

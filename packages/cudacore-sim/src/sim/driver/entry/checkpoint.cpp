@@ -15,7 +15,10 @@ namespace {
 
 bool is_there(int process) { return process > 0 && (kill(process, 0) == 0 || errno != ESRCH); }
 
-/* Opens the page of a process, or returns a failure. Releases the lock, because the process can be this one. */
+/*
+ * Opens the page that a process shares, or returns a failure. On success, releases the state's lock: the caller waits
+ * for work of that process, which can be this one, and work needs the lock.
+ */
 CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *&page) {
   file = find_page(process, page);
   if (file == nullptr)

@@ -56,7 +56,7 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
   return CUDA_SUCCESS;
 }
 
-/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+/* The two sides of a copy, from CUDA_MEMCPY3D or from CUDA_MEMCPY3D_PEER, which has the same fields. */
 template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
   shape = {p.WidthInBytes, p.Height, p.Depth};
   if ((p.srcMemoryType == CU_MEMORYTYPE_ARRAY && p.srcLOD != 0) ||

@@ -120,7 +120,7 @@ def several_attributes(cu: Recorder) -> None:
 
 @sequence
 def synchronous_operations(cu: Recorder) -> None:
-    """The only attribute of an address that can be set, and other attributes."""
+    """SYNC_MEMOPS is the only attribute of an address that can be set."""
     address = cu.memory(1000)
     for value in (1, 0):
         cu.call("cuPointerSetAttribute", c_uint(value), SYNC_MEMOPS, address)
