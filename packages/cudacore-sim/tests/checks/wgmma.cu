@@ -23,13 +23,21 @@ __device__ unsigned long long at(const void *matrix) {
 #define FILL()                                                                                                         \
   for (int i = threadIdx.x; i < 576; i += blockDim.x)                                                                  \
   (i < 512 ? left : right - 512)[i] = i
+/* Fills both matrices and makes them visible to wgmma. */
+#define PREPARE()                                                                                                      \
+  FILL();                                                                                                              \
+  PUBLISH();                                                                                                           \
+  __syncthreads()
+/* Waits for the products, and stores the first result of each thread. */
+#define FINISH()                                                                                                       \
+  COMMIT();                                                                                                            \
+  WAIT(0);                                                                                                             \
+  out[threadIdx.x] = d[0]
 
 //! block=128
 extern "C" __global__ void all_of_it_right(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d);
   MULTIPLY(d);
@@ -57,9 +65,7 @@ extern "C" __global__ void readers_fence_right(int *out, int *raw) {
 extern "C" __global__ void waits_for_the_first_right(int *out, int *raw) {
   MATRICES();
   float other[4] = {};
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d);
   COMMIT();
@@ -74,9 +80,7 @@ extern "C" __global__ void waits_for_the_first_right(int *out, int *raw) {
 //! block=128
 extern "C" __global__ void overlapping_right(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
 #pragma unroll 1
   for (int i = 0; i < 4; ++i) {
     FENCE();
@@ -92,9 +96,7 @@ extern "C" __global__ void overlapping_right(int *out, int *raw) {
 //! block=128
 extern "C" __global__ void rewritten_right(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d);
   COMMIT();
@@ -107,9 +109,7 @@ extern "C" __global__ void rewritten_right(int *out, int *raw) {
 //! block=128: with nothing that orders the two
 extern "C" __global__ void rewritten_too_early(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // FOUND OTHER
   COMMIT();
@@ -122,9 +122,7 @@ extern "C" __global__ void rewritten_too_early(int *out, int *raw) {
 //! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void no_wait(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // OTHER
   COMMIT();
@@ -135,9 +133,7 @@ extern "C" __global__ void no_wait(int *out, int *raw) {
 extern "C" __global__ void uses_a_copy(int *out, int *raw) {
   MATRICES();
   float copy;
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // OTHER
   COMMIT();
@@ -152,9 +148,7 @@ static __device__ __noinline__ int elsewhere(int number) { return number * numbe
 //! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void calls_before_it_waits(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // OTHER
   COMMIT();
@@ -166,9 +160,7 @@ extern "C" __global__ void calls_before_it_waits(int *out, int *raw) {
 //! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void no_commit(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // OTHER
   WAIT(0);
@@ -179,9 +171,7 @@ extern "C" __global__ void no_commit(int *out, int *raw) {
 extern "C" __global__ void waits_for_too_few(int *out, int *raw) {
   MATRICES();
   float other[4] = {};
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d);
   COMMIT();
@@ -196,49 +186,35 @@ extern "C" __global__ void waits_for_too_few(int *out, int *raw) {
 //! block=128: there is no wgmma.fence before the first wgmma.mma_async
 extern "C" __global__ void no_fence(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 //! block=128: but warp 3 has executed 0 such products, and warp ~ 1
 extern "C" __global__ void three_warps(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   if (threadIdx.x / 32 == 3)
     return;
   FENCE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 //! block=96: four warps have to execute it ~ but the block has 96 threads
 extern "C" __global__ void small_block(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   FENCE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 //! block=128: all 32 threads of a warp have to execute it together, but lane 5 has ended
 extern "C" __global__ void missing_lane(int *out, int *raw) {
   MATRICES();
-  FILL();
-  PUBLISH();
-  __syncthreads();
+  PREPARE();
   if (threadIdx.x == 37)
     return;
   FENCE();     // FOUND
@@ -255,9 +231,7 @@ extern "C" __global__ void not_published(int *out, int *raw) {
   __syncthreads();
   FENCE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 //! block=128: with no fence.proxy.async between the two
@@ -268,9 +242,7 @@ extern "C" __global__ void published_too_early(int *out, int *raw) {
   __syncthreads();
   FENCE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 //! block=128: with nothing that orders the two
@@ -280,9 +252,7 @@ extern "C" __global__ void no_barrier(int *out, int *raw) {
   PUBLISH();
   FENCE();
   MULTIPLY(d); // FOUND
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }
 
 /* For the check init. */
@@ -295,7 +265,5 @@ extern "C" __global__ void half_a_matrix(int *out, int *raw) {
   __syncthreads();
   FENCE();
   MULTIPLY(d);
-  COMMIT();
-  WAIT(0);
-  out[threadIdx.x] = d[0];
+  FINISH();
 }

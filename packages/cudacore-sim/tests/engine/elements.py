@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 from harness import Engine
 
 LANES = 1024
+COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 BITS = {"16": np.uint16, "32": np.uint32, "64": np.uint64}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elements import LANES, apply, bits_of, floats, integers, same
+from elements import COMPARISONS, LANES, apply, bits_of, floats, integers, same
 from harness import Engine
 
 
@@ -205,16 +205,6 @@ def test_testp(engine: Engine, rng: np.random.Generator, test: str) -> None:
         "subnormal": (np.abs(x) < tiny) & (x != 0),
     }[test]
     np.testing.assert_array_equal(apply(engine, f"testp.{test}.f32", "pred", ["f32"], [x]), expected)
-
-
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
 
 
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64"])

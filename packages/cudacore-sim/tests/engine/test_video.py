@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from elements import COMPARISONS
 from harness import CompileError, Engine
 
 PARTS = {"": (32, 0), ".b0": (8, 0), ".b1": (8, 8), ".b2": (8, 16), ".b3": (8, 24), ".h0": (16, 0), ".h1": (16, 16)}
@@ -147,15 +148,7 @@ def test_multiply_add(engine: Engine, rng: np.random.Generator) -> None:
 
 def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
     """vset would compare with the wrong sign, or lose its one-bit result."""
-    compare = {
-        "eq": lambda x, y: x == y,
-        "ne": lambda x, y: x != y,
-        "lt": lambda x, y: x < y,
-        "le": lambda x, y: x <= y,
-        "gt": lambda x, y: x > y,
-        "ge": lambda x, y: x >= y,
-    }
-    cases = list(itertools.product(compare, TYPES, TYPES, ("", ".b3", ".h0"), ("", "add", "min", "max", ".b1")))
+    cases = list(itertools.product(COMPARISONS, TYPES, TYPES, ("", ".b3", ".h0"), ("", "add", "min", "max", ".b1")))
     lines = []
     for name, a, b, part, end in cases:
         to, c = ("%d" + end if end.startswith(".") else "%d"), (", %c" if end else "")
@@ -164,7 +157,7 @@ def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
     inputs, out = _run(engine, rng, lines)
     for (name, a, b, part, end), line, row in zip(cases, lines, out, strict=True):
         for (x, y, c), got in zip(inputs.tolist(), row.tolist(), strict=True):
-            value = int(compare[name](_extract(x, part, a), _extract(y, part, b)))
+            value = int(COMPARISONS[name](_extract(x, part, a), _extract(y, part, b)))
             to, second = (end, "") if end.startswith(".") else ("", end)
             assert got == _finish(value, c, "u32", to, second), (line, hex(x), hex(y), hex(c))
 

@@ -14,39 +14,20 @@ struct Binary {
 };
 /* For an element: its bits in memory, and the type of `matrices.cuh` that makes its words. */
 template <class Element> struct Kind;
-template <> struct Kind<__half> : F16 {
-  using words = F16;
+template <class InMemory, class Words = InMemory> struct Made : InMemory {
+  using words = Words;
 };
-template <> struct Kind<__nv_bfloat16> : BF16 {
-  using words = BF16;
-};
-template <> struct Kind<float> : F32 {
-  using words = F32;
-};
-template <> struct Kind<double> : F64 {
-  using words = F64;
-};
-template <> struct Kind<int> : I32 {
-  using words = I32;
-};
-template <> struct Kind<signed char> : I8 {
-  using words = I8;
-};
-template <> struct Kind<unsigned char> : I8 {
-  using words = I8;
-};
-template <> struct Kind<wmma::precision::tf32> : TF32 {
-  using words = TF32;
-};
-template <> struct Kind<s4> : I4 {
-  using words = I4;
-};
-template <> struct Kind<u4> : I4 {
-  using words = I4;
-};
-template <> struct Kind<b1> : Binary {
-  using words = B1;
-};
+template <> struct Kind<__half> : Made<F16> {};
+template <> struct Kind<__nv_bfloat16> : Made<BF16> {};
+template <> struct Kind<float> : Made<F32> {};
+template <> struct Kind<double> : Made<F64> {};
+template <> struct Kind<int> : Made<I32> {};
+template <> struct Kind<signed char> : Made<I8> {};
+template <> struct Kind<unsigned char> : Made<I8> {};
+template <> struct Kind<wmma::precision::tf32> : Made<TF32> {};
+template <> struct Kind<s4> : Made<I4> {};
+template <> struct Kind<u4> : Made<I4> {};
+template <> struct Kind<b1> : Made<Binary, B1> {};
 
 /* The type of an element in memory, for pointers. */
 template <class Element> struct InMemory {
