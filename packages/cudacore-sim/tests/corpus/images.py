@@ -47,8 +47,7 @@ class ResourceDescriptor(ctypes.Structure):
     _fields_ = (
         ("type", ctypes.c_int),
         ("address", ctypes.c_uint64),
-        ("format", ctypes.c_uint),
-        ("channels", ctypes.c_uint),
+        *((name, ctypes.c_uint) for name in ("format", "channels")),
         *((name, ctypes.c_size_t) for name in ("width", "height", "pitch")),
         ("rest", ctypes.c_int * 24),
     )
@@ -60,8 +59,7 @@ class TextureDescriptor(ctypes.Structure):
     _fields_ = (
         ("modes", ctypes.c_int * 3),
         ("filter", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("anisotropy", ctypes.c_uint),
+        *((name, ctypes.c_uint) for name in ("flags", "anisotropy")),
         ("mipmap_filter", ctypes.c_int),
         *((name, ctypes.c_float) for name in ("bias", "min_level", "max_level")),
         ("border", ctypes.c_float * 4),

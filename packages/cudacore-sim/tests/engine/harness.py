@@ -27,17 +27,13 @@ FAILURES = ("none", "syntax", "unsupported_instruction", "unsupported_version", 
 class _FaultRecord(ctypes.Structure):
     _fields_ = (
         ("kind", ctypes.c_int32),
-        ("block", ctypes.c_uint32 * 3),
-        ("thread", ctypes.c_uint32 * 3),
-        ("ptx_line", ctypes.c_uint32),
-        ("source_line", ctypes.c_uint32),
+        *((name, ctypes.c_uint32 * 3) for name in ("block", "thread")),
+        *((name, ctypes.c_uint32) for name in ("ptx_line", "source_line")),
         ("address", ctypes.c_uint64),
         ("access_bytes", ctypes.c_uint32),
         ("is_write", ctypes.c_int32),
-        ("kernel", ctypes.c_char * 128),
-        ("source_file", ctypes.c_char * 256),
-        ("space", ctypes.c_char * 32),
-        ("detail", ctypes.c_char * 512),
+        *((name, ctypes.c_char * size) for name, size in (("kernel", 128), ("source_file", 256))),
+        *((name, ctypes.c_char * size) for name, size in (("space", 32), ("detail", 512))),
     )
 
 

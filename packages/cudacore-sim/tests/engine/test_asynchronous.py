@@ -75,33 +75,41 @@ def test_stores_reach_the_other_block(engine: Engine, vector: str, type_: str, b
     np.testing.assert_array_equal(out, np.roll(source, len(source) // 2))
 
 
-Reduction = tuple[type, Callable[[Any, Any], Any]]
-REDUCTIONS: dict[str, Reduction] = {
-    "add.u32": (np.uint32, lambda a, b: a + b),
-    "add.s32": (np.int32, lambda a, b: a + b),
-    "add.u64": (np.uint64, lambda a, b: a + b),
-    "min.u32": (np.uint32, np.minimum),
-    "min.s32": (np.int32, np.minimum),
-    "max.u32": (np.uint32, np.maximum),
-    "max.s32": (np.int32, np.maximum),
-    "and.b32": (np.uint32, np.bitwise_and),
-    "or.b32": (np.uint32, np.bitwise_or),
-    "xor.b32": (np.uint32, np.bitwise_xor),
-    "inc.u32": (np.uint32, lambda a, b: np.where(a >= b, 0, a + 1)),
-    "dec.u32": (np.uint32, lambda a, b: np.where((a == 0) | (a > b), b, a - 1)),
+KINDS = {
+    "u32": np.uint32,
+    "s32": np.int32,
+    "b32": np.uint32,
+    "u64": np.uint64,
+    "s64": np.int64,
+    "b64": np.uint64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
 }
-MORE_IN_GLOBAL: dict[str, Reduction] = {
-    "add.f32": (np.float32, lambda a, b: a + b),
-    "add.f64": (np.float64, lambda a, b: a + b),
-    "add.noftz.f16": (np.float16, lambda a, b: a + b),
-    "min.f16": (np.float16, np.minimum),
-    "max.f16": (np.float16, np.maximum),
-    "min.s64": (np.int64, np.minimum),
-    "max.u64": (np.uint64, np.maximum),
-    "and.b64": (np.uint64, np.bitwise_and),
-    "or.b64": (np.uint64, np.bitwise_or),
-    "xor.b64": (np.uint64, np.bitwise_xor),
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "inc": lambda a, b: np.where(a >= b, 0, a + 1),
+    "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - 1),
 }
+REDUCTIONS = [
+    *("add.u32", "add.s32", "add.u64", "min.u32", "min.s32", "max.u32", "max.s32"),
+    *("and.b32", "or.b32", "xor.b32", "inc.u32", "dec.u32"),
+]
+MORE_IN_GLOBAL = [
+    *("add.f32", "add.f64", "add.noftz.f16", "min.f16", "max.f16", "min.s64", "max.u64"),
+    *("and.b64", "or.b64", "xor.b64"),
+]
+
+
+def reduction(name: str) -> tuple[type, Callable[[Any, Any], Any]]:
+    """Return the type of the elements of a reduction, and its function."""
+    operation, *_, kind = name.split(".")
+    return KINDS[kind], FUNCTIONS[operation]
 
 
 def numbers(rng: np.random.Generator, kind: type, count: int) -> np.ndarray:
@@ -115,7 +123,7 @@ def numbers(rng: np.random.Generator, kind: type, count: int) -> np.ndarray:
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Generator) -> None:
     """red.async would compute wrong results, change a wrong place, or not count its bytes on the mbarrier."""
-    kind, expected = REDUCTIONS[name]
+    kind, expected = reduction(name)
     size = np.dtype(kind).itemsize
     bits, value = ("b64", "%rd4") if size == 8 else ("b32", "%r8")
     body = f"""
@@ -140,7 +148,7 @@ def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Gener
 @pytest.mark.parametrize("name", [*REDUCTIONS, *MORE_IN_GLOBAL])
 def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
     """cp.reduce.async.bulk would compute wrong results, or change elements beside its range."""
-    kind, expected = (REDUCTIONS | MORE_IN_GLOBAL)[name]
+    kind, expected = reduction(name)
     source = numbers(rng, kind, 256 // np.dtype(kind).itemsize)
     out = numbers(rng, kind, len(source) + 16)
     before = out.copy()
@@ -160,7 +168,7 @@ def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.ran
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
     """cp.reduce.async.bulk to shared memory would compute wrong results, or its mbarrier would never complete."""
-    kind, expected = REDUCTIONS[name]
+    kind, expected = reduction(name)
     source, out = (numbers(rng, kind, 256 // np.dtype(kind).itemsize) for _ in range(2))
     before = out.copy()
     copy = "ld.global.b64 %rd4, [{0}]; st.shared.b64 [{1}], %rd4;"
