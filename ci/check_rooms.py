@@ -50,7 +50,6 @@ MAX_FILES, MAX_LINES = 25, 600
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
-    "packages/cudacore-sim/tests/corpus/kernels": "kernels for the GPU that recorded them, found by their names",
 }
 #: Files with more lines, with the reason.
 LONG_FILES = {

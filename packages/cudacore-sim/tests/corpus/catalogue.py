@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels, as ``kernels/*.cu`` describe them.
+"""The kernels, as the files in the rooms of ``kernels/`` describe them.
 
 The line above a kernel describes its inputs, its outputs, and how it is launched::
 
@@ -213,7 +213,7 @@ def themes() -> tuple[Theme, ...]:
         By name.
     """
     found = []
-    for path in sorted((FOLDER / "kernels").glob("*.cu")):
+    for path in sorted((FOLDER / "kernels").rglob("*.cu"), key=lambda path: path.stem):
         source = path.read_text()
         options = re.search(r"^//! nvrtc: (.*)$", source, re.MULTILINE)
         kernels = tuple(

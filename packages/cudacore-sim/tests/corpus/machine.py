@@ -112,7 +112,8 @@ def compile_theme(theme: Theme) -> bytes:
     options = ["-std=c++17", "-w", *theme.options]
     if not any(option.startswith("--gpu-architecture") for option in options):
         options.append("--gpu-architecture=compute_90")
-    options += [f"-I{folder}" for folder in (FOLDER / "kernels", *_include_folders())]
+    ours = sorted({header.parent for header in (FOLDER / "kernels").rglob("*.cuh")})
+    options += [f"-I{folder}" for folder in (*ours, *_include_folders())]
     try:
         try:
             _nvrtc("CompileProgram", program, len(options), [option.encode() for option in options])
