@@ -11,7 +11,7 @@ import pytest
 
 
 def run_shuffled(path: str, *, seeds: tuple[int, ...]) -> None:
-    """Run a test file once for each seed. Skip the test in such a run."""
+    """Run a test file once for each seed. In these runs, skip the test that calls this function."""
     if "CUDACORE_SIM_SHUFFLE" in os.environ:
         pytest.skip("this is one of the runs in another order")
     for seed in seeds:

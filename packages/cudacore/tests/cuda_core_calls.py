@@ -93,7 +93,7 @@ def can_be_referenced(target: object) -> bool:
 
 
 def names(core: Any, folder: str) -> dict[str, Any]:
-    """Return the names that the calls use; there is a file for them in the folder."""
+    """Return the objects that the calls use, by name. Write a PTX file for the calls into the folder."""
     dev, dev1 = core.Device(0), core.Device(1)
     dev1.set_current()
     s_dev1 = dev1.create_stream()

@@ -18,7 +18,7 @@ INSTALL = "import cudacore.as_cuda_core as alias; alias.install()\n"
 
 
 def run(*command: str, code: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the alias, or Python code."""
+    """Run a command by ``python -m cudacore.as_cuda_core``; without a command, run Python code."""
     words = [*COMMAND, *command] if command else [sys.executable, "-c", textwrap.dedent(code)]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=os.environ | env)
 

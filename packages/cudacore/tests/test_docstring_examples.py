@@ -61,7 +61,7 @@ def documented() -> Iterator[tuple[str, object]]:
 
 
 def examples() -> dict[str, str]:
-    """Return docstrings with examples; a docstring that several classes inherit, once."""
+    """Return docstrings with examples, by name. A docstring that several classes inherit is returned once."""
     texts: dict[str, str] = {}
     for name, obj in documented():
         text = inspect.getdoc(obj.__func__ if isinstance(obj, classmethod | staticmethod) else obj) or ""

@@ -39,7 +39,7 @@ class Program:
         self.untyped = core.ObjectCode.from_cubin(code.code).get_kernel("k")
         self.config = core.LaunchConfig(grid=1, block=32)
         self.buffer = self.device.allocate(128, stream=self.stream)
-        code.get_kernel("k")  # the driver loads it here, not in a test
+        code.get_kernel("k")  # the driver loads the code here, not in a test
         self.code = code
 
     def launch(self, *arguments: Any) -> None:

@@ -105,7 +105,7 @@ def test_import_is_light() -> None:
 
 @pytest.mark.parametrize("module", ["cudacore_handles", "cudacore_compile", "cudacore"])
 def test_import_needs_no_dataclasses(module: str) -> None:
-    """Programs would start later: dataclasses brings inspect, and both take as long as one of the packages."""
+    """Programs would start later: dataclasses imports inspect, and both take as long to import as one package."""
     result = run_python(f"import sys, {module}; print('dataclasses' in sys.modules)")
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 
@@ -178,7 +178,7 @@ def test_utils_name_that_never_was() -> None:
 
 
 def test_device_pointer_type() -> None:
-    """Annotations and isinstance checks of programs would fail, or importing them cost cuda.bindings."""
+    """Annotations and isinstance checks of programs would fail, or the types would import cuda.bindings."""
     result = run_python(
         """
         import sys

@@ -19,7 +19,7 @@ def test_guide(tmp_path: Path) -> None:
     """The example would not run, or its trace would be missing or not be drawable."""
     trace = tmp_path / "trace.json"
     environment = os.environ | {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_TRACE": str(trace)}
-    environment.pop("CUDACORE_SIM_DRIVER_VERSION", None)  # the program compiles to PTX, which can be newer
+    environment.pop("CUDACORE_SIM_DRIVER_VERSION", None)  # an older driver may refuse the compiled PTX
     small = (DOCS / "pipeline.py").read_text().replace("16 << 20", "1 << 20")
     subprocess.run([sys.executable, "-c", small], env=environment, check=True)
     drawn = subprocess.run([sys.executable, DOCS / "timeline.py", trace], capture_output=True, text=True, check=True)

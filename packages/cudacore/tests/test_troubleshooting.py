@@ -100,7 +100,7 @@ child.start()
 child.join()
 """
 NO_DRIVER = {"CUDACORE_DRIVER": "/none/libcuda.so.1"}
-# These need separate processes.
+# Each of these mistakes needs a process of its own.
 OTHERS = {
     "no driver": ("of(core.Device)", NO_DRIVER),
     "no device": ('of(lambda: core.Program("", "c++").compile("cubin"))', NO_DRIVER),

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not (SOURCES.is_dir() and GUIDE.is_file()), reas
 
 
 def files_with(pattern: str) -> dict[str, set[str]]:
-    """Find a pattern in the simulator's sources; return the files by the text that matched."""
+    """Find the matches of a pattern in the simulator's sources; return a dictionary from matched texts to files."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in SOURCES.rglob("*"):
         if path.suffix in {".cpp", ".h"}:
@@ -33,7 +33,7 @@ def test_the_files_of_an_instruction() -> None:
     for handler, files in files_with(r"(\w+_handler)\(").items():
         if handler not in declared:
             continue  # of a file's own
-        ops = [file for file in files if file.startswith("exec/ops/")]  # also in the rooms of matrices and textures
+        ops = [file for file in files if file.startswith("exec/ops/")]  # exec/ops has rooms, too
         assert ops, f"{handler} is defined in none of exec/ops"
         rooms = {"exec/ops"} | {
             file if file.startswith("isa/") else str(Path(file).parent) for file in files.difference(ops)
@@ -49,7 +49,7 @@ def test_every_decoder_is_in_its_group() -> None:
         assert files == {"ptx/coder.h", f"ptx/decode/{group}.cpp"}, table
 
 
-# Uses of a type of node outside of its file, with the reason.
+# For each type of node, the files besides its own that use it, with the reasons.
 USES = {
     "KERNEL": {
         "driver/graph/capture.cpp": "programmatic edges leave kernels alone",

@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Output:
-    """An argument that a kernel writes; the rows of a table, or one row for anything else."""
+    """An argument that a kernel writes. A table has several rows; any other output is one row."""
 
     kind: str
     count: int

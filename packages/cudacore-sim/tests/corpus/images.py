@@ -97,7 +97,7 @@ class Image:
     - ``clamp``, ``wrap``, ``mirror`` and ``border`` are address modes. ``normalized`` coordinates are from 0 to 1.
     - ``linear`` filters texels, ``trilinear`` filters between levels, and ``seamless`` across the edges of a cube map.
     - ``biasX``, ``leastX`` and ``mostX`` are the bias and the limits of the level.
-    - ``fraction`` reads integers as fractions, ``srgb`` reads bytes in this encoding.
+    - ``fraction`` reads integers as fractions, ``srgb`` decodes bytes as sRGB.
     """
 
     is_surface: bool
@@ -150,7 +150,7 @@ class Image:
         return data
 
     def make(self, machine: Machine, data: Array, stack: contextlib.ExitStack) -> tuple[ctypes.c_uint64, int]:
-        """Return a texture or surface of texels, and its array; the exit stack destroys them."""
+        """Return a texture or surface of texels, and its array or memory; the exit stack destroys both."""
         if "memory" in self.how:
             resource = self._memory(machine, data, stack)
         else:

@@ -65,9 +65,9 @@ def missing_headers(theme: Theme) -> list[str]:
     Returns
     -------
     list of str
-        As they are included: those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std and cub with
-        nvidia-cuda-cccl, curand_kernel.h with nvidia-curand. Headers of a CUDA version that is too old for the file
-        count as missing.
+        The headers, as the file names them. Those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std and cub
+        with nvidia-cuda-cccl, and curand_kernel.h with nvidia-curand. Headers of a CUDA version that is too old for the
+        file count as missing.
     """
     included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
     missing = [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]

@@ -44,7 +44,7 @@ def machine(on_gpu: bool) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def program(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Program]:
-    """Give a file of kernels, loaded; tests of one file follow each other."""
+    """Give a loaded file of kernels. It is loaded once, because pytest groups the tests of each file."""
     with machine.load(request.param) as program:
         yield program
 
@@ -89,7 +89,7 @@ print(json.dumps(said))
 
 @pytest.mark.cuda_sim
 def test_checks_find_nothing(tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A kernel with known results on a GPU would be reported."""
+    """The simulator's checks would report a kernel that is correct."""
     compiled = [theme for theme in themes() if not missing_headers(theme)]
     for theme in compiled:
         (tmp_path / theme.name).write_bytes(compile_theme(theme))

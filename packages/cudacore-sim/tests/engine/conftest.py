@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# The helper module beside the tests: pytest imports test files without changing the path.
+# For the helper module harness: pytest imports test files without adding their folder to the path.
 sys.path.append(str(Path(__file__).parent))
 
 from harness import Engine, load

@@ -237,7 +237,7 @@ def test_spin_lock_between_lanes_of_a_warp(engine: Engine) -> None:
 
 
 def test_lanes_that_wait_for_later_lanes(engine: Engine) -> None:
-    """A lane waiting for another of its warp, by plain volatile loads, would wait forever."""
+    """A lane that repeats a volatile load, until another lane of its warp has stored, would wait forever."""
     source = """extern "C" __global__ void k(volatile int *flag, int *out) { int i = threadIdx.x;
         if (i < 31) while (flag[i + 1] == 0) {} flag[i] = i + 1; out[i] = i < 31 ? flag[i + 1] : 0; }"""
     _, out = engine.call(source, "k", 1, 32, np.zeros(33, np.int32), np.zeros(32, np.int32), limit=10**8)
@@ -395,7 +395,7 @@ def test_cluster_shared_memory(engine: Engine) -> None:
 
 @needs_cccl
 def test_cooperative_groups_of_a_warp(engine: Engine, rng: np.random.Generator) -> None:
-    """Tiles, whose lanes name different members at one instruction, would wait for each other."""
+    """Tiles of a warp would wait for each other, because their lanes execute one instruction with different masks."""
     source = """#include <cooperative_groups.h>
         #include <cooperative_groups/reduce.h>
         namespace cg = cooperative_groups;
@@ -476,7 +476,7 @@ def test_mandelbrot(engine: Engine) -> None:
 
 
 def test_half_precision_dot_product(engine: Engine, rng: np.random.Generator) -> None:
-    """Sums of cuda_fp16.h's pairs would not be those of half precision."""
+    """Sums of cuda_fp16.h's pairs would not be rounded to half precision."""
     a, b = rng.random(64).astype(np.float16), rng.random(64).astype(np.float16)
     source = """#include <cuda_fp16.h>
         extern "C" __global__ void k(const __half2 *a, const __half2 *b, __half *o) {
@@ -533,7 +533,7 @@ def test_barriers_and_copies_of_libcudacxx(engine: Engine, rng: np.random.Genera
 
 
 def test_launches_from_many_threads(engine: Engine) -> None:
-    """Concurrent launches would share data of one of them."""
+    """Concurrent launches would use each other's data."""
     module = engine.cuda(
         """extern "C" __global__ void k(int *p, int n) { __shared__ int s; if (threadIdx.x == 0) s = n;
           __syncthreads(); atomicAdd(p, s); }"""

@@ -80,7 +80,7 @@ def test_invalid_operations_of_f64(engine: Engine) -> None:
     ],
 )
 def test_signs_of_nans(engine: Engine, op: str, given: list[int], expected: list[int]) -> None:
-    """neg and abs would change only the sign of a NaN, although they are arithmetic."""
+    """neg and abs would only change the sign of a NaN. A GPU makes the NaN quiet, or replaces it, instead."""
     bits = 16 if op.endswith(("f16",)) else 64 if op.endswith("f64") else 32
     assert run(engine, op, bits, given, bits=bits) == expected
 
@@ -131,6 +131,6 @@ def test_divisors_out_of_range(engine: Engine) -> None:
 
 
 def test_seeds_ignore_low_words(engine: Engine) -> None:
-    """rcp.approx and rsqrt.approx of f64 would not ignore the low word: here, these NaNs count as infinities."""
+    """rcp.approx and rsqrt.approx of f64 would not ignore the low word. Without it, these NaNs are infinities."""
     assert run(engine, "rcp.approx.ftz.f64", 64, [FIRST, FIRST | 1 << 63], bits=64) == [0, 1 << 63]
     assert run(engine, "rsqrt.approx.ftz.f64", 64, [FIRST], bits=64) == [0]

@@ -2,8 +2,9 @@
 """Record what the driver does with destroyed handles: ``python record_stale.py [LIBRARY [FILE]]``.
 
 The file, by default that of the simulator's sources, has the result of each call. Several calls are made in one
-process, because creating a context takes long. Calls that did not simply return an error are repeated alone. If the
-results differ, the file has all of them. Differences from the previous file are printed.
+process, because creating a context takes long. Calls that did not simply return an error are repeated, each in a
+process of its own. If the results of a call differ, the file has all of them. Differences from the previous file are
+printed.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class Recorder:
 
 
 def pointers(*arguments: Any) -> Any:
-    """Make the array of pointers to arguments that a launch takes; the arguments live as long as it."""
+    """Make the array of pointers to arguments that a launch takes. The array keeps the arguments alive."""
     array: Any = (c_void_p * max(len(arguments), 1))(*map(ctypes.addressof, arguments))
     array.arguments = arguments
     return array

@@ -4,8 +4,8 @@
     python run.py LIBRARY < NAMES
     python run.py > NAMES
 
-The first form runs the sequences that standard input names, one per line. The second form writes the names of all. This
-process never loads the driver, so that the forked processes load it themselves.
+The first form runs the sequences that standard input names, one per line. The second form writes the names of all
+sequences. This process never loads the driver, so that the forked processes load it themselves.
 """
 
 from __future__ import annotations

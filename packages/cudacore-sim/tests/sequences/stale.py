@@ -36,7 +36,7 @@ Arguments = tuple[Any, ...]
 # The place of the destroyed handle in the arguments of a call.
 HANDLE = object()
 
-# The arguments of a call, of which some can be functions that return the argument; or a function that returns all.
+# The arguments of a call, or a function that returns all of them. A single argument can be a function, too.
 Template = Arguments | Callable[[Recorder, int], Arguments]
 
 # A function that makes a handle, destroys it, and returns it.

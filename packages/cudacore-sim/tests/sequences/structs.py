@@ -131,7 +131,7 @@ def launch_configuration(
     shared: int = 0,
     stream: int = 0,
 ) -> LaunchConfiguration:
-    """Describe a launch with attributes: pairs of the number and the words of the value."""
+    """Describe a launch with attributes. Each is a pair of its number and the words of its value."""
     array = (LaunchAttribute * max(len(attributes), 1))()
     for place, (number, words) in zip(array, attributes, strict=False):
         place.id = number

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from cudacore._version import CUDA_CORE_VERSION
-from cudacore._version import __version__ as __version__  # first: checks the other installed packages
+from cudacore._version import __version__ as __version__  # first: it checks the other packages' versions
 
 # isort: split
 from cudacore_handles import (

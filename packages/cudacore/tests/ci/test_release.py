@@ -44,7 +44,7 @@ def test_page_of_a_release() -> None:
     ],
 )
 def test_tag_that_is_refused(tag: str, version: str, why: str) -> None:
-    """A version would be published that is not finished, or under the name of another one."""
+    """An unfinished version would be published, or a version under the name of another one."""
     with pytest.raises(ValueError, match=why):
         notes_of(tag, CHANGELOG, version)
 

@@ -78,7 +78,7 @@ def test_copies_that_differ_are_found(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_not_true_are_found(tmp_path: Path) -> None:
-    """The table of files to touch would list files that need no change, or lack files that do."""
+    """The table in CONTRIBUTING.md would list files that need no change, or lack files that do."""
     rows = [f"| a thing | `thing{i}` | `p/src/a.py`, `p/src/b.py` |\n" for i in range(5)]
     (tmp_path / "CONTRIBUTING.md").write_text("".join(rows))
     write(tmp_path, "p/src/a.py", "thing0 thing1 thing2 thing3 thing4")

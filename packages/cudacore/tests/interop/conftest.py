@@ -34,7 +34,7 @@ from stand_ins import (
 
 @pytest.fixture
 def statistics(device: core.Device) -> Iterator[core.StatisticsResourceAdaptor]:
-    """Give a resource that counts allocations, and is empty in the end."""
+    """Give a resource that counts allocations. All of them must be freed at the end of the test."""
     statistics = core.StatisticsResourceAdaptor(device.memory_resource)
     yield statistics
     gc.collect()

@@ -140,7 +140,7 @@ def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor
 def test_torch_allocates_from_the_resource(
     torch: None, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
 ) -> None:
-    """PyTorch would allocate elsewhere, adaptors would not see it, or a second stream would use freed memory."""
+    """PyTorch's allocations would bypass the resource or its adaptors, or a second stream would use freed memory."""
     limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
     allocator = interop.torch_allocator(limited)
     handle, second = stream.__cuda_stream__()[1], device.create_stream()
@@ -169,7 +169,7 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
     for nth in range(1, len(calls) + 1):
         with sim.failing(None, nth):
             memory = pool.alloc(1000, 0, handle)
-        if memory is not None:  # an allocation does not need the failed call
+        if memory is not None:  # the allocation succeeds without the failed call
             pool.free(memory, 1000, 0, handle)
         assert statistics.allocation_counts.current_count == 0
     assert len(calls) > 1

@@ -245,7 +245,10 @@ assert 0 < free < total
 
 
 def test_with_rmm(on_sim: bool) -> None:
-    """RMM would allocate elsewhere, free too early, wait for its own lock, or leak. On the simulator without cudart."""
+    """RMM would allocate elsewhere, free too early, wait for its own lock, or leak.
+
+    On the simulator, only the parts of RMM that do not use the CUDA runtime are tested.
+    """
     pytest.importorskip("rmm", reason="needs RMM")
     run_alone(
         DEVICE
@@ -353,7 +356,7 @@ if not on_sim:
 
 @pytest.mark.cuda_sim
 def test_libraries_find_their_device() -> None:
-    """A library that uses the current device would use another one, or the program would."""
+    """A library would use another device than the given one, or the program's current device would be changed."""
     run_alone(
         """
 from cudacore.interop._resources import on_device

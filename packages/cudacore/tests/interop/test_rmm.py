@@ -70,7 +70,7 @@ def test_frees_of_rmm_never_raise(
     ignored: list[BaseException],
     needs_python: bool,
 ) -> None:
-    """A SystemError would appear in another call, because RMM's C++ code calls the function that frees."""
+    """An error in a free, which RMM's C++ code cannot pass on, would appear as a SystemError in another call."""
     resource = interop.rmm_resource(core.TrackingResourceAdaptor(statistics) if needs_python else statistics)
     on = RMMStream(stream)
     empty = [resource.allocate(0, on) for _ in range(2)]
@@ -78,7 +78,7 @@ def test_frees_of_rmm_never_raise(
     for ptr in empty:
         resource.deallocate(ptr, 0, on)
     memory = resource.allocate(100, on)
-    resource.deallocate(memory, 50, on)  # the size is that of the allocation
+    resource.deallocate(memory, 50, on)  # the given size is ignored
     assert not ignored
     resource.deallocate(memory, 100, on)
     resource.deallocate(12345, 100, on)

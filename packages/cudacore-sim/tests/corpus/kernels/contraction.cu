@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --fmad=true, the default, lets the compiler fuse products and sums. These kernels determine what is fused. */
+/* --fmad=true, the default, lets the compiler fuse products and sums. These kernels leave it no choice: fma() is always
+   fused, and __fmul_rn() never. */
 //! nvrtc: --fmad=true
 #include "rows.cuh"
 

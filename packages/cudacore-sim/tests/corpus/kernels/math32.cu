@@ -89,7 +89,7 @@ extern "C" __global__ void f32_powers(const float *a, const float *b, const floa
   ULP(2, rnorm4df(p, q, p, 1));
 }
 
-/* Arguments of Bessel functions are below 8: above, the guide documents an absolute error. */
+/* Arguments of Bessel functions are below 8: for larger ones, the guide documents an absolute error. */
 //! f32 f32(-4,5) f32(0.1,7.9) f32(0.001,0.999) -> rows:f32
 extern "C" __global__ void f32_special_functions(const float *a, const float *b, const float *c, const float *d,
                                                  u32 *out) {

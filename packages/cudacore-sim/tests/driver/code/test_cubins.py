@@ -95,7 +95,7 @@ def test_linked_ptx_and_cubins(cuda: Any, compile_to: Callable[..., bytes]) -> N
 
 
 def test_linked_ltoir(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """LTO-IR has no PTX before it is linked."""
+    """Linked LTO-IR would not run, because it has no PTX before it is linked."""
     parts = [compile_to(source, "LTOIR", b"-arch=sm_90", b"-dlto") for source in (CALLER, CALLED)]
     assert run_f(cuda, link([(LTOIR, part) for part in parts], b"-arch=sm_90", b"-lto")) == 42
 
@@ -122,7 +122,7 @@ def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., b
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
     cuda.cuModuleGetFunction(byref(function), module, b"f")
-    section = code.rindex(b".nv.info")  # the assembler has written its table
+    section = code.rindex(b".nv.info")  # an error if the assembler's table is missing
     assert section
     assert cuda.out("cuFuncGetAttribute", 4, function, kind=c_int) in range(4, 17)
     assert cuda.out("cuFuncGetAttribute", 6, function, kind=c_int) == 90
@@ -185,7 +185,7 @@ int main(void) { printf("%d\\n", number()); return 0; }
 
 
 def test_dlsym_knows_its_caller(tmp_path: Path) -> None:
-    """A library between a program and another library would look up the next function and find itself."""
+    """A library that looks up the next definition of its own function would find its own definition again."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -259,7 +259,7 @@ def fat_binary(*images: tuple[int, bytes]) -> bytes:
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx", "cubin and ptx", "ptx alone"])
 def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Path, kind: str) -> None:
-    """A driver runs cubins of all compilers of its major version, but does not compile PTX that is newer than it is."""
+    """A driver would refuse a cubin of a newer compiler of its major version, or accept PTX newer than itself."""
     cubin, ptx = compile_to(WHOLE, "CUBIN", b"-arch=sm_90"), compile_to(WHOLE, "PTX", b"-arch=compute_90")
     codes = {
         "cubin": cubin,
@@ -283,5 +283,5 @@ def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Pa
 
     has_cubin = kind.startswith("cubin")
     assert load(f"{major}.0") == ("runs" if has_cubin else "222")  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    if major == 13:  # the cubins of CUDA 13 have another form
+    if major == 13:  # cubins of CUDA 13 have another form than those of CUDA 12
         assert load("12.9") == ("200" if kind == "cubin" else "222")  # CUDA_ERROR_INVALID_IMAGE

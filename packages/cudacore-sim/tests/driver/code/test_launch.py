@@ -98,7 +98,7 @@ def test_bad_launches(cuda: Any) -> None:
 
 
 def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
-    """The report would describe an earlier allocation at these addresses."""
+    """The report would describe a freed allocation instead of the present one at the same address."""
     freed = set()
     for _ in range(10_000):  # until the driver reuses an address
         memory = cuda.malloc(128)

@@ -94,7 +94,7 @@ int link_with_nvjitlink(const char *file) {
 #endif
 """
 
-# LINKED is a program that contains such a function. LOADER loads a library that contains it, with local symbols.
+# LINKED is a program that contains one of MAKERS. LOADER loads a library that contains one, with local symbols.
 LINKED = MAKERS + "int main(int, char **arguments) { return MAKER(arguments[1]); }\n"
 LOADER = r"""
 #include <cstdio>

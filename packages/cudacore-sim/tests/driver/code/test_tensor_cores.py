@@ -217,7 +217,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
 @pytest.mark.parametrize(
     ("a", "b", "c", "sum_of_products"),
     [
-        # Sums of -2**-152.1, and of -2**-150.1 with -0 as C, are rounded to a zero without a sign.
+        # The sum is -2**-152.1, or -2**-150.1 with C = -0. Both are rounded to +0.
         ((0x0144BF19, 0x008C28E8, 0x00A604BC, 0x80750B65), (0x055B0E15, 0x185D7C16, 0xB2334787, 0x2AFCBD2C), 0, 0),
         (
             (0x8160F2E0, 0x00D89710, 0x0042AA37, 0x8112487B),
@@ -225,7 +225,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
             1 << 31,
             0,
         ),
-        # The first product is too small to change the sum, although it would change a bit of a number such as 2**-140.
+        # The first product is too small to change the sum. It is large enough to change a number such as 2**-140.
         (
             (0x803A54DF, 0x809D0B18, 0x00E37C29, 0x80DCEE11),
             (0x25C4FBD4, 0xB1E60810, 0xB75C69C6, 0x389F2A78),

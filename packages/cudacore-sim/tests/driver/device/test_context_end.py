@@ -102,7 +102,7 @@ def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: boo
         assert cuda.code(name, c_void_p(getattr(made[kind], "value", made[kind]))) == CONTEXT_IS_DESTROYED
         *_, report = cudacore_sim.reports()
         assert "destroyed with its context" in report
-        # While the current context is destroyed, a driver for CUDA 13.0 does not access streams and events.
+        # Unless the context is retained again, a driver for CUDA 13.0 does not access the stream or the event.
         assert report.endswith("here the driver crashes") is (retained or kind == "executable")
 
 

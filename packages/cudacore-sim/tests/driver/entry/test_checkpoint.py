@@ -155,7 +155,7 @@ def test_other_processes(cuda: Any) -> None:
     if child_of_fork == 0:
         time.sleep(20)
         os._exit(0)
-    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # although it inherits the descriptors of this process
+    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # although the child inherits our descriptors
     assert state(cuda) == RUNNING
     os.kill(child_of_fork, 9)
     os.waitpid(child_of_fork, 0)

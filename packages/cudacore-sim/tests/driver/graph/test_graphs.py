@@ -206,7 +206,7 @@ def test_memory_after_its_free(calls: Any) -> None:
 
 
 def test_memory_before_its_launch(calls: Any) -> None:
-    """A graph whose free is not ordered after the use would read freed memory."""
+    """A node that runs after its graph has freed memory would read that memory without an error."""
     graph, stream, out = tools.graph(calls), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     node, address = tools.alloc(calls, graph, 64)
     freed = tools.free(calls, graph, address, node)

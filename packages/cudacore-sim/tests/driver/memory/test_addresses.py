@@ -50,7 +50,7 @@ def run(run_python: RunPython, code: str, memory: str) -> None:
 
 
 def test_memory_does_not_wear_out(run_python: RunPython) -> None:
-    """Addresses that were freed by allocations of other sizes would not be reused, and allocations would fail."""
+    """Addresses of freed allocations of other sizes would not be reused, and allocations would fail."""
     run(run_python, "churn(cu.cuMemAlloc_v2, cu.cuMemFree_v2, 4 << 30, 3 << 29, 4000)", "4G")
 
 
@@ -80,7 +80,7 @@ churn(allocate, free, 1 << 30, 300 << 20, 2000)
 
 
 def test_freed_addresses_rest(cuda: Any) -> None:
-    """A use after free would find the next allocation in its place."""
+    """A use after free would go unnoticed, because the next allocation would have the same address."""
     seen = set()
     for _ in range(1000):
         memory = cuda.malloc(5000)
@@ -91,7 +91,7 @@ def test_freed_addresses_rest(cuda: Any) -> None:
 
 @not_under_asan("keeps freed memory for a while")
 def test_freed_pages_are_given_back(cuda: Any) -> None:
-    """Small allocations that share pages would keep them forever."""
+    """Pages that small allocations share would stay in memory after all of these allocations are freed."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

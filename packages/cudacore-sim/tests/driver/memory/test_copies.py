@@ -184,7 +184,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))
-    # Nothing else may begin directly at the end of a range.
+    # Without a hint, a reserved range must not be adjacent to an allocation.
     block = cuda.malloc(mib)
     last = reserve(mib, 0)
     assert abs(block.value - last) >= 2 * mib

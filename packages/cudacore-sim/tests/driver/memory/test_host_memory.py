@@ -48,7 +48,7 @@ def pages() -> Iterator[Map]:
 @pytest.mark.parametrize("count", [1, 4, 1000, 2000])
 @pytest.mark.parametrize("protection", [NONE, READ])
 def test_targets_that_cannot_be_written(cuda: Any, pages: Map, count: int, protection: int) -> None:
-    """A copy into memory that is read-only, as of a file, would end the process."""
+    """A copy into read-only memory, such as a mapped file, would end the process."""
     memory, size = cuda.malloc(count * PAGE), Size(count * PAGE)
     assert cuda.code("cuMemcpyDtoH_v2", Pointer(pages(count, protection)), memory, size) == INVALID_VALUE
     last = pages(count)
@@ -60,7 +60,7 @@ def test_targets_that_cannot_be_written(cuda: Any, pages: Map, count: int, prote
 @pytest.mark.parametrize("function", ["cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2"])
 @pytest.mark.parametrize("count", [3, 1000, 2000])
 def test_protected_pages_in_between(cuda: Any, pages: Map, function: str, count: int) -> None:
-    """A page in the middle that cannot be read would end the process."""
+    """An unreadable page in the middle of a copy's source would end the process."""
     memory, source = cuda.malloc(count * PAGE), pages(count)
     libc.mprotect(source + count // 2 * PAGE, PAGE, NONE)
     stream = (None,) if function.endswith("Async_v2") else ()

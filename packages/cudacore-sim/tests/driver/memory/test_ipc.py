@@ -90,7 +90,7 @@ def bad_descriptors(tmp_path: Any) -> Iterator[int]:
 
 
 def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Writes to shared memory would not be seen by the other process, for kernels and copies alike."""
+    """Writes of kernels or copies to shared memory would not be seen by the other process."""
     pointer = cuda.malloc(1 << 16)
     neighbour = cuda.malloc(64)
     write(cu, pointer, b"hello")
@@ -202,7 +202,7 @@ def test_a_process_that_ended_holds_nothing(cuda: Any, cu: Any) -> None:
 
 @pytest.mark.parametrize("end", [Peer.end, Peer.kill])
 def test_memory_outlives_its_process(cuda: Any, cu: Any, end: Any) -> None:
-    """When the exporter ends, the importer would lose the memory, or crash; opening again is an error."""
+    """When the exporter ends, the importer would lose the memory, crash, or be able to open the handle again."""
     peer = Peer()
     peer("p = U64(); cu.cuMemAlloc_v2(ctypes.byref(p), Size(4096)); write(cu, p, b'left')")
     handle = peer("handle_of(cu, 'cuIpcGetMemHandle', p)[1]")
@@ -430,13 +430,13 @@ def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: 
     [(DEVICE, 1, {0, 1}), (HOST, 1, {0}), (HOST_NUMA, 1, {0, 1}), (4, 1, set()), (DEVICE, 2, {0}), (0, 2, {0})],
 )
 def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good: set[int]) -> None:
-    """A pool would be created with a location, a type or handle types that an H200 refuses, or the reverse."""
+    """A pool would be created with properties that an H200 refuses, or refused with properties that it accepts."""
     made = {handles for handles in (0, 1, 2, 4) if new_pool(cu, handles, location, kind)[0] == 0}
     assert made == good
 
 
 def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
-    """A descriptor of something else would crash the import, make it wait forever, or be accepted as memory."""
+    """A descriptor that is not of memory would crash the import, make it wait forever, or be accepted."""
     for descriptor in bad_descriptors(tmp_path):
         assert import_pool(cu, descriptor)[0] == import_physical(cu, descriptor)[0] == UNKNOWN  # as an H200 says
     assert import_pool(cu, export_physical(cu, new_physical(cu)[1])[1])[0] == NOT_SUPPORTED
@@ -488,7 +488,7 @@ def test_import_without_device(cuda: Any, cu: Any) -> None:
 
 
 def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
-    """The attributes of memory would list a type of handle that it does not support, or the reverse."""
+    """The attributes of memory would list a type of handle that it does not support, or lack a supported one."""
     legacy_capable, handle_types, pool_handle = 10, 14, 17
 
     def attribute(which: int, pointer: Any) -> int:

@@ -60,7 +60,7 @@ def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
 
 
 def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """The contents would be lost, and mapping would write to memory that unmapping has released."""
+    """If one stream maps a buffer and another unmaps it, the unmapping would not wait: contents would be lost."""
     resource, first, second = register(cuda, buffer.name), cuda.stream(1), cuda.stream(1)
     word = ctypes.c_uint64(cuda.out("cuMemHostAlloc", ctypes.c_size_t(4096), 0))
     ctypes.memset(word.value, 0, 4)

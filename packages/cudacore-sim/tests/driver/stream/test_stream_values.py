@@ -176,7 +176,7 @@ def test_memory_that_is_freed_while_it_is_waited_for(cuda: Any) -> None:
 
 
 def test_context_events(cuda: Any, word: Any) -> None:
-    """An event of a context would not wait for all streams of it, or its new work would not wait for an event."""
+    """An event of a context would not wait for all of its streams, or the context would not wait for an event."""
     context = ctypes.c_void_p(cuda.out("cuCtxGetCurrent"))
     busy, event, later = cuda.stream(1), cuda.event(), cuda.stream(1)
     cuda.cuStreamWaitValue32_v2(busy, word, 1, 0)

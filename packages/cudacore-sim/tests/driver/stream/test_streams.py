@@ -289,5 +289,5 @@ print(met)
 
 
 def test_shuffled_work_that_waits(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """Units that wait for one another would hang where orders are shuffled."""
+    """If the order of work is shuffled, units that wait for one another would hang."""
     assert run_python(WAITING, SHUFFLE=1).stdout == "[True, True]\n"

@@ -228,7 +228,7 @@ class RMMMemoryResource(AccessibleMemoryResource):
 
     @property
     def is_managed(self) -> bool:
-        """bool: Whether it is the managed memory of a class of RMM."""
+        """bool: Whether the RMM resource is of a class that allocates managed memory."""
         return self._is_managed
 
     @property

@@ -58,7 +58,7 @@ def torch_pool(memory_resource: MemoryResource | None = None, **options: Any) ->
     Parameters
     ----------
     memory_resource : MemoryResource, optional
-        As for :func:`torch_allocator`. All pools of a device share the last one.
+        As for :func:`torch_allocator`. All pools of a device use the memory resource that was given last.
     **options
         Further arguments of ``torch.cuda.MemPool``.
 
@@ -102,7 +102,7 @@ _allocators: dict[tuple[type, bool], Any] = {}
 
 
 def _keep_forever(allocator: Any) -> None:
-    """Keep an object even while the interpreter ends, when modules are cleared before the last pools."""
+    """Keep an object even while the interpreter ends: modules are cleared before the last pools are destroyed."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(allocator))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUB's collectives of blocks. Undefined results are not recorded. CUDA 13 is required, because the CUB of CUDA 12 includes
- * headers of the host. */
+/* CUB's collectives of blocks. Undefined results are not recorded. CUDA 13 is required, because the CUB of CUDA 12
+ * includes headers of the host. */
 //! cuda: 13
 #include "cub_operators.cuh"
 #include <cub/block/block_adjacent_difference.cuh>
@@ -126,7 +126,7 @@ extern "C" __global__ void cub_block_scan(const u32 *a, const i64 *b, u64 *out) 
   ROW(exclusive<cub::BLOCK_SCAN_RAKING>(Affine{x | 1, u32(y)}, Affine{3, 4}, Compose{}));
 }
 
-/* The sum of all previous tiles. CUB calls this in the first warp, once for each tile. */
+/* The sum of all previous tiles. CUB calls the operator in the first warp, once for each tile. */
 struct Running {
   u32 total;
   __device__ u32 operator()(u32 aggregate) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers for products of matrices, which the kernels make themselves. The result of a sum depends on the
- * distance between the exponents of its terms. Therefore there are numbers of several distributions ("regimes").
+ * Random numbers for the operands of matrix products. The kernels generate the numbers themselves. The result of a sum
+ * depends on the distance between the exponents of its terms. Therefore there are several distributions ("regimes").
  */
 #pragma once
 #include "rows.cuh"
@@ -20,7 +20,7 @@ struct Random {
 /* The distribution of the numbers of an operand. */
 enum Regime { narrow, medium, far, every, subnormal, cancelling, special, sparse, regimes };
 
-constexpr int rounds = 8; /* of each turn; a turn has the number of its regime */
+constexpr int rounds = 8; /* of each turn; there is one turn for each regime */
 
 /* Return the exponent of a normal number, at most `span` / 2 away from that of 1. */
 template <int E> __device__ __forceinline__ u32 exponent_near_one(u32 span, u32 choice) {
@@ -91,7 +91,7 @@ struct TF32 {
     return round & 1 ? value | (random.next() & 0x1fff) : value;
   }
 };
-/* Integers of `bits`: any, at or near the ends of the range, or mostly zeros. */
+/* Integers of `Bits` bits: any value, values at or near the ends of the range, or mostly zeros. */
 template <int Bits> struct Integer {
   static constexpr int bits = Bits;
   static __device__ __noinline__ u64 make(Random &random, int regime, u32 round) {
@@ -109,7 +109,7 @@ template <int Bits> struct Integer {
 using I4 = Integer<4>;
 using I8 = Integer<8>;
 using I32 = Integer<32>;
-/* Single bits, made as one word of 32. */
+/* Single bits. `make` returns a word of 32 bits. */
 struct B1 {
   static constexpr int bits = 32;
   static __device__ u64 make(Random &random, int regime, u32) {
@@ -141,8 +141,8 @@ __device__ __forceinline__ u32 ordered_places(u32 at, bool pairs) {
   return word;
 }
 
-/* The regimes of the operands in a round. A has the regime of the turn, and B has it in most rounds. C goes through all
- * regimes. */
+/* The regimes of the operands in a round. A has the regime of the turn, and so has B, except in the last two rounds. C
+ * goes through all regimes. */
 struct Turn {
   u32 round;
   __device__ __forceinline__ int regime(int operand) const {

@@ -12,7 +12,7 @@ using wmma::experimental::precision::s4, wmma::experimental::precision::u4, wmma
 struct Binary {
   static constexpr int bits = 1;
 };
-/* For an element: its bits in memory, and the type of `matrices.cuh` that makes its words. */
+/* For a type of element: its number of bits in memory, and the type of `matrices.cuh` that generates its words. */
 template <class Element> struct Kind;
 template <class InMemory, class Words = InMemory> struct Made : InMemory {
   using words = Words;

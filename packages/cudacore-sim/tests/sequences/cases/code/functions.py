@@ -46,7 +46,7 @@ def set_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes(cu: Recorder) -> None:
-    """An attribute set for a kernel on a device also holds for its functions that are made later."""
+    """An attribute that is set for a kernel on a device also applies to functions that are made of it later."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
     cu.read("cuKernelGetAttribute", c_int, MAX_DYNAMIC, kernel, 0)

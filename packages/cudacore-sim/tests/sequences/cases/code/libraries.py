@@ -35,7 +35,7 @@ def modules_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def libraries_of_all_codes(cu: Recorder) -> None:
-    """The images that a library can be loaded from; errors that need a compiler may come with the first use."""
+    """The images that a library can be loaded from. The compiler's errors may be returned only at the first use."""
     for name, code in CODES.items():
         cu.see("code", name)
         library = cu.new("cuLibraryLoadData", c_void_p, code, None, None, 0, None, None, 0)

@@ -234,7 +234,7 @@ def destroyed_twice(cu: Recorder) -> None:
     """The driver recognises the handle of a destroyed context as invalid."""
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
-    cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on the time
+    cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on timing
     cu.call_each(
         ("cuCtxSetCurrent", context), ("cuCtxPushCurrent_v2", context),
         ("cuCtxGetApiVersion", context, c_uint), ("cuCtxGetId", context, c_uint64),

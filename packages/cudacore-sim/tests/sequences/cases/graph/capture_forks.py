@@ -137,7 +137,7 @@ def event_of_an_ended_capture(cu: Recorder) -> None:
 
 @sequence
 def event_recorded_again(cu: Recorder) -> None:
-    """An event of a capture is recorded outside of it, and the reverse."""
+    """An event of a capture is recorded again in a stream outside of the capture, and then in the capture."""
     (two, three), event, (one, _) = streams(cu, 2), cu.event(), begun(cu)
     for stream in (one, two):
         cu.call("cuEventRecord", event, stream)
@@ -222,7 +222,7 @@ def fork_in_another_thread(cu: Recorder) -> None:
 
 @sequence
 def fork_of_a_blocking_stream(cu: Recorder) -> None:
-    """Blocking streams fork, and the legacy stream is not used."""
+    """A blocking stream forks to another one. The legacy stream is used only after the capture."""
     one, two = cu.stream(), cu.stream()
     address = cu.memory(16, 0)
     tools.begin(cu, one)

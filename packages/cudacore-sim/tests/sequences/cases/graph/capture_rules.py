@@ -35,7 +35,7 @@ Setup = Callable[[Recorder, Scene], Thunk]
 
 
 def plain(name: str, *arguments: Any) -> Setup:
-    """Make a call that needs only existing objects: names in braces are fields of the scene."""
+    """Make a call that needs only existing objects. The argument "{event}" is the scene's field ``event``."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [
@@ -424,7 +424,7 @@ def _in_thread(make: Place) -> Place:
     return lambda cu, thunk: cu.in_thread(lambda: make(cu, thunk), tools.context(cu))
 
 
-# Where a call is made, for each mode of the capture.
+# Each row has the mode of the capture, and the thread and the mode in which the call is made.
 PLACES: list[tuple[int, str, Place]] = [
     (GLOBAL, "the same thread", _here),
     (THREAD_LOCAL, "the same thread", _here),

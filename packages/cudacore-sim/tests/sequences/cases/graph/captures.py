@@ -175,7 +175,7 @@ def to_a_graph_arguments(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_invalidated(cu: Recorder) -> None:
-    """A capture into a graph is invalidated, and the graph is requested after that."""
+    """A capture into a graph is invalidated and ended. Then the graph is used."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)

@@ -427,7 +427,7 @@ def types_that_cannot_be_updated(cu: Recorder) -> None:
 
 @sequence
 def enabled(cu: Recorder) -> None:
-    """Nodes are disabled and enabled; nodes of some types cannot be."""
+    """Nodes are disabled and enabled. Nodes of some types cannot be disabled."""
     graph, stream, out, event = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0), cu.event()
     memset = tools.memset(cu, graph, out, 1, 1)
     kernel = tools.kernel(cu, graph, cu.function(KERNELS, "increase"), c_uint64(out), c_uint32(5), after=(memset,))

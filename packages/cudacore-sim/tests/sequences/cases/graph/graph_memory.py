@@ -282,7 +282,7 @@ def amounts(cu: Recorder) -> None:
 
 @sequence
 def pointers_before_and_after(cu: Recorder) -> None:
-    """The driver's information about the address of a node, before, during and after a launch."""
+    """The driver's information about the address of an allocation node, before and after a launch."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     _, address = tools.alloc(cu, graph, 1000)
 
@@ -314,7 +314,7 @@ def pointers_before_and_after(cu: Recorder) -> None:
 
 @sequence
 def used_in_other_work(cu: Recorder) -> None:
-    """An address of a node is used by another graph, and by a stream."""
+    """The address of an allocation node is used by another graph, and by a stream."""
     graph, other, stream, out = tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
     _, address = tools.alloc(cu, graph, 64)
     cu.call("cuMemsetD32Async", address, 5, 4, stream)

@@ -270,7 +270,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # a call on another thread can come at any time
+        at_once = int(seen == [here])  # on another thread, the destructor can run at any time
         for _ in range(100):
             if seen:
                 break

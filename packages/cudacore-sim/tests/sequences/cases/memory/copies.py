@@ -249,7 +249,7 @@ def asynchronous(cu: Recorder) -> None:
 
 @sequence
 def pageable(cu: Recorder) -> None:
-    """A copy from pageable memory has taken its bytes when the call returns."""
+    """The call that copies from pageable memory has read all bytes when it returns."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(64, 0)
     data = numbers(64)
     cu.call("cuMemcpyHtoDAsync_v2", address, data, 64, stream)

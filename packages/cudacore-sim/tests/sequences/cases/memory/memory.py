@@ -197,7 +197,7 @@ def register_arguments(cu: Recorder) -> None:
 
 @sequence
 def managed(cu: Recorder) -> None:
-    """Managed memory is read and written on the host after the device has written it, and again."""
+    """The host reads managed memory that the host and the device have written; sizes and flags of allocations."""
     address = cu.new("cuMemAllocManaged", c_uint64, 4096, 1)
     words = (c_uint * 4).from_address(address)
     words[0] = 5

@@ -125,7 +125,7 @@ def map_and_use(cu: Recorder) -> None:
 
 @sequence
 def map_arguments(cu: Recorder) -> None:
-    """Memory that cannot be mapped, and addresses where it cannot be."""
+    """Memory that cannot be mapped, and addresses where memory cannot be mapped."""
     address, memory = reserve(cu, 4 * SIZE), create(cu, 2 * SIZE)
     cu.call("cuMemMap", address, SIZE, 0, memory, 1)
     cu.call("cuMemMap", address, 0, 0, memory, 0)
@@ -203,7 +203,7 @@ def use_without_access(cu: Recorder) -> None:
 
 @sequence
 def handle_of_an_address(cu: Recorder) -> None:
-    """The physical memory of an address is found, and must be released once more."""
+    """The handle of the physical memory at an address is found, and must be released once more."""
     address, memory = mapped(cu)
     found = cu.new("cuMemRetainAllocationHandle", c_uint64, address + 4096)
     cu.see("the same", found == memory)

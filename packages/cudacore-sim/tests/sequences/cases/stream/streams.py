@@ -80,7 +80,7 @@ def not_ready(cu: Recorder) -> None:
 
 @sequence
 def legacy_waits_for_blocking(cu: Recorder) -> None:
-    """Work of the legacy stream waits for earlier work of blocking streams, and their later work waits for it."""
+    """The legacy stream waits for earlier work of blocking streams. Their later work waits for the legacy stream."""
     stream, other, free = cu.stream(), cu.stream(), cu.stream(NON_BLOCKING)
     with cu.gate(stream):
         event, later = cu.event(), cu.event()
