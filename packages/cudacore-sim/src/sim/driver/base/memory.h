@@ -141,7 +141,6 @@ public:
   bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;
 
   void changed() { version++; }
-  uint64_t current_version() const { return version; }
   std::shared_ptr<const MemoryMap> map_for(Context &context);
 
   /* Describes an address: the allocation that it is in, was in, or is nearest to. */

@@ -281,8 +281,7 @@ Handler bit_handler(BitOp op, Type type) {
                                                  {Op::xor_pred, always<predicates<Xor>>},
                                                  {Op::not_pred, always<not_predicate>},
                                                  {Op::mov_pred, always<move_predicate>}};
-  static_assert(is_in_order(choices));
-  return choices[static_cast<size_t>(op)].instance(type);
+  return for_choice(choices, op, type);
 }
 
 } // namespace sim::exec

@@ -336,8 +336,7 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
                                                             {Op::min_nan, extreme<false, true>},
                                                             {Op::max_nan, extreme<true, true>},
                                                             {Op::copysign, copy_sign}};
-  static_assert(is_in_order(choices));
-  return choices[static_cast<size_t>(op)].instance(type, mode);
+  return for_choice(choices, op, type, mode);
 }
 
 Handler testp_handler(FloatTest test, Type type) {

@@ -13,7 +13,7 @@
  *   for_type<uint32_t, int32_t>(type, [](auto t) { return binary<Add, decltype(t), decltype(t)>; })
  *   for_constant<VoteOp::all, VoteOp::any>(op, [](auto o) { return vote<o.value>; })
  *
- * They return nullptr for a type or an operation that is not in the list.
+ * They return nullptr for a type or an operation that is not in the list. for_choice() takes the list as a table.
  */
 namespace sim::exec {
 
@@ -52,12 +52,12 @@ template <class Op, class... Args> struct Choice {
   Op op;
   Handler (*instance)(Args...);
 };
-/* Whether the rows of a table are in the order of the enumeration, so that an operation is the index of its row. */
-template <class Op, class... Args, size_t N> constexpr bool is_in_order(const Choice<Op, Args...> (&rows)[N]) {
-  for (size_t i = 0; i < N; ++i)
-    if (static_cast<size_t>(rows[i].op) != i)
-      return false;
-  return true;
+template <class Op, class... Args, size_t N>
+Handler for_choice(const Choice<Op, Args...> (&rows)[N], Op op, Args... arguments) {
+  for (const auto &row : rows)
+    if (row.op == op)
+      return row.instance(arguments...);
+  return nullptr;
 }
 /* The function for an operation that has a single instance, whatever the type. */
 template <Handler H> Handler always(Type) { return H; }

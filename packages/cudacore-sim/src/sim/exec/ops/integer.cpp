@@ -309,8 +309,7 @@ Handler integer_handler(IntegerOp op, Type type) {
                                                  {Op::madc_lo_cc, extended_of<Product::lo, false, true, true>},
                                                  {Op::madc_hi, extended_of<Product::hi, false, true, false>},
                                                  {Op::madc_hi_cc, extended_of<Product::hi, false, true, true>}};
-  static_assert(is_in_order(choices));
-  return choices[static_cast<size_t>(op)].instance(type);
+  return for_choice(choices, op, type);
 }
 
 Handler dot_handler(DotOp op, Type a, Type b) {

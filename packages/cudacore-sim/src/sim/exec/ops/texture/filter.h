@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_EXEC_OPS_FILTER_H
-#define CUDACORE_SIM_EXEC_OPS_FILTER_H
+#ifndef CUDACORE_SIM_EXEC_OPS_TEXTURE_FILTER_H
+#define CUDACORE_SIM_EXEC_OPS_TEXTURE_FILTER_H
 
 #include "sim/engine.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_EXEC_OPS_SAMPLING_H
-#define CUDACORE_SIM_EXEC_OPS_SAMPLING_H
+#ifndef CUDACORE_SIM_EXEC_OPS_TEXTURE_SAMPLING_H
+#define CUDACORE_SIM_EXEC_OPS_TEXTURE_SAMPLING_H
 
 #include "sim/exec/ops/texture/filter.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_EXEC_OPS_SURFACE_H
-#define CUDACORE_SIM_EXEC_OPS_SURFACE_H
+#ifndef CUDACORE_SIM_EXEC_OPS_TEXTURE_SURFACE_H
+#define CUDACORE_SIM_EXEC_OPS_TEXTURE_SURFACE_H
 
 #include "sim/exec/grid.h"
 #include "sim/isa/texture.h"
