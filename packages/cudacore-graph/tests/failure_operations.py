@@ -35,9 +35,10 @@ ON_THE_WAY = (
 )
 # The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
-# The calls by which a copy finds a device with access, if there are several. Otherwise the current device is used.
+# The calls by which a copy finds a device with access, if there are several devices. If a call fails, the current
+# device is used.
 PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
-# Queries whose results a text can omit.
+# Queries for messages and other texts. If a query fails, the text omits its result.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
 # The query of a stream's capture has one of these names, depending on the driver.
 CAPTURE_INFO = ("cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3")
@@ -81,8 +82,8 @@ class World:
 
     @functools.cached_property
     def branch(self) -> cg.IfNode:
-        # In a separate graph, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have no
-        # conditions.
+        # The node is in a separate graph, which is neither cloned nor instantiated twice. It is made at first use,
+        # because drivers before CUDA 12.3 have no conditions.
         conditional = cg.GraphDefinition()
         branch = conditional.if_then(conditional.create_condition(1))
         branch.then.launch(ONE, self.add, self.numbers.at(3), 1)
@@ -117,7 +118,7 @@ class World:
 
 
 class Operation(NamedTuple):
-    """One operation, with functions that prepare it, make it, undo it after a success, and clean up."""
+    """One operation, with functions that prepare it, execute it, undo it after a success, and clean up."""
 
     name: str
     do: Callable[[World, Any], Any]
@@ -198,7 +199,7 @@ operation(
 )
 operation("copy", lambda w, _: w.definition.copy())
 for name in ("kernel", "copy", "inner"):
-    # On a copy, because other operations need the nodes of the original.
+    # A node of a copy is destroyed, because other operations need the nodes of the original.
     operation(
         f"destroy {name}",
         lambda w, made: made[1].destroy(),
@@ -455,7 +456,7 @@ def end_foreign(w: World, _: object) -> None:
     call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", w.stream.handle))
 
 
-# Captures that another library began keep by a user object.
+# If another library began the capture, a CUDA user object keeps what the graph uses.
 for name, use in {
     "launch": lambda w: ch.launch(w.stream, ONE, w.add, w.numbers.buffer, 1),
     "prepared launch": lambda w: w.add.prepare(w.stream, ONE, w.numbers.buffer, 1)(),

@@ -15,7 +15,7 @@ MASK = 2**32 - 1
 
 
 class Op(NamedTuple):
-    """The work of a node. Cells are numbers of cells in memory; negative ones are memory that a graph allocates."""
+    """The work of a node. A cell is the index of a number in memory; a negative one is in memory of a graph."""
 
     kind: str
     cell: int = 0
@@ -55,7 +55,7 @@ class Step(NamedTuple):
     parts: tuple[list[Step], ...]
 
     def chosen(self) -> list[list[Step]]:
-        """Return the graphs in it that run, one after the other."""
+        """Return the graphs in the node that run, one after the other."""
         value, parts = self.op.addend, self.parts
         return {
             "if_then": lambda: [parts[0]] if value else [],

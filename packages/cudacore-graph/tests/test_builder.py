@@ -104,7 +104,7 @@ class TestCapture:
         assert raw
 
     def test_work_of_others(self, stream: ch.Stream, numbers: Numbers) -> None:
-        """Work that other libraries submit by the handle would not be captured."""
+        """Work that other libraries submit to the builder's stream handle would not be captured."""
         from cuda.bindings import driver
 
         with stream.create_graph_builder() as builder:
@@ -150,7 +150,7 @@ class TestCapture:
         """Kernels of CuPy on a builder's stream would not be captured."""
         cupy = pytest.importorskip("cupy", reason="needs CuPy")
         stream = device.create_stream()
-        # CuPy 14 has another name for it.
+        # CuPy 14 has from_external; older versions have ExternalStream.
         external = getattr(cupy.cuda.Stream, "from_external", None)
         on = external or (lambda stream: cupy.cuda.ExternalStream(stream.__cuda_stream__()[1]))
         x, out = cupy.ones(1024, "f4"), cupy.zeros(1024, "f4")

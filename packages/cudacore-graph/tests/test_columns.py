@@ -96,7 +96,7 @@ def test_attributes(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Num
 
 
 def test_edges(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Edges in any order, duplicate edges, or edges from other nodes would differ from those of the graph."""
+    """Edges given in any order, duplicate edges, or dependencies on other nodes would be wrong in the graph."""
     first, second = definition.empty(), definition.empty()
     edges = [(2, 3), (0, 3), (0, 1), (2, 3), (1, 3)]
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4, edges=edges, after=(first, second, first))
@@ -221,7 +221,7 @@ def test_failure_in_a_graph_that_keeps_nodes(
 def test_nodes_that_stay_after_a_failure(
     stream: ch.Stream, add: ch.Kernel, cuda_sim: Any, shared: bool, call: str
 ) -> None:
-    """If the driver cannot remove nodes again, they would use memory that was freed."""
+    """Nodes that the driver cannot remove after a failed call would use memory that was freed."""
     definition = cg.GraphDefinition()
     if call != "undo":
         memory = definition.allocate(64)  # the driver cannot remove nodes from such a graph

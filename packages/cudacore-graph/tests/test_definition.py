@@ -119,7 +119,7 @@ def test_listed_while_it_is_made(definition: cg.GraphDefinition) -> None:
             for _ in range(10):
                 Lister()
             gc.enable()
-            nodes.append(definition.empty())  # the first object that it makes starts a collection
+            nodes.append(definition.empty())  # the first object that this call makes starts a garbage collection
     finally:
         gc.enable()
         gc.set_threshold(*thresholds)
@@ -139,7 +139,7 @@ def test_join_waits_for_all(definition: cg.GraphDefinition) -> None:
 
 
 def test_adjacency_is_a_set(definition: cg.GraphDefinition) -> None:
-    """A set of neighbours would not do what sets do, or not change the graph."""
+    """A set of neighbours would behave differently from a Python set, or its changes would not reach the graph."""
     a, b, c, d = (definition.empty() for _ in range(4))
     d.pred.add(a)
     d.pred |= {b, c}
@@ -318,7 +318,7 @@ def test_destroyed_child(definition: cg.GraphDefinition) -> None:
 
 
 def test_child_keeps_its_root(device: ch.Device, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """The body of a conditional node would be destroyed with the last object of its root."""
+    """The body of a conditional node would be destroyed when the Python object of the root graph is collected."""
     definition = cg.GraphDefinition()
     body = definition.if_then(definition.create_condition(1)).then
     reference = weakref.ref(definition)
@@ -476,7 +476,7 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
 
 
 def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another thread destroys an object between a check and the call, the error would be of another kind."""
+    """If another thread destroys a node between our check and the driver's call, the error would be a different one."""
     node = definition.memset(numbers.buffer, 0, 4)
     call = _native.locked_call
 
@@ -491,7 +491,7 @@ def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkey
 
 
 def test_debug_dot_print_bad_path(definition: cg.GraphDefinition, tmp_path: Path) -> None:
-    """The driver would write to a file whose name ends early."""
+    """The driver would write to a file whose name ends at a NUL character in the path."""
     with pytest.raises(ValueError, match="NUL character"):
         definition.debug_dot_print(f"{tmp_path}/a\0b")
     assert not list(tmp_path.iterdir())
@@ -499,7 +499,7 @@ def test_debug_dot_print_bad_path(definition: cg.GraphDefinition, tmp_path: Path
 
 @pytest.mark.cuda_sim
 def test_debug_dot_print_failures(definition: cg.GraphDefinition, tmp_path: Path, cuda_sim: Any) -> None:
-    """Every error would be blamed on the file."""
+    """The message would blame the file for every error."""
     with pytest.raises(ch.CUDAError, match="'/no/such/folder/x' must be a file that can be written"):
         definition.debug_dot_print("/no/such/folder/x")
     with cuda_sim.failing("cuGraphDebugDotPrint", error=2), pytest.raises(ch.CUDAError) as caught:

@@ -55,7 +55,7 @@ def test_launched_from_the_other(remote: Remote, stream: ch.Stream, device: ch.D
 
 
 def test_updated_from_the_other(remote: Remote, stream: ch.Stream, device: ch.Device, other_device: ch.Device) -> None:
-    """A node would move to the device that is current when it is updated, or its own memory be refused."""
+    """An update would move a node to the current device, or would refuse memory of the node's own device."""
     context = int(other_device.context.handle)
     remote.launch.update(config=ONE)
     remote.launch.update(args=(remote.memory, 2))

@@ -35,7 +35,7 @@ def world(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> World:
 def run_unfailed(op: Operation, world: World, sim: Any, here: ch.Device) -> list[str]:
     """Run an operation; return the calls that it makes."""
     begun = op.begin(world)
-    live_objects()  # queued boxes are destroyed before, and not during the operation
+    live_objects()  # destroys queued boxes now, so that they are not destroyed during the operation
     here.set_current()
     with sim.logging() as made:
         result = op.do(world, begun)
@@ -50,15 +50,15 @@ class Outcome(NamedTuple):
     """The result of an operation of which one call was to fail."""
 
     error: Exception | None
-    failed: bool  # whether the operation made such a call at all
+    failed: bool  # whether the operation made the call that was to fail
     context_kept: bool
     leaked: list[str]
-    captured: tuple[bool, int]  # whether a stream was left in a capture, and how many nodes came into it
+    captured: tuple[bool, int]  # whether a stream was left in a capture, and how many nodes the capture has
 
 
 def captured(world: World, begun: Any) -> tuple[bool, int]:
     """Return whether the stream is in a capture that cannot be ended, and how many nodes each builder has."""
-    if begun == OTHERS:  # builders that are still in use have begun captures
+    if begun == OTHERS:  # the other library's capture must still be in progress
         return not is_capturing(world.stream), 0
     builder = begun[0] if isinstance(begun, tuple) else begun
     if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
@@ -95,7 +95,7 @@ def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: st
 
 
 def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: tuple[str, ...]) -> list[str]:
-    """Describe live objects that are new. A thread of the driver releases what graphs kept."""
+    """Describe new live objects. Wait for a while, because a thread of the driver releases what graphs kept."""
     end = time.monotonic() + 2
     while True:
         now = [(live_objects(), boxes), (sim.live(), objects)]
@@ -112,7 +112,7 @@ def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: t
 
 def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroys: bool, quiet: tuple[str, ...]) -> int:
     """Make each call fail in turn, either the destroying calls or all others; return their number."""
-    run_unfailed(op, world, sim, here)  # makes the queries whose results are kept
+    run_unfailed(op, world, sim, here)  # the first run makes the queries whose results are cached
     before = world.state()
     calls = run_unfailed(op, world, sim, here)
     assert world.state() == before, "the operation is not undone"
@@ -152,7 +152,7 @@ def second_device(first_device: ch.Device) -> ch.Device:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_call(world: World, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave a stream in a capture or a part of a batch."""
+    """A failure would be lost or changed, or would leave leaked objects, a stream in capture, or a part of a batch."""
     op = OPERATIONS[name]
     assert fail_each(op, world, cuda_sim, world.device, destroys=False, quiet=op.quiet) > 0
 
@@ -211,7 +211,7 @@ def test_a_failed_destruction_is_reported_once(
             assert not is_capturing(stream)
         """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # objects that remain at the end would be reported
+        CUDACORE_SIM_REPORTS="0",  # no report of remaining objects, because the test compares stderr
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [

@@ -230,7 +230,7 @@ class TestViews:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, value))
         with pytest.raises(ch.CUDAError, match="cannot be changed in an executable graph"):
             view.update(config=cluster, kernel=add, args=(numbers.buffer, 1))
-        node.update(config=cluster)  # changes only the definition
+        node.update(config=cluster)  # changes only the definition, and not the executable graph
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 100))
         launch(graph)
         assert numbers[0] == 100

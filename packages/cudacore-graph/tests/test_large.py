@@ -36,7 +36,7 @@ def test_ten_thousand_nodes(
 
 
 def test_edges_of_a_long_chain(definition: cg.GraphDefinition) -> None:
-    """The time to add an edge would grow with the length of the chain."""
+    """The time to add an edge to a long chain of nodes would grow with the length of the chain."""
     nodes = definition.add_many([("empty", None)] * 20_000)
 
     def add(pairs: list[tuple[cg.GraphNode, cg.GraphNode]]) -> float:
@@ -79,7 +79,7 @@ def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition
         del circle
         gc.set_threshold(1, 1, 1)
         gc.enable()
-        node = definition.empty()  # the first object that it makes starts a collection
+        node = definition.empty()  # the first object that this call makes starts a garbage collection
     finally:
         gc.set_threshold(*thresholds)
         gc.enable()

@@ -138,7 +138,7 @@ ODD_NAMES = (
 
 
 class _MadeUp:
-    """An object that has every attribute, or no attribute that can be read, like test doubles."""
+    """An object like a test double: it has every attribute, or reading any attribute raises an error."""
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
@@ -225,7 +225,7 @@ def test_svg(picture: cg.GraphDefinition) -> None:
 
 
 def test_nothing_of_a_page_is_used(picture: cg.GraphDefinition) -> None:
-    """Two pictures in one notebook would use each other's styles or shapes, or one would load something."""
+    """Two pictures in one notebook would use each other's styles or shapes, or a picture would load another file."""
     svg = picture.to_svg()
     assert not re.search(r"<style|<script|<image|<use| id=|url\(|href", svg)
     assert svg.count("http") == 1  # the name space

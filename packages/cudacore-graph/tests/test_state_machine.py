@@ -47,7 +47,7 @@ SETTINGS = settings(
 CELLS = 400
 MAX_NODES, MAX_ROOTS, MAX_EXECS = 14, 4, 4
 
-# Conditional nodes, and the driver that first had each.
+# The types of conditional nodes, and the first version of CUDA whose driver supports each.
 CONDITIONALS = {"if_then": (12, 3), "if_else": (12, 8), "while_loop": (12, 3), "switch": (12, 8)}
 
 small = st.integers(0, 9)
@@ -64,7 +64,7 @@ class Machine(RuleBasedStateMachine):
         self.numbers = Numbers(CELLS)
         self.cells: dict[int, int | None] = dict.fromkeys(range(CELLS), 0)
         self.free_cell = 1  # cell 0 stays 0
-        self.memory: dict[int, int] = {}  # addresses of what graphs allocate
+        self.memory: dict[int, int] = {}  # addresses of memory that graphs allocate
         self.roots: list[Level] = []
         self.execs: list[Exec] = []
 
@@ -450,7 +450,7 @@ class Machine(RuleBasedStateMachine):
             return  # possible once all copies are destroyed
         elif root.is_single and root.execs:
             if root.latest not in root.execs:
-                return  # undefined for graphs that were made before
+                return  # the result is undefined for executable graphs before the latest one
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.instantiate(options)
         else:

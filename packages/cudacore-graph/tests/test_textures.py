@@ -20,7 +20,7 @@ from cudacore_handles.texture import (
 
 WIDTH = 8
 
-# out[x] = the texel x of a texture of an array, of a texture of linear memory, of a surface
+# Each kernel sets out[x] to texel x: of a texture of an array, of a texture of linear memory, or of a surface.
 READ = {
     "read_array": """
     .reg .f32 %c, %v<4>;
@@ -145,7 +145,7 @@ def test_a_graph_keeps_what_it_samples(
 
 
 def kept_of(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    """Return the numbers of additional textures, surfaces, arrays and buffers."""
+    """Return how many more textures, surfaces, arrays and buffers are alive than before."""
     kinds = ("texture", "surface", "array", "deviceptr")
     return {kind: counts[kind] - before[kind] for kind in kinds if counts[kind] != before[kind]}
 
@@ -163,7 +163,7 @@ def test_another_texture(
     graph = definition.instantiate()
     node.update(args=(second[0], out))
     close(*first, *second)
-    assert kept_of(ch.live_counts(), before)[name] == 3  # the executable graph keeps the first
+    assert kept_of(ch.live_counts(), before)[name] == 3  # the executable graph keeps the first resource
     graph.launch(stream)
     assert values_of(out, stream) == list(range(8))
     other = definition.instantiate()

@@ -83,7 +83,7 @@ class TestStates:
         builder.complete()
 
     def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """Nodes that are added to a builder's definition would not be in its graph, or be lost with the builder."""
+        """Nodes added to a builder's definition would be missing in its graph, or be lost with the builder."""
         with stream.create_graph_builder() as builder:
             ch.launch(builder, ONE, add, numbers.buffer, 1)
         definition = builder.graph_definition
@@ -111,7 +111,7 @@ class TestStates:
         assert is_capturing(stream)
         if drop == "close":
             builder.close()
-            assert not is_capturing(stream)  # although the builder of the body still has the graph
+            assert not is_capturing(stream)  # even though the body's builder keeps the graph
             body.close()
         del builder, body
         gc.collect()
@@ -264,7 +264,7 @@ class TestStates:
         assert not builder.is_building
 
     def test_definition_is_closed(self, stream: ch.Stream) -> None:
-        """Closing a view of the graph would leave the builder without it, and the stream in capture."""
+        """Closing a view of the graph would leave the builder without its graph, and the stream in capture."""
         with stream.create_graph_builder() as builder:
             body = builder.if_then(builder.create_condition())
             view = body.graph_definition
@@ -324,7 +324,7 @@ class TestStates:
             assert not is_capturing(stream)
 
     def test_per_thread_default_stream(self, device: ch.Device) -> None:
-        """Another thread would end the capture of its own default stream instead of this one."""
+        """Another thread would end the capture of its own default stream, not the capture that the builder began."""
         stream = ch.PER_THREAD_DEFAULT_STREAM
         builder = stream.create_graph_builder().begin_building()
         builder.callback(print)
@@ -333,7 +333,7 @@ class TestStates:
         assert len(builder.end_building().graph_definition.nodes()) == 1
         builder = stream.create_graph_builder().begin_building()
         on_another_thread(builder.close)
-        device.create_stream()  # any call that polls for deferred work
+        device.create_stream()  # making an object runs the work that was deferred to this thread
         gc.collect()
         ch._cffi.lib.cch_reclaim_drain()
         assert not is_capturing(stream)
@@ -364,7 +364,7 @@ class TestStates:
         builder.join(builder, fork)
         ch.launch(builder, ONE, add, memory, 1)
         ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
-        on_another_thread(memory.close)  # the free is deferred to this thread
+        on_another_thread(memory.close)  # the other thread defers the free to this thread
         device.create_event().close()
         lib = ch._cffi.lib
         lib.cch_reclaim_drain()
@@ -394,7 +394,7 @@ class TestStates:
 
     @pytest.mark.parametrize("drop", ["end", "close", "collect"])
     def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
-        """The default stream of another device would be queried, and this one would remain in capture."""
+        """The default stream of another device would be queried, and the builder's stream would remain in capture."""
         stream = ch.PER_THREAD_DEFAULT_STREAM
         builder = stream.create_graph_builder().begin_building()
         other_device.set_current()

@@ -43,7 +43,7 @@ def test_copies(device: ch.Device, stream: ch.Stream, way: str) -> None:
     for buffer in middle:
         buffer.close()
     gc.collect()
-    fresh = [host(mr, 9) for _ in range(8)]  # these would get the graph's memory if it were freed
+    fresh = [host(mr, 9) for _ in range(8)]  # if the graph's memory had been freed, these buffers would get it
     launch(graph, stream)
     assert [buffer.__buffer__()[SIZE - 1] for buffer in out] == [1, 2]
     assert all(buffer.__buffer__()[0] == 9 for buffer in fresh)

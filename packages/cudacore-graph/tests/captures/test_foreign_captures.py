@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures that other libraries begin, and captures that begin during a call: graphs keep what is used."""
+"""Captures that other libraries begin, and captures that begin during a call: objects of captured work are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = ("GLOBAL", "THREAD_LOCAL", "RELAXED")
 
 
 class Foreign:
-    """A capture of another library, by the driver's functions alone."""
+    """A capture that another library makes. It calls only the driver's own functions."""
 
     def __init__(self, stream: ch.Stream, mode: str = "GLOBAL") -> None:
         from cuda.bindings import driver
@@ -158,7 +158,7 @@ def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: 
 
 
 def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """Each launch of a graph would pay for as many user objects as it has nodes."""
+    """A graph would have one user object for each of its launches, which would slow down the graph."""
     stream = device.create_stream()
     before = ch.live_counts()["bundle"]
     for launches in (1, 20):
@@ -174,7 +174,7 @@ def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch
 
 
 def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """Graphs made from the graph would outlive what the graph kept."""
+    """A clone of the graph would use memory that was freed with the graph."""
     stream = device.create_stream()
     memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=(owner := Foreign.__new__(Foreign)))
     alive = weakref.ref(owner)
@@ -189,7 +189,7 @@ def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, ad
 
 
 def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """The graph would keep its own memory, whose free must be captured, so it could run only once."""
+    """The graph would keep the memory that it allocates. Then it would not free the memory, and could run only once."""
     stream = device.create_stream()
     capture = Foreign(stream, "RELAXED")
     memory = device.allocate(64, stream=stream)
@@ -254,7 +254,7 @@ def test_a_capture_of_others_that_comes_to_nothing(
 
 
 def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """If other code has ended a builder's capture, its graph would keep what another graph uses."""
+    """If other code has ended a builder's capture, the builder's graph would keep what another graph uses."""
     stream = device.create_stream()
     builder = stream.create_graph_builder().begin_building()
     ch.launch(builder, ONE, add, numbers.at(0), 1)

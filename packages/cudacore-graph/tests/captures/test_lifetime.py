@@ -151,7 +151,7 @@ def close(thing: Any) -> None:
 
 
 def drop(things: dict[str, list[Any]]) -> None:
-    """Close an object, and drop others: here, on another thread, and in a cycle."""
+    """Close one object. Drop the others: on this thread, on another thread, and in a reference cycle."""
     close(things["close"].pop())
     things["let go"].clear()
     with ThreadPoolExecutor(1) as pool:
@@ -282,7 +282,7 @@ def test_drops_of_what_is_used(
     stream.sync()
 
 
-LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # the first launch must enable so much shared memory
+LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # the first launch must enable this much shared memory
 
 FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "default memory resource": lambda made, pool: made.device.memory_resource,
@@ -380,7 +380,7 @@ def test_many_arguments(device: ch.Device, stream: ch.Stream, numbers: Numbers) 
 
 
 def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
-    """A graph would copy from memory that its library has allocated to other code."""
+    """A graph would copy from an array's memory after another library has freed it and given it to other code."""
 
     class Array:
         """Device memory of another library, which is freed with the array."""

@@ -202,7 +202,7 @@ def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream:
 
 @pytest.mark.parametrize("where", ["a host function", "another thread"])
 def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) -> None:
-    """The memory would wait for the capture, and the capture for the memory: the stream would be captured forever."""
+    """The free would wait for the end of the capture, and the end of the capture for the free: neither would happen."""
     held: list[Any] = []
 
     def begin(stream: ch.Stream) -> None:
@@ -231,14 +231,14 @@ def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) 
 
 
 def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory at the same address would be freed by a buffer that was never allocated."""
+    """A buffer whose graph was discarded would free its address, which may be in use by other memory."""
     builder = stream.create_graph_builder().begin_building("global")
     memory = device.allocate(64, stream=builder)
     with pytest.raises(ch.CUDAError):
         stream.sync()
     with pytest.raises(ch.CUDAError):
         builder.end_building()
-    memory.close()  # the simulated driver would report it
+    memory.close()  # the simulated driver would report a free of this address
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
     gc.collect()

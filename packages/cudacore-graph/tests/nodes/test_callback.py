@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that call host functions: when they call them, and what keeps the functions."""
+"""Nodes that call host functions: when the functions are called, and what keeps them."""
 
 from __future__ import annotations
 

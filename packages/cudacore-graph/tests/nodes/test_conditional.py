@@ -73,7 +73,7 @@ class TestConditionals:
     def test_switch(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
     ) -> None:
-        """A switch would run a body with another index, or any body if there is none with the index."""
+        """A switch would run the wrong body, or would run a body although no body has the index."""
         node = definition.switch(definition.create_condition(value), 3)
         for index, body in enumerate(node.branches):
             body.launch(ONE, add, numbers.buffer, 10**index)

@@ -149,7 +149,7 @@ class TestMemset:
         assert [numbers[i] for i in range(12)] == [3, 3, 0, 0] * 3
 
     def test_update(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
-        """An update would change values that were not given, or release what keeps them."""
+        """An update would change values that were not given, or release memory that the node still uses."""
         view = numbers.view
         node = definition.memset(numbers.buffer, np.uint16(3), 2)
         numbers.buffer.close()
@@ -230,7 +230,7 @@ class TestMemcpy:
         assert [target[i] for i in range(8)] == [1, 2, 5, 6, 13, 14, 17, 18]
 
     def test_update_beyond_a_buffer(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """The size of a node's buffer would not limit an update, or an address with its owner."""
+        """An update could copy or fill beyond the end of the node's buffer."""
         stream = device.create_stream()
         small, large = (device.allocate(size, stream=stream) for size in (16, 64))
         stream.sync()
@@ -267,7 +267,7 @@ class TestMemcpy:
             thread.join()
 
     def test_update_keeps_the_other_operand(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """An update of one operand would release the other one, or keep the old one forever."""
+        """An update of one operand would release the other operand, or keep the replaced operand forever."""
         first, second, target = Numbers(1), Numbers(1), Numbers(1)
         first[0], second[0] = 1, 2
         view = target.view
@@ -281,7 +281,7 @@ class TestMemcpy:
         third = Numbers(1)
         for _ in range(5):
             node.update(src=third.buffer)
-        # Updates released all buffers except the target and the third one.
+        # The updates must have released all buffers except the target and the third one.
         gc.collect()
         for _ in range(100):
             if ch.live_counts()["deviceptr"] == live - 1:

@@ -34,7 +34,7 @@ CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, s
  */
 CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
 
-/** cch_allocator_free(), ordered on the given stream instead of the allocation's own. Any thread. @since 0.1 */
+/** Like cch_allocator_free(), but ordered on the given stream. Any thread. @since 0.1 */
 CCH_EXPORT int cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**

@@ -43,7 +43,7 @@ typedef struct cch_array_desc {
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
 CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** Borrows an array of a context, which is NULL if it is not known. `owner` as in cch_context_wrap(). @since 0.1 */
+/** Borrows an array. `context` is NULL if it is not known. `owner` as in cch_context_wrap(). @since 0.1 */
 CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 

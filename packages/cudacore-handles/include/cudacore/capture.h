@@ -37,9 +37,10 @@ CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_gr
                                     size_t count, int mode);
 
 /** Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream; then
- * nothing changes. The driver refuses if the capture was invalidated, if forks were not joined, or if another thread
- * began the capture. Then the capture has ended too: the graph, the graphs around it and all their nodes are no longer
- * valid. The same holds, with CCH_EGONE, if other code has ended the capture by the stream's handle. @since 0.1 */
+ * nothing changes. The driver returns an error if the capture was invalidated, if forks were not joined, or if another
+ * thread began the capture. After such an error, too, the capture has ended: the graph, the graphs around it and all
+ * their nodes are no longer valid. If other code has ended the capture by the stream's handle, the graph is no longer
+ * valid either, and the result is CCH_EGONE. @since 0.1 */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
 /**
@@ -75,10 +76,10 @@ CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *st
 CCH_EXPORT size_t cch_capture_count(void);
 
 /**
- * Keeps an object as long as the graph that is being captured, and everything made from it. The object is a box, to
- * which it takes a reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is being captured
- * into the graph. Does not call the driver. Memory that the capture itself allocates already belongs to the graph, and
- * is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
+ * Keeps an object as long as the graph that is being captured, or anything made from the graph, exists. The object is a
+ * box, to which the graph takes a reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is
+ * being captured into the graph. Does not call the driver. Memory that the capture itself allocates already belongs to
+ * the graph, and is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
@@ -90,10 +91,10 @@ CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn C
 CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
 
 /**
- * Keeps boxes, to which it takes references, as long as the graph into which a stream is being captured, and everything
- * made from it, whichever code began the capture. Does nothing if there is no capture. If other code began the capture,
- * the graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not kept. Call it before
- * submitting the work that uses the boxes. *Any thread.* @since 0.1
+ * Takes references to boxes, and keeps them as long as the graph into which a stream is being captured, or anything
+ * made from the graph, exists, whichever code began the capture. Does nothing if there is no capture. If other code
+ * began the capture, the graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not
+ * kept. Call it before submitting the work that uses the boxes. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 

@@ -31,11 +31,11 @@ typedef struct cch_copy_attributes {
 } cch_copy_attributes;
 
 /**
- * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes` has those of each
- * copy; if it or an element is NULL, the attributes are zero. The order of the copies is undefined: none may read what
- * another one writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does
- * not accept that call on the legacy default stream, while the stream is being captured, or between devices (see
- * cch_deviceptr_copy()). Then the copies are made one after the other. In that case, if a copy has
+ * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes[i]` has the
+ * properties of copy i; if `attributes` or an element is NULL, the properties are zero. The order of the copies is
+ * undefined: none may read what another one writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of
+ * CUDA 12.8). The driver does not accept that call on the legacy default stream, while the stream is being captured, or
+ * between devices (see cch_deviceptr_copy()). Then the copies are made one after the other. In that case, if a copy has
  * CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes differ, it
  * returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
  */
@@ -48,18 +48,18 @@ typedef struct cch_copy_shape {
   size_t width;      /**< bytes a row */
   size_t height;     /**< rows per slice; 0 means 1 */
   size_t depth;      /**< slices; 0 means 1 */
-  size_t dst_offset; /**< offset of the first byte in the allocation */
+  size_t dst_offset; /**< offset of the first byte in the destination */
   size_t dst_pitch;  /**< bytes from row to row; 0: the width */
   size_t dst_height; /**< rows from slice to slice; 0: the height */
-  size_t src_offset; /**< the offset in the source */
+  size_t src_offset; /**< offset of the first byte in the source */
   size_t src_pitch;
   size_t src_height;
 } cch_copy_shape;
 
 /**
  * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
- * cch_deviceptr_copy()). CCH_EINVAL if it exceeds one of the allocations, or if rows overlap. The graph of a capture
- * keeps both allocations. @since 0.1
+ * cch_deviceptr_copy()). CCH_EINVAL if the part exceeds one of the allocations, or if rows overlap. The graph of a
+ * capture keeps both allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
 

@@ -70,7 +70,7 @@ CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t s
  */
 CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 
-/** The allocation of a part, borrowed from it; for any other allocation, the allocation itself. @since 0.1 */
+/** The whole allocation that a part belongs to, borrowed from the part; any other allocation itself. @since 0.1 */
 CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
 
 /** The offset of a part in its allocation, in bytes; 0 for any other allocation. @since 0.1 */

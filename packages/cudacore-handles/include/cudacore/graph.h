@@ -88,7 +88,7 @@ typedef struct cch_memset_node {
   size_t pitch;          /**< bytes from row to row; not used for one row */
 } cch_memset_node;
 
-/** For CCH_NODE_HOST. The caller keeps `data`, or it is in the node's bundle. */
+/** For CCH_NODE_HOST. The caller keeps `data` alive, or adds its owner to the node's bundle. */
 typedef struct cch_host_node {
   size_t size;
   cch_host_fn function;

@@ -55,7 +55,7 @@ CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 CCH_EXPORT int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
                                     cch_stream *stream);
 
-/** cch_deviceptr_import() for `size` bytes of the memory from `offset` on. @since 0.1 */
+/** Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
                                          size_t offset, size_t size, cch_stream *stream);
 

@@ -19,7 +19,7 @@ typedef struct cch_nvjitlink cch_nvjitlink;
 /** Loads nvJitLink, as cch_nvrtc_load() does NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
 
-/** The nvJitLink behind a dlopen() handle, which must stay open. @since 0.1 */
+/** The nvJitLink of a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 
 /** The version of nvJitLink: nvJitLinkVersion, or before 12.3 the version in the names of its functions. @since 0.1 */

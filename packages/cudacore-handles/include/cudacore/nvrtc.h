@@ -27,7 +27,7 @@ typedef struct cch_nvrtc cch_nvrtc;
 CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
 
 /**
- * The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER if the library is not an NVRTC. @since 0.1
+ * The NVRTC of a dlopen() handle, which must stay open. CCH_ENOCOMPILER if the library is not an NVRTC. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
 
@@ -42,7 +42,8 @@ CCH_EXPORT int cch_nvrtc_architectures(int *CCH_NULLABLE out, size_t *count, cch
 
 /** The size of the heap for precompiled headers (nvrtcGetPCHHeapSize; NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc);
-/** Sets the size of that heap, for all programs of the process (nvrtcSetPCHHeapSize; NVRTC 12.8). @since 0.1 */
+/** Sets the size of the heap for precompiled headers, for all programs of the process (nvrtcSetPCHHeapSize;
+ * NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size);
 
 /**
@@ -84,7 +85,8 @@ typedef enum cch_nvrtc_output {
  */
 CCH_EXPORT int cch_nvrtc_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvrtc_program *program, int output);
 
-/** The lowered name of an expression that was added (nvrtcGetLoweredName): valid as long as the program. @since 0.1 */
+/** The lowered name of an expression that was added (nvrtcGetLoweredName), valid while the program exists. @since 0.1
+ */
 CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression);
 
 /** The status of the precompiled header (nvrtcGetPCHCreateStatus; NVRTC 12.8): 0 if it was created, else an nvrtcResult

@@ -18,7 +18,7 @@ typedef struct cch_nvvm cch_nvvm;
 /** Loads libNVVM, as cch_nvrtc_load() does NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *CCH_NULLABLE path);
 
-/** The libNVVM behind a dlopen() handle, which must stay open. @since 0.1 */
+/** The libNVVM of a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvvm_wrap(cch_nvvm **out, void *handle);
 
 /** The version of libNVVM (nvvmVersion). It is not the version of CUDA. @since 0.1 */

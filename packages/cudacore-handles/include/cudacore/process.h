@@ -47,7 +47,7 @@ CCH_EXPORT void cch_callback_leave(void);
 CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 
 /** Destroys all queued boxes that can be destroyed, and returns their number. Does nothing inside a CUDA callback, or
- * in a release function, whose caller destroys them afterwards. @since 0.1 */
+ * in a release function: the caller of the release function destroys the queued boxes afterwards. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_drain(void);
 
 /** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */

@@ -21,7 +21,7 @@ CCH_BEGIN_DECLS
 
 /**
  * Makes a stream in a context (cuStreamCreateWithPriority). `priority`: lower runs first; the driver clamps it
- * to the device's range. In a green context (cuGreenCtxStreamCreate, of CUDA 12.5) it has to be non-blocking.
+ * to the device's range. Streams of a green context (cuGreenCtxStreamCreate, of CUDA 12.5) must be non-blocking.
  * @since 0.1
  */
 CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);

@@ -76,8 +76,8 @@ CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_
 CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
 
 /**
- * cch_deviceptr_alloc_async() with `count` trackers, each of which can refuse the allocation. On failure, no tracker
- * has counted it. @since 0.1
+ * Like cch_deviceptr_alloc_async(), with `count` trackers, each of which can refuse the allocation. On failure, no
+ * tracker has counted it. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
                                            cch_tracker *const *trackers, size_t count);

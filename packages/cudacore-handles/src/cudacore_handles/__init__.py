@@ -175,8 +175,8 @@ __all__ = [
 ]
 
 
-# Imported at first use, so that a program that launches one kernel starts faster. Their classes have the decorator
-# @public.
+# These names are imported at first use, so that a program that launches one kernel starts faster. The classes have
+# the decorator @public.
 _LATER = {
     "._code.info": (
         "GlobalInfo",
@@ -247,7 +247,7 @@ _LATER = {
     "._views.viewable": ("args_viewable_as_strided_memory",),
 }
 
-if not TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
+if not TYPE_CHECKING:  # hidden from type checkers, because with __getattr__ they accept any name
     __getattr__ = _later(__name__, _LATER, globals())
 
 

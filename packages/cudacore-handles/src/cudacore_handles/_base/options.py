@@ -63,7 +63,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     if value is None:
         return cls()
     if isinstance(value, cls):
-        check_flags(value)  # check again, because fields may have been assigned since
+        check_flags(value)  # check again: the caller may have changed fields after the constructor checked them
         return value
     if not isinstance(value, Mapping):
         raise TypeError(

@@ -93,7 +93,7 @@ def _wrap(cls: type) -> None:
     """Make the ``__reduce_ex__`` of a class return public names."""
     original: Any = cls.__reduce_ex__
     if getattr(original, "__module__", None) == __name__:
-        return  # the base class's name is used
+        return  # the inherited method is already wrapped
 
     def reduce(self: Any, protocol: Any) -> Any:
         return _by_public_name(original(self, max(int(protocol), 2)))

@@ -9,7 +9,8 @@ import sys
 def check_handles(package: str, version: str) -> None:
     """Raise an error if a package's minor version differs from this one's.
 
-    The packages are released and tested together. Each one checks only against this package; then all of them match.
+    The packages are released and tested together. Each package is compared only with cudacore-handles, so all of them
+    have the same minor version.
     """
     ours = sys.modules["cudacore_handles"]
     series = _series(version)

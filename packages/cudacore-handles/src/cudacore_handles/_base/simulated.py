@@ -38,7 +38,7 @@ def _driver() -> Any:
     try:
         import ctypes
     except ImportError:
-        return None  # the interpreter is ending
+        return None  # at the end of the interpreter, modules can no longer be imported
     if _loaded is None:
         try:
             _loaded = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)

@@ -187,7 +187,7 @@ class Cubin:
         return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
 
     def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """Read the attributes that have values."""
+        """Return the numbers and values of the attributes in a section, without attributes that have no value."""
         if section is None:
             return
         data = self._bytes(section)

@@ -75,7 +75,7 @@ class Kernel(_native.KernelHandle):
     """
 
     __slots__ = ("__weakref__", "_known", "_warned")
-    # The lowered name and the signature (see ptx_signatures.py); set only if it was made from an ObjectCode.
+    # The lowered name and the signature (see ptx_signatures.py); set only if the kernel was made from an ObjectCode.
     _known: tuple[str | None, str | None]
     _warned: bool  # whether a warning about unknown parameters was given; not set if none was necessary
 
@@ -229,8 +229,8 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # The order of the assignments matters. Until the limit is raised, a launch on another thread must come here,
-        # too, and must not use the limit of another device.
+        # Launches on other threads read these attributes without a lock. While the device changes, the limit is 0, so
+        # that such a launch calls this method and does not use the limit of another device.
         self._shared_allowed = 0
         self._shared_device = device.device_id
         self._shared_allowed = nbytes
@@ -258,8 +258,8 @@ class Kernel(_native.KernelHandle):
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
 
-        Drivers before CUDA 12.4 do not report this. Then it is known for kernels from an :class:`ObjectCode` that can
-        be read; for others, such as those from :meth:`from_handle`, a :class:`CUDAError` is raised.
+        Drivers before CUDA 12.4 do not report parameters. Then they are known for kernels from an :class:`ObjectCode`
+        that can be read; for others, such as those from :meth:`from_handle`, a :class:`CUDAError` is raised.
 
         Offsets and sizes are in bytes. Kinds are known for PTX, for code that :class:`~cudacore_compile.Program`
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.

@@ -129,7 +129,7 @@ def ptx_symbols(ptx: str) -> dict[str, Symbol]:
             continue
         name = function["name"]
         if end == ";" and binding != "undefined":
-            if name not in aliases:  # otherwise, this only declares it, and another statement defines it
+            if name not in aliases:  # a function without a body is only declared here, unless it is an alias
                 continue
             binding = "strong"
         if what == "entry":
@@ -264,7 +264,7 @@ def _fatbins_of_object(image: bytes) -> list[bytes]:
 
 
 def _members(library: bytes) -> Iterator[tuple[str, bytes]]:
-    """Read the host objects in a static library, or the host object that is the file."""
+    """Return name and contents of each host object in a static library. A single host object has no name."""
     if library[:8] != b"!<arch>\n":
         yield "", library
         return

@@ -431,7 +431,7 @@ class ObjectCode:
 
         Code that has the handle may unload the library (cuLibraryUnload), as numba-cuda does. So after this attribute
         was read, the library is no longer unloaded with its last kernel and object. It stays loaded until other code
-        unloads it, or the process ends. After that, its kernels must not be used.
+        unloads it, or the process ends. If other code has unloaded it, its kernels must not be used.
         """
         library = self._library()
         check(lib.cch_library_disown(self._box))

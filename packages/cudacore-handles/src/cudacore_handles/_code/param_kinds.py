@@ -127,4 +127,4 @@ def _merge(ptx: ParamKind, name: ParamKind) -> ParamKind:
         return ptx
     if ptx is ParamKind.UNKNOWN or name in _NARROWER.get(ptx, ()):
         return name
-    return ParamKind.UNKNOWN  # they contradict each other
+    return ParamKind.UNKNOWN  # PTX and the mangled name contradict each other

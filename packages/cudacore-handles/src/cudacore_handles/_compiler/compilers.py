@@ -20,7 +20,7 @@ class _Library:
     """A library of a compiler, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
-    #: The library's name in the functions of the C library, and the name of the boxes that it makes.
+    #: The compiler's name in the names of C functions (cch_nvrtc_*), and the kind of its boxes (cch_nvrtc_program).
     _kind: ClassVar[str]
     _makes: ClassVar[str]
 

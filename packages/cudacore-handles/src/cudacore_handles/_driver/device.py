@@ -161,10 +161,10 @@ class Device:
         """
         if ctx is not None:
             return self._set_context(ctx)
-        if self._primary is None or not _native.set_current(self._primary):  # another library has reset it
+        if self._primary is None or not _native.set_current(self._primary):  # another library has reset the context
             _native.set_current(self._retain())
         if _thread_contexts_used:
-            _thread.contexts.pop(self._id, None)  # may destroy the old context, which must not be current then
+            _thread.contexts.pop(self._id, None)  # last: this may destroy the old context while it is not current
         return None
 
     def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
@@ -436,7 +436,7 @@ class Device:
         return Context._adopt(self._target()._reference())
 
     @property
-    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume the type of the initial resource
+    def memory_resource(self) -> DeviceMemoryResource | Any:  # so type checkers assume a DeviceMemoryResource
         """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of

@@ -101,7 +101,8 @@ class SMResource:
     """A set of a device's multiprocessors.
 
     Made by :attr:`DeviceResources.sm` and :meth:`split`. The object itself reserves nothing. A green context that is
-    created with it (:meth:`Device.create_context`) does, and several contexts can have the same multiprocessors.
+    created with it (:meth:`Device.create_context`) reserves the multiprocessors. Several contexts can have the same
+    multiprocessors.
     """
 
     __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_least", "_raw")
@@ -126,7 +127,7 @@ class SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
         count, least, alignment, flags = fields
-        if not alignment:  # drivers before CUDA 13.1 do not report it; this is the manual's value
+        if not alignment:  # drivers before CUDA 13.1 do not report the co-scheduled number
             least, alignment = _rules(device_id)
         return cls._make(raw, device_id, count, least, alignment, flags)
 
@@ -283,7 +284,7 @@ class SMResource:
                 f"got {group.preferred}"
             )
         unit = 2 if group.backfill else unit
-        if group.size % unit and group.size != self._count:  # the count of all multiprocessors need not be a multiple
+        if group.size % unit and group.size != self._count:  # a group of all multiprocessors is always valid
             low = group.size // unit * unit
             near = " or ".join(str(n) for n in (low, low + unit) if 0 < n <= self._count)
             raise ValueError(
@@ -348,7 +349,7 @@ class WorkqueueResource:
         if options is None:
             raise TypeError("options is required: WorkqueueResourceOptions(...) gives the settings")
         options = as_options(WorkqueueResourceOptions, options)
-        options._check()  # check again, because fields can be assigned
+        options._check()  # check again: the caller may have changed fields after the constructor
         limit, scope = self._fields()
         if options.concurrency_limit is not None:
             limit = int(options.concurrency_limit)

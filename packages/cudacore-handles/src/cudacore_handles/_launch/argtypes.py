@@ -98,7 +98,7 @@ def resolve(cls: type, value: Any) -> bool:
 
 def _code(cls: type, value: Any) -> _Code | None:
     bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
-    if issubclass(cls, type):  # a class: its attributes are for its instances
+    if issubclass(cls, type):  # the value is itself a class, whose attributes are those of its instances
         return None
     # NumPy first: its float64, complex128 and bytes_ are subclasses of Python's types too.
     if "numpy.generic" in bases:
@@ -121,8 +121,8 @@ def _code(cls: type, value: Any) -> _Code | None:
         return exchange_api
     for base in bases & _ARRAYS.keys():
         return _ARRAYS[base]
-    # One value can be an array, and another one an integer or neither, because an attribute can be missing: for
-    # example, an array may be on the host at first. So each value is examined.
+    # Some values of a type can be arrays while others are integers or neither, because an attribute can be missing in
+    # some values. For example, an array may be on the host at first. So each value is examined.
     return _native.ARRAY if _is_array(value) or hasattr(cls, "__index__") else None
 
 
@@ -186,7 +186,7 @@ def _is_array(value: Any) -> bool:
         memoryview(value).release()
     except TypeError:
         return False
-    except (ValueError, BufferError):  # it has the protocol, but cannot be exported now
+    except (ValueError, BufferError):  # the value supports the buffer protocol, but cannot be exported now
         return True
     return True
 

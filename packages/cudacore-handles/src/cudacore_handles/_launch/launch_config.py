@@ -11,7 +11,7 @@ from cudacore_handles._base.options import as_flag
 from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 
-# The number of threads of a block is checked at launch, as in cuda.core, because programs that try sizes expect that.
+# As in cuda.core, the launch refuses a block with too many threads: programs that try sizes catch its error.
 _BLOCK_LIMITS = (2**31 - 1,) * 3
 # Limits that all CUDA devices share.
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)

@@ -43,7 +43,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
     Raises
     ------
     TypeError
-        If it is another resource.
+        If `mr` is not such a resource.
     """
     pool: MemoryResource = mr
     trackers: tuple[Tracker, ...] = ()

@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
 
 def has_protocol(obj: Any, name: str) -> bool:
-    """Return whether an object supports a protocol. A class has the attribute only for its instances."""
+    """Return whether an object supports a protocol. A class does not: its attributes are for its instances."""
     if isinstance(obj, type):
         return False
     try:

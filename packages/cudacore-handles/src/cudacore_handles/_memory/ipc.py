@@ -73,7 +73,7 @@ class IPCAllocationHandle(base.HasDescriptors):
         """Close the descriptor.
 
         Closing it twice does nothing. Pools that were imported with it remain. If another thread is using the
-        descriptor, it is closed after that call.
+        descriptor, it is closed after that thread's call.
         """
         self._files = None
 

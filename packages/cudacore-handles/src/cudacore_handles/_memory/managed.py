@@ -143,7 +143,7 @@ class ManagedBuffer(Buffer):
 
     @property
     def accessed_by(self) -> AccessedBySetProxy:
-        """AccessedBySetProxy: The devices and the host, where they have the memory mapped permanently."""
+        """AccessedBySetProxy: The devices, possibly with the host, that have the memory mapped permanently."""
         if self.is_closed:
             raise closed(self)
         return AccessedBySetProxy(self)

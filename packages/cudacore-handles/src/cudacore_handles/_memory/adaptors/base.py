@@ -230,6 +230,6 @@ def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamT
         try:
             box = hold(Stream_accept(stream, allow_stream_protocol=True))
         except (CUDAError, TypeError, ValueError, RuntimeError):
-            box = ffi.NULL  # the allocation itself failed because of the stream
+            box = ffi.NULL  # the stream is invalid, so the allocation has failed for that reason
     for tracker in trackers:
         lib.cch_tracker_cancel(hold(tracker), nbytes, box)

@@ -41,7 +41,7 @@ class LoggingResourceAdaptor(ResourceAdaptor):
         if not isinstance(log_file_name, (str, os.PathLike)):
             raise TypeError(f"log_file_name must be a str or a path, not {type(log_file_name).__name__}")
         self._file_name = os.path.abspath(os.fspath(log_file_name))
-        with open(self._file_name, "ab"):  # an OSError, if it cannot be written
+        with open(self._file_name, "ab"):  # raises an OSError if the file cannot be written
             pass
         self._tracker = new_tracker(log=os.fsencode(self._file_name))
         super().__init__(upstream_mr, self._tracker)
@@ -57,5 +57,5 @@ class LoggingResourceAdaptor(ResourceAdaptor):
 def _flush_at_end(tracker: Tracker) -> None:
     try:
         check(lib.cch_tracker_flush(hold(tracker)))
-    except CUDAError:  # the error can no longer be reported
+    except CUDAError:  # no caller is left to whom the error could be reported
         pass

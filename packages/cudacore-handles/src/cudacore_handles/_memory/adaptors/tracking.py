@@ -97,7 +97,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
 
     def _forget(self) -> None:
         """Forget allocations that were freed."""
-        # This comes before the live allocations are listed. So a number that is missing in the list was freed.
+        # The numbers are copied before the live allocations are listed, so a number that is not listed was freed.
         known = list(self._sites)
         live = {number for number, _, _ in self._live()}
         for number in known:
@@ -108,10 +108,10 @@ class TrackingResourceAdaptor(ResourceAdaptor):
     @property
     def outstanding_allocations(self) -> list[Allocation]:
         """list of Allocation: The live allocations, the oldest first."""
-        unknown: _Site = ("unknown", 0.0, ())  # until the thread that allocated it has stored its site
+        unknown: _Site = ("unknown", 0.0, ())  # for memory whose allocating thread has not stored the site yet
         live = self._live()
         found = [Allocation(ptr, size, *self._sites.get(number, unknown)) for number, ptr, size in live]
-        self._forget()  # last, because other threads free memory meanwhile
+        self._forget()  # after the lookup, because other threads can free listed memory meanwhile
         return found
 
     @property
