@@ -97,7 +97,7 @@ class Worker:
         return None
 
     def works(self) -> bool:
-        """Return whether all elements have the expected value, after the worker has answered."""
+        """Wait for the worker's answer; return whether all elements have the expected value."""
         return self.answer() == f"1 {self.count}"
 
 
@@ -217,7 +217,7 @@ def test_pids_are_ints(pid: Any) -> None:
 
 @pytest.mark.parametrize("pid", [0, -1, 2**31])
 def test_pids_are_positive(pid: int) -> None:
-    """The driver would get the id of another process."""
+    """A number out of range would be passed to the driver as the id of another process."""
     with pytest.raises(ValueError, match=f"pid must be a positive int of 31 bits, the id of a process, not {pid}"):
         Process(pid)
 

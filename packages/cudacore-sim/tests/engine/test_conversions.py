@@ -137,7 +137,7 @@ def test_pack_and_unpack(engine: Engine, rng: np.random.Generator) -> None:
     ["sinf", "cosf", "tanf", "expf", "logf", "atanf", "sinhf", "erff", "tgammaf", "cbrtf", "log1pf", "asinf"],
 )
 def test_float_math_library(engine: Engine, rng: np.random.Generator, function: str) -> None:
-    """NVRTC's f32 math functions would be far off: some instruction in them is wrong."""
+    """An instruction would be so wrong that NVRTC's f32 math functions give quite different results."""
     low, high = {"asinf": (-1.0, 1.0), "logf": (1e-6, 50.0), "log1pf": (-0.9, 50.0), "tgammaf": (0.5, 8.0)}.get(
         function, (-6.0, 6.0)
     )
@@ -154,7 +154,7 @@ def test_float_math_library(engine: Engine, rng: np.random.Generator, function: 
     "function", ["sin", "cos", "tan", "exp", "log", "atan", "tanh", "erf", "lgamma", "cbrt", "expm1", "acos"]
 )
 def test_double_math_library(engine: Engine, rng: np.random.Generator, function: str) -> None:
-    """NVRTC's f64 math functions would be far off: some instruction in them is wrong."""
+    """An instruction would be so wrong that NVRTC's f64 math functions give quite different results."""
     low, high = {"acos": (-1.0, 1.0), "log": (1e-6, 50.0), "lgamma": (0.5, 30.0)}.get(function, (-20.0, 20.0))
     x = rng.uniform(low, high, 256)
     source = f'extern "C" __global__ void k(double *x) {{ x[threadIdx.x] = {function}(x[threadIdx.x]); }}'

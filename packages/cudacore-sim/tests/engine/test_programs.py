@@ -264,7 +264,7 @@ def test_warps_that_hand_over_in_shared_memory(engine: Engine) -> None:
 
 
 def test_what_printf_returns(engine: Engine) -> None:
-    """printf would return the number of characters, not of arguments, or support `%.*f`, both unlike a GPU."""
+    """printf would return the number of characters instead of arguments, or support `%.*f`, unlike on a GPU."""
     source = """extern "C" __global__ void k(int *p) {
         p[0] = printf("none\\n"); p[1] = printf("%d %*d %s\\n", 1, 3, 2, "x");
         p[2] = printf("%.*f\\n", 2, 2.5); }"""

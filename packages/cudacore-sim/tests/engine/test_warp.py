@@ -140,7 +140,7 @@ def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, conditio
 
 
 def test_block_wide_votes(engine: Engine, rng: np.random.Generator) -> None:
-    """__syncthreads_count and its kin would count wrongly, or a later barrier see an earlier result."""
+    """__syncthreads_count, _and or _or would be wrong, or a later barrier would see an earlier result."""
     x = rng.integers(0, 10, 200).astype(np.int32)
     source = """extern "C" __global__ void k(const int *x, int *o) { int v = x[threadIdx.x];
           int *q = o + threadIdx.x * 4;
@@ -151,7 +151,7 @@ def test_block_wide_votes(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_named_barriers_between_producers_and_consumers(engine: Engine) -> None:
-    """bar.arrive would wait, or a barrier of some warps wait for all."""
+    """bar.arrive would wait, or a barrier of some warps would wait for all warps."""
     source = """extern "C" __global__ void k(int *o) { __shared__ int s[32]; int i = threadIdx.x;
         for (int r = 0; r < 4; r++) {
           if (i < 32) { asm volatile("bar.sync 2, 64;" ::: "memory"); s[i] = i * 10 + r; __threadfence_block();

@@ -39,7 +39,7 @@ def test_all_functions_of_the_bindings(library: ctypes.CDLL) -> None:
 
 
 def test_structures() -> None:
-    """A structure would have another size than NVML's, and write past the caller's."""
+    """A structure would have another size than NVML's, so that a call writes beyond the caller's memory."""
     nvml = pytest.importorskip("cuda.bindings.nvml", reason="this cuda.bindings has no NVML")
     sizes = {"memory": 24, "memory_v2": 40, "pci_info": 68, "pci_info_ext_v1": 64, "process_info": 24}
     assert {name: getattr(nvml, f"{name}_dtype").itemsize for name in sizes} == sizes

@@ -83,7 +83,7 @@ def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
 
 
 def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """A process would be locked while its work runs, or stay locked when that takes too long."""
+    """A process would be locked while its work runs, or stay locked when the work takes longer than the time limit."""
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     assert lock(cuda, 20) == NOT_READY

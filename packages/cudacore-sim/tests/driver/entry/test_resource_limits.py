@@ -53,7 +53,7 @@ def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
 
 
 def test_a_host_function_that_ends_its_thread(run_python: RunPython) -> None:
-    """If a host function ends its thread, that work would never be done, and a wait for it would hang."""
+    """If a host function ends its thread, the function would never count as done, and a wait for it would hang."""
     child = run(
         run_python,
         """

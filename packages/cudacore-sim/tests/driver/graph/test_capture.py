@@ -64,7 +64,7 @@ def test_forks_and_joins(calls: Any, seed: int) -> None:
     choose = random.Random(seed)
     streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
     seen: list[int] = []
-    before: dict[int, set[int]] = {}  # the nodes that must have run before
+    before: dict[int, set[int]] = {}  # for each node, the nodes that must run before it
     after: list[set[int]] = [set() for _ in streams]  # the nodes on which the next node of a stream depends
     taking_part = {0}
     tools.begin(calls, streams[0])

@@ -118,7 +118,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
 
 
 def _stream_of(stream: Any) -> Stream:
-    """Return our object for a stream of CuPy, which it keeps alive."""
+    """Return a stream of cudacore for a stream of CuPy, and keep CuPy's stream alive with it."""
     if hasattr(stream, "__cuda_stream__"):
         return Device().create_stream(stream)
     return Device().create_stream(_WithProtocol(stream))

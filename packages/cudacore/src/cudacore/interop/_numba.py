@@ -24,10 +24,10 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
     Pass it to ``numba.cuda.set_memory_manager`` before Numba has used CUDA. Numba still manages page-locked host memory
     itself.
 
-    Numba does not report on which stream an array will be used. Its memory is allocated and freed on one stream, by
-    default the legacy default stream. Streams of ``numba.cuda.stream()`` are ordered with that one. A non-blocking
-    stream must wait for it before it uses a new array, and the legacy stream must wait for such a stream before the
-    array is collected.
+    Numba does not report on which stream an array will be used. The manager allocates and frees all memory on one
+    stream, by default the legacy default stream. Streams of ``numba.cuda.stream()`` are ordered with the legacy default
+    stream. A non-blocking stream must wait for the manager's stream before it uses a new array. The manager's stream
+    must wait for the non-blocking stream before the array is collected.
 
     Parameters
     ----------

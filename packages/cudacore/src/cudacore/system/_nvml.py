@@ -40,7 +40,7 @@ _HINTS = {
 }
 
 _lock = threading.Lock()
-_initialized_in = -1  # the id of the process that initialized NVML; a forked child must do that again
+_initialized_in = -1  # the id of the process that initialized NVML; a forked child must initialize it, too
 _initializations = 0
 _Named = TypeVar("_Named", bound=str)
 

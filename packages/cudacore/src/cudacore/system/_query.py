@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         function : str
             The name of the function in NVML.
         meaning : str
-            What the value is. The docstring is made of the type, this, and the name of the function.
+            What the value is. The docstring consists of the type, this text, and the name of the function.
         *paths : str
             The attributes that are the arguments of the function. Default: ``"_handle"``.
         """
