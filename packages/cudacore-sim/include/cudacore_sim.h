@@ -107,9 +107,9 @@ CUDASIM_EXPORT uint64_t cudasim_newest(void);
 
 /**
  * Requests notifications about objects that the calling thread creates. The driver's call that creates an object calls
- * later(function, NULL). It is not called again until cudasim_created was called. `later` must not call the driver. It
- * has the type of Py_AddPendingCall, which makes Python call `function` after the driver's call has returned. If
- * `later` is NULL, the notifications end.
+ * later(function, NULL). `later` is not called again until the program has called cudasim_created. `later` must not
+ * call the driver. It has the type of Py_AddPendingCall, which makes Python call `function` after the driver's call has
+ * returned. If `later` is NULL, the notifications end.
  */
 CUDASIM_EXPORT void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *));
 

@@ -30,7 +30,7 @@ class Call(NamedTuple):
     result: int
     """The result, a ``CUresult``."""
     injected: bool
-    """Whether `fail` made it fail."""
+    """Whether `fail` made the call fail."""
     stream: int
     """The ``CUstream`` argument; 0 is none, or the default stream."""
     function: str
@@ -210,7 +210,7 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
     Returns
     -------
     list of str
-        A line for each. After `remember_origins`, it says where the object was created.
+        A line for each object. After `remember_origins`, the line says where the object was created.
 
     Raises
     ------
@@ -388,7 +388,7 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
 def hide(name: str) -> None:
     """Hide a function from ``cuGetProcAddress`` until `reset`, as if the driver were too old for it.
 
-    ``cuGetProcAddress`` no longer finds it. Code that has looked it up before can still call it.
+    Code that has looked the function up before can still call it.
 
     Parameters
     ----------

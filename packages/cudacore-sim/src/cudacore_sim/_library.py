@@ -52,9 +52,10 @@ def get_include() -> str:
 def load() -> ctypes.CDLL:
     """Make the simulator the CUDA driver of this process.
 
-    It has the soname of the driver, so any code that opens ``libcuda.so.1`` from now on finds it. The same holds for
-    NVML, ``libnvidia-ml.so.1``, in the same folder. If it is loaded already, nothing happens. Unless
-    ``$CUDACORE_DRIVER`` is set, it becomes the path of the library, for `cudacore` and for child processes.
+    The simulator has the soname of the driver, so any code that opens ``libcuda.so.1`` from now on finds the simulator.
+    The same holds for NVML, ``libnvidia-ml.so.1``, in the same folder. If the simulator is loaded already, nothing
+    happens. If ``$CUDACORE_DRIVER`` is not set, it is set to the path of the simulator, for `cudacore` and for child
+    processes.
 
     Returns
     -------

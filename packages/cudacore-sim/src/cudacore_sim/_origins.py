@@ -80,7 +80,7 @@ _callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_note)
 
 @functools.lru_cache(maxsize=1024)
 def _is_of_program(file: str) -> bool:
-    # an editable install is not in the folders of libraries
+    # `_LIBRARIES` does not have the folders of our packages if they are editable installs
     ours = [sys.modules[name].__file__ or "" for name in _OURS if name in sys.modules]
     libraries = (*_LIBRARIES, *(os.path.realpath(os.path.dirname(path)) + os.sep for path in ours))
     return not (file.startswith("<") or os.path.realpath(file).startswith(libraries))

@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except cudacore_sim.SimulatorError as error:
             raise pytest.UsageError(f"--cuda-driver=sim: {error}") from error
         cudacore_sim.remember_origins()
-        # pytest hides stderr, so nobody would see the warning, and tests would pass without a setting that is misspelt.
+        # pytest hides the simulator's warnings on stderr, so tests would pass without a setting that is misspelt.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
     elif choice == "gpu":
@@ -110,7 +110,7 @@ def _set_checks(config: pytest.Config) -> None:
 
 
 def _choice(config: pytest.Config) -> str:
-    """Return the option of the command line, or of the configuration file."""
+    """Return the value of ``--cuda-driver`` or, if it is not given, of ``cuda_driver`` in the configuration file."""
     choice = str(config.getoption("cuda_driver") or config.getini("cuda_driver"))
     if choice not in {"", "sim", "gpu"}:
         raise pytest.UsageError(f"cuda_driver is {choice!r}; it must be sim or gpu")

@@ -202,7 +202,7 @@ struct Launch {
    * Called with the output of printf and, with `is_error`, of failed assertions, in an order that is possible on a GPU.
    */
   std::function<void(const std::string &text, bool is_error)> print;
-  /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
+  /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Thread-safe. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   Checks checks;
   std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */

@@ -82,7 +82,7 @@ static void entry_points(void) {
   CHECK_EQ(get_proc_address("cuInit", &entry, 19000, 0, &found), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Errors cannot be named before cuInit. */
+/* Errors could not be named before cuInit, or other calls would not fail before it. */
 static void before_init(void) {
   const char *name = "";
   CUcontext context;
@@ -235,7 +235,7 @@ static void kernels(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, (CUfunction)empty, NULL, NULL));
 }
 
-/* Loading a bad image fails at once, so an image that was loaded is valid. */
+/* Loading a bad image would succeed, and only later calls would fail. */
 static void bad_images(void) {
   CUlibrary bad;
   CUkernel found;

@@ -153,7 +153,7 @@ static void contexts_of_nodes(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* If one of several edges is refused, the edges before it are added. */
+/* If a call adds several edges and one is refused, the edges before it would not be added. */
 static void edges(void) {
   CUgraph graph = new_graph(), other = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), c = add_empty(graph, b), node;
@@ -175,7 +175,7 @@ static void edges(void) {
   ANSWERS(0, cuGraphDestroy(other));
 }
 
-/* A change of a kernel node is refused if the changed grid could not be divided into clusters. */
+/* A kernel node would accept a change after which its grid cannot be divided into clusters. */
 static void clusters(void) {
   CUgraph graph = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 4);
@@ -226,7 +226,7 @@ static void expect_ends(int expected) {
   CHECK_EQ(atomic_load(&ended), expected);
 }
 
-/* Clones and executable graphs keep the user objects of their graph and of its child graphs. */
+/* A clone or an executable graph would not keep the user objects of its graph, or of child graphs, alive. */
 static void user_objects(void) {
   CUgraph graph = new_graph(), child = new_graph(), clone, inner;
   CUuserObject user = retained_by(graph);
@@ -250,7 +250,7 @@ static void user_objects(void) {
   expect_ends(3);
 }
 
-/* A child graph and its user objects are destroyed with its node, and not before. */
+/* A child graph and its user objects would be destroyed before the node that contains the graph, or outlive it. */
 static void children(void) {
   CUgraph graph = new_graph(), child = new_graph(), inner, second;
   atomic_store(&ended, 0);
@@ -270,8 +270,7 @@ static void children(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* The call that adds a conditional node returns its bodies in an array of the driver. A cycle cannot be instantiated.
- */
+/* Adding a conditional node would not return its bodies in an array of the driver, or a cycle could be instantiated. */
 static void structures(void) {
   CUgraph graph = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), node;
@@ -293,7 +292,7 @@ static void structures(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* Executable graphs accept nodes of their graph, and updates from graphs of the same shape. */
+/* An executable graph would refuse nodes of its graph, or an update from a graph of the same shape. */
 static void updates(void) {
   CUgraph graph = new_graph(), same = new_graph(), unlike = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 1), wider = kernel_params(NULL, 2);
@@ -318,7 +317,7 @@ static void updates(void) {
   ANSWERS(0, cuGraphDestroy(unlike));
 }
 
-/* Nodes and edges of a graph with memory nodes cannot be removed, and the graph cannot be copied. */
+/* Nodes or edges of a graph with memory nodes could be removed, or the graph could be copied. */
 static void memory_nodes(void) {
   CUgraph graph = new_graph(), clone;
   CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
@@ -343,7 +342,7 @@ static void *end_elsewhere(void *unused) {
   return unused;
 }
 
-/* The graph of a capture can be queried from the beginning of the capture, and can retain user objects. */
+/* The graph of a capture could not be queried, or not retain user objects, while the capture is in progress. */
 static void captures(void) {
   CUgraph graph, ended_graph, into = new_graph();
   CUstreamCaptureStatus status;

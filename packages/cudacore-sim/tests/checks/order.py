@@ -4,7 +4,7 @@
 They run on any driver; ``planted.py`` runs one.
 
 Each program has two independent streams, ``a`` and ``b``. If ``@planted`` has texts, the program has a defect: a report
-must name both sides. The other programs are correct. Most of them are the corrected version of one with a defect.
+must name both sides. The other programs are correct. Most of them correct a program with a defect.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the reports of compute-sanitizer for the planted kernels and programs, on a machine with a GPU and a toolkit.
 
-``python record.py raw.json`` runs each in a separate process under the tools for its kind, and stores the reports.
-Further arguments restrict it to files of kernels, or to ``order``. ``python record.py --facts raw.json ...`` writes
-their findings, later files replacing earlier ones, to ``compute_sanitizer.json``: for each kernel and tool the kinds of
-findings, with the source lines. Findings for other files of kernels remain in it. That file is committed, and
-``test_checks.py`` and ``test_order.py`` compare with it.
+``python record.py raw.json`` runs each of them in a separate process under the tools for its check, and stores the
+reports in ``raw.json``. Further arguments select the files of kernels, or ``order``.
+
+``python record.py --facts raw.json ...`` writes the findings of such reports to ``compute_sanitizer.json``: for each
+kernel and tool the kinds of findings, with the source lines. Later reports replace earlier ones. Findings for other
+files of kernels remain. ``compute_sanitizer.json`` is committed, and ``test_checks.py`` and ``test_order.py`` compare
+the simulator's findings with it.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ extern "C" __global__ void by_way_of_a_block_right(int *out, int *raw) {
   }
 }
 
-/* A release at the scope of the GPU includes the own block, where an acquire at the scope of the block suffices. */
+/* A release at GPU scope also includes the thread's own block, where an acquire at block scope suffices. */
 //! block=64 grid=2
 extern "C" __global__ void wide_and_narrow_right(int *out, int *raw) {
   int *mine = out + 4 * blockIdx.x;

@@ -31,11 +31,11 @@ NOT_FOUND = {
     "arrival_nobody_waits_for": "it takes what the first thread alone does to an mbarrier for another thread's",
 }
 
-# Lines of compute-sanitizer's reports, and ours: the GPU's code has one instruction for these two lines of the source.
+# compute-sanitizer names the first line, and we the second: the GPU has one instruction for both lines of the source.
 ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
 
 
-# More files for the check race, with the findings of compute-sanitizer in each. It does not check global memory.
+# More files for the check race, with the number of findings of compute-sanitizer. It does not check global memory.
 RACES = {"asynchronous": 4, "scopes": 0}
 
 
@@ -59,7 +59,7 @@ def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path:
 
 
 def test_the_documented_numbers() -> None:
-    """The documentation's table of findings, compared with compute-sanitizer, would be outdated."""
+    """The documentation's table, which compares our findings with those of compute-sanitizer, would be outdated."""
     path = FOLDER.parents[3] / "docs/simulator/checks.rst"
     if not path.is_file():
         pytest.skip("the documentation is not there")

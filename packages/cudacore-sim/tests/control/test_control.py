@@ -257,7 +257,7 @@ def test_get_include() -> None:
 
 
 def test_a_failure_that_never_came(cuda: Any) -> None:
-    """A test of a failure would pass even if the call is no longer made."""
+    """A test that makes a call fail would still pass after the library stops making that call."""
     told = "call 2 of cuStreamCreate was to fail, and this block made 1"
     with pytest.raises(AssertionError, match=told), cudacore_sim.failing("cuStreamCreate", 2):
         cuda.stream()
@@ -269,7 +269,7 @@ def test_a_failure_that_never_came(cuda: Any) -> None:
 
 
 def test_counting_what_does_not_exist(driver: Any) -> None:
-    """A typing error in a test would count calls, and find none."""
+    """A misspelled name in a test would return 0 calls instead of raising an error."""
     with pytest.raises(ValueError, match="'cuMemAlok'"):
         cudacore_sim.calls("cuMemAlok")
     assert cudacore_sim.calls() >= cudacore_sim.calls("cuInit")

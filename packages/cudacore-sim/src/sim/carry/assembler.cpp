@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the assembler ptxas put the PTX of its input into its cubins. nvcc and others start ptxas, and child processes
- * preload this library, too. When ptxas ends, the simulator adds the section to its output.
+ * Makes the assembler ptxas put the PTX of its input into its cubins. nvcc and other programs start ptxas as a child
+ * process, which also preloads this library. When ptxas ends, the simulator adds a section with the PTX to the cubin.
  */
 #include "sim/carry/preload.h"
 

@@ -197,7 +197,7 @@ struct NvJitLink {
 
   /*
    * Links LTO-IR again, with the same options, but to PTX. `keeps_all`: other inputs may call any function, so an
-   * option of NVVM makes it keep all functions.
+   * option makes NVVM keep all functions.
    */
   std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};
@@ -315,7 +315,7 @@ struct NvJitLink {
   };
 };
 
-/* ---- the replacements of their functions */
+/* ---- the replacements of functions of NVRTC and nvJitLink */
 
 template <class Library> struct Loaded {
   static inline std::string keys[max_libraries]; /* the file and the names of its functions; empty: unused */
@@ -375,7 +375,7 @@ void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *lib
     return function;
   const char *slash = std::strrchr(where.dli_fname, '/'), *file = slash != nullptr ? slash + 1 : where.dli_fname;
   if (std::strstr(file, "nvrtc") == nullptr && std::strstr(file, "nvJitLink") == nullptr)
-    return function; /* it already is a replacement */
+    return function; /* `function` is a replacement already */
   if (!sim::wrap<sim::Nvrtc>(function, where.dli_fname, name, look_up))
     sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
   return function;

@@ -44,12 +44,12 @@ int search(dl_phdr_info *info, size_t, void *data) {
 } // namespace
 
 void *linked_function(const char *name, const void *caller) {
-  /* In the libraries that the caller's library depends on. */
+  /* First search the caller's library and the libraries that it depends on. */
   Dl_info where{};
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr)
     if (void *found = find_in(where.dli_fname, name))
       return found;
-  /* If the caller is the program itself. */
+  /* This finds the function if the caller is the program itself. */
   if (void *found = replaced(real_dlsym()(RTLD_NEXT, name), name))
     return found;
   /* If the caller jumped here instead of calling, the return address is in the code that called the caller. */
@@ -60,7 +60,7 @@ void *linked_function(const char *name, const void *caller) {
 
 } // namespace sim
 
-/* The results for an internal error. Linked programs do not get them, because their library is loaded. */
+/* The results if the real function is not found. That cannot happen: the program is linked with its library. */
 constexpr int nvrtc_error = 11, nvjitlink_error = 6;
 
 #define LINKED(name, parameters, arguments, error)                                                                     \

@@ -15,7 +15,7 @@ std::atomic<LookUp> real{nullptr};
 
 } // namespace
 
-/* The dlsym of the C library is found by its symbol version, which this one does not have. */
+/* The dlsym of the C library is found by its symbol version, because the dlsym below has no version. */
 LookUp real_dlsym() {
   LookUp found = real.load(std::memory_order_relaxed);
   constexpr const char *versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
@@ -53,7 +53,7 @@ extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict l
   if (library == RTLD_NEXT || !gives_cubins(name))
     return look_up(library, name);
   void *found = look_up(library, name);
-  if (found != nullptr && is_own(found)) /* the search included this library, which precedes all others */
+  if (found != nullptr && is_own(found)) /* the search found the function of this library first */
     return linked_function(name, __builtin_return_address(0));
   return replacement(library, name);
 }

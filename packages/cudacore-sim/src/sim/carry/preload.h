@@ -22,7 +22,7 @@ template <class F> F as_function(void *symbol) {
 }
 
 bool gives_cubins(const char *name); /* whether a function of NVRTC or nvJitLink with this name is replaced */
-bool is_own(const void *function);   /* whether it is in the preloaded library */
+bool is_own(const void *function);   /* whether the function is in the preloaded library */
 
 /*
  * The replacement of a function of NVRTC or nvJitLink that the code at `caller` is linked with. Null: no loaded library

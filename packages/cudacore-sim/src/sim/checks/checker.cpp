@@ -145,8 +145,8 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
 }
 
 /*
- * Reports lanes that end while others wait for them. Lanes that only had to return when the wait began are not
- * reported.
+ * Reports lanes that end while others wait for them. A lane is not reported if it had nothing left to execute but
+ * returns when the wait began.
  */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
@@ -172,7 +172,7 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
-  std::string other; /* where others wait; empty if they arrived without waiting */
+  std::string other; /* where other lanes wait; empty if the other lanes arrived without waiting */
   for (Warp &one : w.block->warps)
     for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
       if (other.empty() && one.barrier[lane] == number)
@@ -281,8 +281,8 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
 }
 
 /*
- * An access to memory that does not exist. The order check records it, because the memory can be missing for want of an
- * order between this access and the allocation or the free.
+ * An access to memory that does not exist. The order check records the access: the reason may be that nothing orders
+ * it with the allocation or the free of the memory.
  */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (touches_)

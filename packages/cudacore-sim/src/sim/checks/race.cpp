@@ -73,7 +73,7 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/* A thread arrives. The barrier acquires what its relaxed reads have seen, and passes on what its fences release. */
+/* A thread arrives: the barrier acquires what the thread's relaxed reads saw, and passes on what its fences release. */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -197,7 +197,7 @@ void Races::knows_reads(Warp &w, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
 }
 
-/* Operations on an mbarrier order it for all threads, whatever their scope: compilers leave the scope out. */
+/* Operations on an mbarrier order memory for all threads, because compilers leave the scope out. */
 static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barrier ? Scope::all : ins.scope(); }
 
 /*
@@ -287,7 +287,7 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
 
 /* --- accesses ------------------------------------------------------------------------------------------------- */
 
-static_assert(manner_acquire == 2 && manner_release == 4); /* Seen::manner has the scope in their place */
+static_assert(manner_acquire == 2 && manner_release == 4); /* Seen::manner has the scope in place of these bits */
 static uint8_t manner_of(const Instruction &ins) {
   return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
@@ -411,7 +411,8 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     visits(w, ins, lane, owner, spot, bytes, write);
-  auto key = reinterpret_cast<uint64_t>(spot.host); /* unique; device addresses are the same in all blocks */
+  /* Host addresses are unique; device addresses are the same in all blocks. */
+  auto key = reinterpret_cast<uint64_t>(spot.host);
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))

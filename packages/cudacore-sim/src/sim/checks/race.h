@@ -10,9 +10,9 @@
  * A detector of races: two threads access the same bytes, at least one writes, at least one access is not strong, and
  * neither happens before the other. Each thread has a clock and a view: the clocks of other threads up to which it is
  * ordered after them. Views grow at barriers, at __syncwarp(), and when a thread acquires what another one released.
- * For each byte, the last accesses are kept with their threads and clocks. Such an access happened before another one
- * if the view of the other thread reaches that clock. One thread of the host runs a grid that is checked for races, so
- * nothing needs a lock.
+ * For each byte, the last accesses are kept with their threads and clocks. A kept access happened before a new one if
+ * the view of the thread that makes the new access reaches the clock of the kept access. One thread of the host runs a
+ * grid that is checked for races, so nothing needs a lock.
  */
 namespace sim::exec {
 
@@ -137,8 +137,8 @@ public:
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
   /*
-   * ends_reads: a warp has read its memory for wgmma. knows_reads: lanes continue, after all warps of their group have
-   * read.
+   * ends_reads: a warp has read the matrices of a wgmma. knows_reads: lanes continue after all warps of their group
+   * have read the matrices.
    */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
@@ -192,8 +192,8 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
   /*
-   * Findings between a plain read and an update, by the read. They are dropped if the thread then updates what it has
-   * read, as compare-and-swap loops do: their first read may find any value.
+   * Races of a plain read with an update, by the instruction of the read. They are not reported if the thread then
+   * updates the same address, as compare-and-swap loops do: the first read of such a loop may find any value.
    */
   struct Deferred {
     Fault fault;

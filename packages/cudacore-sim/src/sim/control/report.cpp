@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_reports = 1000; /* further ones only go to stderr */
+constexpr size_t max_reports = 1000; /* further reports only go to stderr */
 
 struct Reports {
   std::mutex mutex;

@@ -10,14 +10,14 @@ namespace sim {
 
 /*
  * Reports an error on stderr and in the control interface: a fault of a kernel, a misuse of the driver, a leak. Any
- * thread, with or without the state's lock.
+ * thread may call this, with or without the state's lock.
  */
 void report(const std::string &text);
 
 /* Like report(), unless an equal report exists. */
 void report_once(const std::string &text);
 
-/* Reports why a context fails, and the CUresult that its calls return from now on. */
+/* Reports why a context fails. `result`: the CUresult that calls in the context return from now on. */
 void report_fault(const std::string &text, int result);
 
 /*

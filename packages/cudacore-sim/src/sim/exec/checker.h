@@ -11,7 +11,7 @@ namespace sim::exec {
 class Races;
 class Touches;
 
-/* Spots are compared with it by its address, so it is one object in all files. */
+/* Spot::space is compared with the address of this text, so all files must share one object. */
 inline constexpr char shared_space[] = "shared";
 
 /* The memory of an access. */

@@ -72,7 +72,7 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* rank in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* shared memory that is accessed without a check: all or none */
+  uint64_t unchecked_bytes = 0;          /* bytes of `shared` that are accessed without a check: all or none */
   std::vector<std::byte> written;        /* a flag for each byte, nonzero once it was written; empty: not recorded */
   std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */

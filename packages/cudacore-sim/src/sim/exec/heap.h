@@ -13,7 +13,7 @@
 
 namespace sim {
 
-/* The device heap of a context. Any thread. */
+/* The device heap of a context. Thread-safe. */
 class Heap {
 public:
   Heap() = default;

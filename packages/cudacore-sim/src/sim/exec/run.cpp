@@ -32,7 +32,7 @@ public:
   }
   void launch_ended() {
     if (kept_)
-      kept_->grid = nullptr; /* the next launch may have the same address */
+      kept_->grid = nullptr; /* a later launch may have the same address */
   }
 
 private:

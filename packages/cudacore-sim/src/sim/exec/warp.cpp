@@ -13,7 +13,7 @@ constexpr int64_t group_turn = 16384;            /* instructions of a group befo
 constexpr uint32_t poll_limit = 4;               /* signs of waiting after which another group is chosen */
 constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
 constexpr uint32_t longest_sleep = 1'000'000;    /* nanoseconds */
-constexpr size_t max_local_bytes = 512u * 1024u; /* of a thread, as on the hardware */
+constexpr size_t max_local_bytes = 512u * 1024u; /* local memory of a thread, as on a GPU */
 } // namespace
 
 void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {

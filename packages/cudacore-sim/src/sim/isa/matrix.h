@@ -123,8 +123,8 @@ using MatrixBits = std::array<uint64_t, max_elements>;
 /* An element that a sparse A does not store: its bits are zero, but it is never multiplied, not even with infinity. */
 constexpr uint64_t absent_element = uint64_t{1} << 63;
 /*
- * expand: restores the columns of a sparse A that are not stored. selectors_of: the number of values that its selector
- * can have.
+ * expand: restores the columns of a sparse A that are not stored. selectors_of: the number of values that the selector
+ * of a sparse A can have.
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);

@@ -92,7 +92,7 @@ double add_to_odd(double a, double b) {
   auto bits = bit_cast<uint64_t>(sum);
   if (error == 0 || (bits & 1))
     return sum;
-  /* One step towards the exact sum, which is between this even neighbour and the odd one. */
+  /* The exact sum is between `sum`, which is even, and an odd neighbour of it. The result is this neighbour. */
   bool away = (error > 0) == (sum > 0);
   return bit_cast<double>(away ? bits + 1 : bits - 1);
 }

@@ -59,7 +59,7 @@ uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int ex
                   bool satfinite);
 /* The same for a double, NaN and infinities included. */
 uint64_t round_to(const Format &format, double value, Rounding rounding, bool satfinite = false);
-/* Exact for all formats up to f64. */
+/* The value of a number in a format. A double represents it exactly, because no format is wider than f64. */
 double value_of(const Format &format, uint64_t bits);
 
 /* a + b, rounded to odd if inexact. Rounding the result to at most 51 bits gives the exact sum, rounded. */

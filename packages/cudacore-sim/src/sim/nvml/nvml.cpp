@@ -31,7 +31,7 @@ std::atomic<bool> given[max_devices] = {};
 
 struct Uses {
   std::mutex mutex;
-  unsigned count = 0; /* nvmlInit less nvmlShutdown */
+  unsigned count = 0; /* calls of nvmlInit minus calls of nvmlShutdown */
 };
 
 Uses &uses() {

@@ -36,7 +36,7 @@ public:
   Type take_type();
   Type need_type();
   void need_type(Type exactly);
-  StateSpace take_space(); /* takes the first one that is left; generic: there is none */
+  StateSpace take_space(); /* takes the first state space that is left; generic: there is none */
   exec::Rounding take_rounding();
   /* .v2, .v4, .v8 */
   uint32_t take_vector();

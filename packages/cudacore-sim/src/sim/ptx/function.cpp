@@ -420,8 +420,8 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
 }
 
 /*
- * Records the data flow of an instruction of PTX, at the last one that was emitted for it. Those before it only compute
- * addresses and special values.
+ * Records the data flow of an instruction of PTX, at the last instruction that was emitted for it. The instructions
+ * that were emitted before only compute addresses and special values.
  */
 void FunctionBuilder::keep_flow(const ast::Instruction &one) {
   using exec::Flow;
@@ -521,7 +521,7 @@ uint32_t FunctionBuilder::estimate_registers() {
     now += change;
     most = std::max(most, now);
   }
-  constexpr uint32_t always = 6; /* for addresses of the stack, the parameters and the like */
+  constexpr uint32_t always = 6; /* registers for addresses of the stack, the parameters and so on */
   return std::min(255u, static_cast<uint32_t>(most) + always);
 }
 

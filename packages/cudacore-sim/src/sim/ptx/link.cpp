@@ -200,7 +200,7 @@ private:
     }
     for (ast::Function &one : module.functions) {
       rename(one.name, renamed);
-      Renamed seen = renamed; /* without names that the function declares itself */
+      Renamed seen = renamed; /* `renamed` without the names that the function declares itself */
       for (const auto *list : {&one.results, &one.parameters, &one.declarations})
         for (const ast::Declaration &own : *list)
           seen.erase(own.name);

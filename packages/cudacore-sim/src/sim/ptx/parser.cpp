@@ -391,7 +391,7 @@ private:
         in_.integer("a limit");
       else if (in_.is(".pragma"))
         pragma();
-      else if (in_.is(".language")) /* how a driver launches such kernels is not documented */
+      else if (in_.is(".language")) /* .language is for kernels of cuda.tile, whose launch is not documented */
         in_.fail("kernels of cuda.tile are not simulated");
       else if (!in_.accept(".noreturn") && !in_.accept(".unified") && !in_.accept(".blocksareclusters"))
         return;
@@ -514,7 +514,7 @@ private:
       return address();
     if (in_.is("{"))
       return group("{", "}", Operand::Kind::vector, depth);
-    if (in_.is("(") && in_call_) /* elsewhere it begins a constant expression */
+    if (in_.is("(") && in_call_) /* outside of a call, ( begins a constant expression */
       return group("(", ")", Operand::Kind::list, depth);
     if (in_.is("!") || (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ")))
       return named();

@@ -188,6 +188,6 @@ captured_conditionals()
 definition()
 updates()
 memory()
-values = None  # so that the memory of this view can be freed
+values = None  # a view of the memory, which close() frees
 buffer.close()
 print("right")

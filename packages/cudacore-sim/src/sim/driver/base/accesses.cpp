@@ -87,7 +87,7 @@ bool conflicts(const Access &one, const Access &other) {
 
 std::string place_text(const Access &access) { return access.place != nullptr ? *access.place : ""; }
 
-/* The number of the allocation; 0: none. */
+/* The number of the allocation that contains an address; 0: none does. */
 uint64_t allocation_at(uint64_t address) {
   AllocationPtr allocation = state().memory.find(address);
   return allocation != nullptr ? allocation->id : 0;
@@ -245,7 +245,7 @@ void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_old_accesses(); /* here, because only accesses to new memory add entries */
+  forget_old_accesses(); /* called for new memory, because only accesses to new memory add entries */
 }
 
 void forget_all_accesses() {

@@ -8,7 +8,7 @@
  * resource. It runs after cuInit, outside of callbacks, with the state's lock held (Call::current().lock).
  */
 
-/* The header as it is for the driver itself: every version of every function, by the name of its symbol. */
+/* With this macro, the header declares every version of every function, by the name of its symbol. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t small_alignment = 512, page = 4096;
 
-/* Left free after every allocation, so that accesses beyond its end are detected. */
+/* The bytes that stay free after every allocation, so that accesses beyond its end are detected. */
 constexpr uint64_t gap = 256;
 
 /*

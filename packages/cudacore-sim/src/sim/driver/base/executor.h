@@ -84,7 +84,7 @@ private:
   void watch();
   bool may_start() const;
   UnitPtr pick();
-  void publish() const; /* reports the number of units that are not done to processes that lock this one */
+  void publish() const; /* shows the number of unfinished units to processes that lock this process */
 
   std::vector<UnitPtr> ready;
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;

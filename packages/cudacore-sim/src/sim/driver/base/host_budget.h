@@ -24,7 +24,7 @@ struct Context;
 /* Whether the host has `more` bytes of memory left. If not, why() has the reason. Called with the state's lock. */
 bool host_can_back(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
-/* Whether a device can allocate `more` bytes. A program may use only a small part of a large allocation. */
+/* Whether a device can allocate `more` bytes. The host need not have all of them left: programs may use only a part. */
 bool may_promise(uint64_t more);
 
 /*
@@ -32,7 +32,7 @@ bool may_promise(uint64_t more);
  * add_managed() to remove_managed(). `charged`: a device has promised it.
  */
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
-void remove_managed(const std::byte *memory); /* before it is unmapped; ignores other memory */
+void remove_managed(const std::byte *memory); /* before memory is unmapped; ignores memory that was not added */
 
 /* How many bytes of a range the host does not back yet. */
 uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);

@@ -29,14 +29,14 @@ constexpr uint64_t much = 4 << 20;
 
 /* A line of the system's list of mappings. */
 struct Mapping {
-  uint64_t from = 0, to = 0, file = 0; /* `file`: the inode, 0 for memory of no file */
+  uint64_t from = 0, to = 0, file = 0; /* `file`: the inode; 0: the memory has no file */
   char readable = 0, writable = 0, executable = 0, sharing = 0;
   const char *path = ""; /* valid until the next line is read */
 };
 
 /*
- * Whether all mappings from one address to another fulfil a condition. A gap between mappings does not. The list
- * does not show that a file has become shorter than its mapping. `unknown`: the result if there is no list.
+ * Whether all mappings from one address to another fulfil a condition. False if there is a gap between mappings. The
+ * list does not show that a file has become shorter than its mapping. `unknown`: the result if there is no list.
  */
 template <class Condition> bool all_mappings(uint64_t address, uint64_t end, bool unknown, const Condition &condition) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);

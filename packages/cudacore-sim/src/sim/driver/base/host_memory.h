@@ -11,10 +11,10 @@ namespace sim {
  * holds only at that moment.
  */
 
-/* Whether all of it can be read or written. May commit pages: call it just before the memory is used. */
+/* Whether all of the memory can be read or written. May commit pages: call this just before the memory is used. */
 bool is_usable(uint64_t address, uint64_t bytes, bool write);
 
-/* Whether all of it is mapped; not whether it can be used. */
+/* Whether all of the memory is mapped. Mapped memory may still be unusable. */
 bool is_mapped(uint64_t address, uint64_t bytes);
 
 /*

@@ -68,7 +68,7 @@ std::shared_ptr<const void> Allocation::backing() const {
   return pool != nullptr && pool->file != nullptr ? pool : nullptr;
 }
 
-/* Keeps the memory mapped, so that a kernel that uses it after its free does not crash the process. */
+/* Keeps memory mapped, so that a kernel that uses memory after it was freed does not crash the process. */
 struct LastingMap : MemoryMap {
   std::vector<std::shared_ptr<const void>> kept;
 };
@@ -98,7 +98,7 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
     return allocation.pool->is_managed() || allocation.device == context.device || granted(allocation.pool->access);
   case Allocation::Kind::graph:
     return allocation.device == context.device || granted(allocation.access);
-  case Allocation::Kind::imported: /* cuIpcOpenMemHandle enables access to its device */
+  case Allocation::Kind::imported: /* cuIpcOpenMemHandle gives the context access to the memory's device */
     return allocation.device == context.device || allocation.context.lock().get() == &context;
   case Allocation::Kind::device: {
     if (allocation.device == context.device)

@@ -49,7 +49,7 @@ struct Ordered {
   uint64_t number = 0;               /* its number among the units of the stream */
 
   std::vector<OrderedPtr> before; /* its dependencies, until it is ready */
-  TimelinePtr timeline;           /* null: it is not ready, or an action of the host */
+  TimelinePtr timeline;           /* null: the unit is not ready, or is an action of the host */
   uint64_t position = 0;          /* its position in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
   uint64_t host_time = 0; /* it is after all units that the host had learned to be done at this time */

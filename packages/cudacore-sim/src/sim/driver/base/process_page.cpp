@@ -16,7 +16,8 @@ ProcessPage *own_page = nullptr;
 
 namespace {
 
-constexpr uint64_t magic = 0x6b70657661735f31; /* at the beginning of the file, unlike in other files of a simulator */
+/* The first bytes of the file of the page. Other files of a simulator do not begin with them. */
+constexpr uint64_t magic = 0x6b70657661735f31;
 constexpr uint64_t page_size = 4096;
 SharedFile *own_file = nullptr; /* never freed, because other threads can be in a call when the process ends */
 
@@ -56,7 +57,7 @@ std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out) {
         !file->map(0, page_size))
       continue;
     page = reinterpret_cast<ProcessPage *>(file->at(0));
-    if (page->process != process) /* the page belongs to its parent, whose descriptors it inherited */
+    if (page->process != process) /* the process inherited the descriptor; the page is its parent's */
       continue;
     out = page;
     found = std::move(file);

@@ -11,8 +11,8 @@
 namespace sim {
 
 /*
- * A page that other processes share, in order to checkpoint this one. To lock a process, another process changes the
- * state in the page, and waits until the page shows no calls and no work in progress.
+ * A page that other processes share, in order to checkpoint this process. To lock a process, another process changes
+ * the state in the page, and waits until the page shows no calls and no work in progress.
  */
 struct ProcessPage {
   uint64_t magic;
@@ -29,10 +29,10 @@ constexpr uint32_t locking = 100; /* other processes still see the state "runnin
 extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
 
 void make_own_page();  /* if there is no memory for it, the process cannot be checkpointed */
-void leave_own_page(); /* in a child of fork, because the page belongs to the parent */
+void leave_own_page(); /* called in a child of fork, because the page belongs to the parent */
 void wait_until_unlocked();
 
-/* The page of another process, or of this one; null if it has none. */
+/* The page of another process, or of this process; null: the process has no page. */
 std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out);
 
 /* Called before each call begins: waits while this process is locked. False: the process has no page. */

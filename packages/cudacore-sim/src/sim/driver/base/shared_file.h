@@ -51,7 +51,7 @@ private:
   uint64_t window_start = 0, window_length = 0;
 };
 
-/* A hold on a record of another process. */
+/* A hold on a record in another process's file (driver/memory/ipc.h). The record describes a shared object. */
 class Import {
 public:
   Import(std::shared_ptr<SharedFile> file, uint64_t offset, uint64_t name)

@@ -115,7 +115,7 @@ struct Context : std::enable_shared_from_this<Context> {
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   CUresult error = CUDA_SUCCESS;            /* sticky */
   std::shared_ptr<Context> home;            /* the primary context of a green context */
-  std::shared_ptr<const DeviceShare> share; /* the share of a green context */
+  std::shared_ptr<const DeviceShare> share; /* the part of the device that a green context has */
   uint64_t green_handle = 0;
   std::set<std::shared_ptr<Context>> greens; /* its green contexts */
   StreamPtr legacy;
@@ -123,9 +123,9 @@ struct Context : std::enable_shared_from_this<Context> {
   std::set<StreamPtr> streams;                        /* streams that were created */
   UnitPtr gate;                                       /* all later work waits for it */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
-  UnitPtr end, blocking_end;                          /* after all work of destroyed streams, for the check of order */
-  unsigned attached = 0;                              /* references by cuCtxAttach */
-  std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
+  UnitPtr end, blocking_end; /* they come after all work of destroyed streams, for the check of order */
+  unsigned attached = 0;     /* references by cuCtxAttach */
+  std::set<uint64_t> peers;  /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
   std::shared_ptr<const MemoryMap> map;                           /* the map of memory at map_version */
   uint64_t map_version = 0;
@@ -145,7 +145,7 @@ struct Device {
   uint64_t memory = 0, used = 0;
   ContextPtr primary;          /* while it is retained */
   uint64_t primary_handle = 0; /* the handle of all primary contexts; 0: there was none yet */
-  bool primary_ending = false; /* the next primary context waits for this one */
+  bool primary_ending = false; /* a new primary context waits for the end of the old one */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   GraphMemoryUse graph_memory;
@@ -265,7 +265,7 @@ struct State {
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
   std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be rebuilt */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
-  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by types of memory and location, and number */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by type of memory, type of location, and its number */
   std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
@@ -313,7 +313,7 @@ CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
 UnitPtr latest_record(Event &event);                     /* null: it was not recorded, or the record is done */
-UnitPtr awaited_record(Event &event);                    /* the unit that a wait depends on; it can be done already */
+UnitPtr awaited_record(Event &event);                    /* the unit that a wait depends on; may be done already */
 UnitPtr record(Event &event, const ContextPtr &context); /* a unit that records the event, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
@@ -331,12 +331,13 @@ void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
 CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
-/* Marks memory of a graph as freed, in the order of calls: by the launch of a graph, or by the application. */
+/* Marks memory of a graph as freed. Called at once when a graph is launched, or when the application frees memory. */
 void mark_freed(Allocation &memory);
 /* Frees memory of a graph, in the order of work. Also frees the address if no remaining graph allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
-void forget_current_pool(const std::shared_ptr<Pool> &pool); /* makes the default pool current; null: everywhere */
-void shrink_pools(const Device &device); /* trims them to their release thresholds, at a synchronisation */
+/* Makes the default pool current wherever `pool` is current; null: everywhere. */
+void forget_current_pool(const std::shared_ptr<Pool> &pool);
+void shrink_pools(const Device &device); /* trims pools to their release thresholds, at a synchronisation */
 
 /* All textures and surfaces, for kernels that begin now. */
 std::shared_ptr<const SamplerMap> samplers();

@@ -18,7 +18,7 @@
 namespace sim {
 namespace {
 
-/* Viewers show each device as a process, so it gets a number that no real process has. */
+/* Viewers show each device as a process, so a device gets a process number that no real process has. */
 constexpr int first_device = 1 << 30;
 
 using StreamKey = std::pair<int, uint64_t>;
@@ -57,7 +57,7 @@ void close_file() {
   t.file = nullptr;
 }
 
-/* Opens the file at the first event. Times are counted from there. */
+/* Opens the file at the first event. Times are counted from this event. */
 bool is_open(Trace &t, uint64_t time) {
   if (t.opened)
     return t.file != nullptr;

@@ -37,7 +37,7 @@ void trace_begin(Traced &work);
 /* Work that takes no time, and skipped work, has no trace_begin(). */
 void trace_end(Traced &work);
 
-/* A call of this thread has ended. Any thread, without the state's lock. */
+/* A call of this thread has ended. Any thread may call this, without the state's lock. */
 void trace_call(const char *name, uint64_t began);
 
 /* A string of JSON, with its quotation marks. */

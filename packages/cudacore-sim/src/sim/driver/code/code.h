@@ -32,13 +32,13 @@ struct Callable {
   std::shared_ptr<Image> image;
   size_t index = 0;
   ContextPtr context;
-  KernelSettings *settings = nullptr; /* of the kernel's function in the context; without one, of the kernel */
+  KernelSettings *settings = nullptr; /* of the kernel's function in the context, or else of the kernel */
   std::shared_ptr<void> owner;        /* keeps the settings alive */
   const KernelInfo &info() const { return image->kernels()[index]; }
 };
 
 /*
- * Finds a function or, for launches and occupancy, a kernel. `context` null: a kernel is looked up in the current
+ * Finds a function or, for launches and occupancy, a kernel. If `context` is null, a kernel is looked up in the current
  * context.
  */
 CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out);

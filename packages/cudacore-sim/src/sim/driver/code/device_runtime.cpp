@@ -5,7 +5,7 @@
 namespace sim {
 namespace {
 
-/* Blocks increment a counter in the workspace, and wait until it is the next multiple of their number. */
+/* Blocks increment a counter in the workspace, and wait until it is the next multiple of the number of blocks. */
 constexpr char barrier[] = R"(
 {
   .reg .pred %p<2>;

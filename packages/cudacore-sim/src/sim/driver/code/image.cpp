@@ -182,7 +182,7 @@ CUresult Image::understand() {
   }
   if (std::memcmp(&magic, "\177ELF", 4) == 0)
     return read_cubin(bytes.data(), bytes.size());
-  if (starts_as_ptx({bytes.data(), bytes.size()})) { /* inside a fat binary it may be padded with zeros */
+  if (starts_as_ptx({bytes.data(), bytes.size()})) { /* PTX in a fat binary may be padded with zeros */
     CUresult failed = read_ptx({{"", std::string(bytes.data(), strnlen(bytes.data(), bytes.size()))}});
     if (lacks_instruction)
       explain("PTX with an instruction that the simulator does not have: " + messages);
@@ -293,7 +293,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)
-      if (known.name == kernel.name) { /* the real values of the assembler instead of estimates */
+      if (known.name == kernel.name) { /* the values of the cubin replace estimates */
         kernel.registers = known.registers;
         kernel.local_bytes = known.local_bytes;
       }
@@ -306,7 +306,7 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
   std::vector<char> unpacked;
   if (read_at(code, 0, magic) && magic == fat_magic && unpack_fat_binary(code, unpacked, reason) == CUDA_SUCCESS)
     code = std::move(unpacked);
-  if (starts_as_ptx({code.data(), code.size()})) { /* inside a fat binary it may be padded with zeros */
+  if (starts_as_ptx({code.data(), code.size()})) { /* PTX in a fat binary may be padded with zeros */
     found.push_back({name, std::string(code.data(), strnlen(code.data(), code.size()))});
     return;
   }

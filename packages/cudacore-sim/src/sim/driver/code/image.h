@@ -28,7 +28,7 @@ public:
   static std::shared_ptr<Image> copy(const void *code);
   static std::shared_ptr<Image> take(std::vector<char> bytes);
 
-  /* Whether they begin like code. Otherwise they are refused without parsing the rest. */
+  /* Whether the bytes begin like code. Other bytes are refused without parsing the rest. */
   bool is_code() const;
 
   /* Parses and compiles the bytes, once. This takes long, so call it without the state's lock. */
@@ -87,7 +87,7 @@ size_t elf_size(const char *data, size_t readable);
 /* Unpacks an LZ4 block to exactly out.size() bytes. */
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out);
 
-/* The same for a Zstandard frame, by the system's libzstd.so.1 if it exists. */
+/* Unpacks a Zstandard frame to exactly out.size() bytes, by the system's libzstd.so.1 if it exists. */
 bool has_zstd();
 bool unpack_zstd(const char *data, size_t size, std::vector<char> &out);
 

@@ -137,7 +137,7 @@ int max_threads_of(const KernelInfo &kernel, const Device &device) {
   return threads != 0 ? static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(most), threads)) : most;
 }
 
-/* PTX has no limit on registers, so the estimate is limited as a compiler would do. */
+/* PTX has no limit on registers, so the estimate can exceed what compilers use: a kernel has 4 to 255 registers. */
 uint32_t register_count(const KernelInfo &kernel) { return std::clamp(kernel.registers, 4u, 255u); }
 
 int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings) {
@@ -242,7 +242,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
   std::shared_ptr<Kernel> found;
   SIM_REQUIRE(kernel != nullptr);
   SIM_RETURN_FAILURE(find_kernel(kernel, found));
-  ContextPtr context; /* the driver loads the kernel, which needs a context */
+  ContextPtr context; /* required, because a real driver loads the kernel into it */
   SIM_RETURN_FAILURE(need_context(context));
   return parameter_info(info_of(*found), paramIndex, paramOffset, paramSize);
 }

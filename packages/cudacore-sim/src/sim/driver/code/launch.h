@@ -29,7 +29,7 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
 /* Checks that there is code that the simulator can run. */
 CUresult check_code(const Callable &what);
 
-/* Applies an attribute to a request. Attributes with events are for launches alone. */
+/* Applies an attribute to a request. Attributes with events are only for launches, not for nodes. */
 CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &request);
 
 /* The work of a launch that was checked. */

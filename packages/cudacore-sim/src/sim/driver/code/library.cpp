@@ -12,7 +12,7 @@ CUresult find_library(CUlibrary handle, std::shared_ptr<Library> &out) {
 /* Assigns a handle to every kernel. */
 CUresult ready(const std::shared_ptr<Library> &library) {
   SIM_RETURN_FAILURE(prepare(library->image));
-  /* Another thread may have unloaded it in the meantime. */
+  /* Another thread may have unloaded the library in the meantime. */
   if (state().libraries.find(library->handle) != library)
     return CUDA_ERROR_INVALID_HANDLE;
   while (library->kernels.size() < library->image->kernels().size()) {

@@ -37,7 +37,7 @@ struct JitLog {
   }
 };
 
-/* A linker. Its kernels and variables are known when it is complete. */
+/* A linker (CUlinkState). The kernels and variables of its output are known after cuLinkComplete. */
 struct Link {
   Link(unsigned count, const CUjit_option *options, void **values)
       : errors(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),

@@ -60,7 +60,7 @@ void report_contents(const ContextPtr &context, const char *by) {
     report(std::string(by) + " destroys a context with what is alive in it: " + text);
 }
 
-/* All primary contexts of a device have the same handle, so the next one waits until this one has ended. */
+/* All primary contexts of a device have the same handle, so a new one is created only after the old one has ended. */
 void end_primary(Device &device) {
   struct Ending {
     Device &device;
@@ -75,7 +75,7 @@ void end_primary(Device &device) {
   destroy_context(context, Call::current().lock);
 }
 
-/* The context of a handle; of null, the current one. */
+/* The context of a handle; for a null handle, the current context. */
 CUresult find_or_current(CUcontext handle, ContextPtr &out) {
   if (handle != nullptr)
     return find_context(handle, out);
@@ -237,7 +237,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
   if (context->destroyed)
-    return; /* another thread destroyed it while the lock was released */
+    return; /* another thread destroyed the context while the lock was released */
   context->destroyed = true;
   const char *by = "cudasim_reset_device";
   if (Call::active()) {
@@ -279,7 +279,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   context->placements.clear();
   context->map = nullptr;
   if (s.contexts.find(context->handle) != context)
-    return; /* the next primary context already has this handle */
+    return; /* a new primary context already has this handle */
   s.ended_contexts[context->handle] = context;
   s.contexts.remove(context->handle, !context->primary);
 }

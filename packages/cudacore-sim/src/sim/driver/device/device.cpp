@@ -136,7 +136,7 @@ CUresult start() {
   State &s = state();
   std::vector<int> numbers;
   SIM_RETURN_FAILURE(find_visible_devices(numbers));
-  /* Eight times the memory, because freed addresses are reused late. */
+  /* The range of addresses is eight times as large as the memory, because freed addresses are reused late. */
   uint64_t memory = config().memory * numbers.size();
   if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
     return CUDA_ERROR_OUT_OF_MEMORY;

@@ -62,7 +62,7 @@ void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock) 
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
   if (green->destroyed)
-    return; /* another thread destroyed it while the lock was released */
+    return; /* another thread destroyed the context while the lock was released */
   green->destroyed = true;
   green->home->greens.erase(green);
   s.ended_contexts[green->handle] = green;

@@ -22,7 +22,7 @@ struct SmSet {
   Multiprocessors members;
   unsigned alignment = 0, least = 0; /* how many are co-scheduled, and the minimum size of a group */
   unsigned flags = 0;                /* CUdevSmResourceGroup_flags */
-  uint32_t split = 0;                /* the number of the call that split it off; 0: it was queried */
+  uint32_t split = 0;                /* the number of the call that split this set off; 0: it was queried */
   bool may_be_split = true;
 };
 
@@ -47,7 +47,7 @@ CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare 
 /* The multiprocessors that work of a stream runs on. */
 unsigned multiprocessors_of(const Stream &stream);
 
-/* Destroys a green context. Its streams stay, detached. */
+/* Destroys a green context. Its streams remain until they are destroyed, but are detached from the context. */
 void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock);
 
 } // namespace sim

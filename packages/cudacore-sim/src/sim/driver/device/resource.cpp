@@ -100,7 +100,7 @@ CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet 
   if (is_fine)
     group.alignment = group.least = 2;
   size = std::max((wanted + group.alignment - 1) / group.alignment * group.alignment, group.least);
-  size = std::min(size, count); /* one group of all multiprocessors if rounding exceeds them */
+  size = std::min(size, count); /* a size that was rounded above `count` means all multiprocessors */
   return CUDA_SUCCESS;
 }
 
@@ -160,7 +160,7 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
     write(set, *out, true);
     return CUDA_SUCCESS;
   }
-  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* it can be queried, but not used */
+  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* a work queue can be queried, but not used */
   if (!is_13_1() || (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && !is_queue))
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *out = {};

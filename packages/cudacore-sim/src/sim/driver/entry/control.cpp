@@ -152,7 +152,7 @@ struct Watch {
   int (*function)(void *) = nullptr;
   std::thread::id thread;
   bool asked = false;          /* `later` was called, and `function` was not yet */
-  std::vector<uint64_t> fresh; /* the objects that the thread has created since */
+  std::vector<uint64_t> fresh; /* objects of the thread that cudasim_created has not returned yet */
 } watch;
 
 uint64_t newest; /* the number of the newest object */

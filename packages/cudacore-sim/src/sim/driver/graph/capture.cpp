@@ -20,7 +20,7 @@ void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   if (found == edges.end())
     edges.push_back(edge);
   else if (is_default(edge.data))
-    found->data = edge.data; /* an edge without annotations orders more */
+    found->data = edge.data; /* of two edges, keep the one without annotations: it orders more */
 }
 
 void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<CaptureEdge> edges) {
@@ -146,7 +146,7 @@ struct InfoRequest {
   const CUgraphNode **nodes;
   const CUgraphEdgeData **data;
   size_t *count;
-  bool is_lossy; /* the version of the function returns no annotations */
+  bool is_lossy; /* an old version of the function was called, which returns no annotations */
 };
 
 CUresult tell(CUstream handle, const InfoRequest &wanted) {

@@ -56,7 +56,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
   unsigned captures = 0;                              /* the number of captures that add to it now */
-  bool has_memory_nodes = false;                      /* in itself or in child graphs */
+  bool has_memory_nodes = false;                      /* in this graph or in child graphs */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
   mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made from it */
   Graph &root() const;
@@ -91,7 +91,7 @@ bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 
 bool is_default(const CUgraphEdgeData &data);
 bool may_leave(const CUgraphEdgeData &data,
-               CUgraphNodeType from); /* whether an edge from such a node can have these annotations */
+               CUgraphNodeType from); /* whether an edge from a node of this type can have these annotations */
 
 /* ---- memory of graphs */
 

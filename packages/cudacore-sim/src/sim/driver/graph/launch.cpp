@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/* Checks at a launch that the graph's memory from its last launch is freed, and memory that it frees is allocated. */
+/* Checks at a launch that memory of the last launch is freed, and that memory is allocated that the graph frees. */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   for (const std::shared_ptr<GraphMemory> &memory : exec.allocations)

@@ -49,8 +49,8 @@ struct Params {
   /* The node is destroyed. */
   virtual void release() const {}
   /*
-   * Whether they refer to objects that were destroyed with a primary context: the driver crashes when it reads such
-   * parameters.
+   * Whether these parameters refer to objects that were destroyed with a primary context: the driver crashes when it
+   * reads such parameters.
    */
   virtual bool is_lost() const { return false; }
 };
@@ -76,9 +76,9 @@ struct NodeType {
   CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
 
   bool can_change = true;                 /* cuGraphNodeSetParams accepts other parameters */
-  bool can_be_disabled = false;           /* whether cuGraphNodeSetEnabled accepts it */
+  bool can_be_disabled = false;           /* whether cuGraphNodeSetEnabled accepts the node */
   bool may_be_in_body = false;            /* whether it may be in the body of a conditional node */
-  bool may_be_launched_by_device = false; /* in a graph that a kernel launches */
+  bool may_be_launched_by_device = false; /* whether it may be in a graph that a kernel launches */
   bool has_memory = false;                /* it allocates or frees memory of the graph */
 };
 

@@ -111,7 +111,7 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
     std::vector<GraphPtr> parts = node->params->graphs();
     for (size_t i = 0; i < parts.size(); i++)
       SIM_RETURN_FAILURE(update_exec_graph(exec, like.parts[i], *parts[i], info));
-    if (!find_node_type(like.type)->has_memory) /* its memory does not change */
+    if (!find_node_type(like.type)->has_memory) /* an update does not change the memory of a node */
       like.params = node->params;
   }
   old = std::move(changed);

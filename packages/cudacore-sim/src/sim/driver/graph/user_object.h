@@ -26,8 +26,8 @@ void retain(UserObject &object, uint64_t count);
 void release(const UserObjectPtr &object, uint64_t count, bool later = false);
 void wait_for_destructors(std::unique_lock<std::mutex> &lock);
 
-/* The references of a graph, or an executable graph, to user objects. Copying retains, destroying releases; with
-   the state's lock held. */
+/* The references of a graph, or an executable graph, to user objects. A copy retains the objects, and the destructor
+   releases them. The state's lock must be held. */
 class References {
 public:
   References() = default;
@@ -38,7 +38,7 @@ public:
   void mark_launched() { launched = true; } /* references of launched graphs are released on another thread */
   void add(const UserObjectPtr &object, uint64_t count); /* the references are moved to this object */
   void add(const References &other);
-  bool remove(const UserObjectPtr &object, uint64_t count); /* also releases them; false: there are fewer references */
+  bool remove(const UserObjectPtr &object, uint64_t count); /* releases `count` references; false: it has fewer */
   void clear();                                             /* releases all references */
 
 private:

@@ -321,7 +321,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   SIM_RETURN_FAILURE(find_mipmapped(hMipmappedArray, array));
   SIM_RETURN_FAILURE(free_after_work(array->context, array->memory));
   if (state().mipmapped_arrays.find(array->handle) != array)
-    return CUDA_SUCCESS; /* another thread has destroyed it meanwhile */
+    return CUDA_SUCCESS; /* another thread has destroyed the array meanwhile */
   for (const std::shared_ptr<Array> &level : array->levels)
     state().arrays.remove(level->handle);
   state().mipmapped_arrays.remove(array->handle);

@@ -14,7 +14,7 @@
 namespace sim {
 namespace {
 
-/* The number of bytes from the first to the last; UINT64_MAX if that overflows. */
+/* The number of bytes from the first byte of a side to its last byte; UINT64_MAX if that overflows. */
 uint64_t extent(const Side &side, const Shape &shape) {
   uint64_t planes = 0, rows = 0, all = 0;
   if (__builtin_mul_overflow(shape.depth - 1, side.slice, &planes) ||

@@ -40,7 +40,7 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t needed = 0, offset = 0, skipped = 0;
-  bool is_given = pitch != 0; /* if given, it is checked even for a single row */
+  bool is_given = pitch != 0; /* a given pitch is checked even for a single row */
   if (!is_given)
     pitch = shape.width;
   if (rows == 0)

@@ -39,7 +39,7 @@ CUresult free_after_work(const AllocationPtr &allocation) {
     if (result != CUDA_SUCCESS)
       return result;
   }
-  /* Another thread may have freed it while the lock was released. */
+  /* Another thread may have freed the memory while the lock was released. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
   if (ordering()) /* frees do not wait for work of other contexts */
@@ -86,7 +86,8 @@ void hide_from_host(Allocation &mapping) {
 
 void release_memory(const AllocationPtr &allocation, const char *by) {
   State &s = state();
-  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* other processes have it open */
+  /* Whether another process has the memory open. */
+  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw();
   if (is_kept)
     report(std::string(by) + " frees memory that another process has open: " + s.memory.explain(allocation->base));
   s.memory.remove(allocation, by);
@@ -250,7 +251,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
     if (other->base < base + bytesize && base < other->end())
       return other->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                                                          : CUDA_ERROR_INVALID_VALUE;
-  /* All of it is committed, because it is pinned. */
+  /* Registered memory is pinned, so all of it must be usable. */
   bool write = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0;
   if (!is_usable(base, bytesize, write) || (write && !can_be_pinned_for_writing(base, bytesize)))
     return CUDA_ERROR_INVALID_VALUE;

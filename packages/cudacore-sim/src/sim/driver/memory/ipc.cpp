@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
 
-/* A checksum of all bytes (FNV-1a), because a handle with another process or descriptor may lead to the same file. */
+/* A checksum of all bytes (FNV-1a): a changed handle is refused, even if its process and descriptor give a file. */
 uint64_t seal_of(const Reference &reference) {
   std::array<unsigned char, sizeof reference> bytes;
   std::memcpy(bytes.data(), &reference, sizeof reference);

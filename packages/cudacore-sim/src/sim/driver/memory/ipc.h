@@ -10,7 +10,7 @@ enum class Shared : uint32_t { memory = 1, event, pool, pool_memory, physical };
 
 /*
  * The data that a process publishes about a shared object, in one of its files. The name is random, and 0 after the
- * object was destroyed, so that stale handles are detected. Several processes read and write it at the same time.
+ * object was destroyed, so that stale handles are detected. Several processes read and write a record at the same time.
  */
 struct Record {
   uint64_t name;
@@ -48,7 +48,7 @@ public:
   Export(const Export &) = delete;
   Export &operator=(const Export &) = delete;
 
-  /* Prevents other processes from opening the object. Returns whether one has it open already. */
+  /* Prevents other processes from opening the object. Returns whether another process has it open. */
   bool withdraw();
   Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }
@@ -71,7 +71,7 @@ std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<Sha
 /* Writes the header that makes a file importable. The file lives as long as any process has it. */
 void write_header(SharedFile &file, Header header, Shared kind, const Device *device);
 
-/* Opens a file by a descriptor from another process, and reads its header. Null: it is something else. */
+/* Opens a file by a descriptor from another process, and reads its header. Null: the file has no such header. */
 std::unique_ptr<SharedFile> import_descriptor(const void *descriptor, Shared kind, Header &copy);
 
 CUresult device_of(const Record &record, Device *&out); /* null for memory of the host */

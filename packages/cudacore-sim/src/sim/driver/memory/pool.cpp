@@ -163,7 +163,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     if (!can_be_shared)
       return CUDA_ERROR_INVALID_VALUE;
     created->file = std::make_unique<Arena>();
-    /* Twice the memory, because of fragmentation. */
+    /* The file has twice the size of the memory, because of fragmentation. */
     if (!created->file->open_file(2 * (created->device != nullptr ? created->device->memory : config().memory)))
       return CUDA_ERROR_OUT_OF_MEMORY;
     Header header{};
@@ -190,7 +190,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (found->imported != nullptr && has_memory(*found))
-    return CUDA_ERROR_INVALID_VALUE; /* as on an H200: memory that was imported into it must be freed first */
+    return CUDA_ERROR_INVALID_VALUE; /* as on an H200: the memory imported from the pool must be freed first */
   if (--found->imports > 0)
     return CUDA_SUCCESS;
   forget_current_pool(found);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The default pool of each location, and its current pool, from which cuMemAllocAsync allocates. */
+/* The default pool and the current pool of each location. cuMemAllocAsync allocates from the current pool. */
 #include "sim/driver/base/state.h"
 
 namespace sim {

@@ -217,7 +217,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   SIM_RETURN_FAILURE(find_physical(handle, physical));
   if (flags != 0 || size == 0 || ptr == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (offset != 0 || size != physical->size) /* it has to be mapped as a whole */
+  if (offset != 0 || size != physical->size) /* physical memory has to be mapped as a whole */
     return CUDA_ERROR_NOT_SUPPORTED;
   if (ptr % granularity != 0 || !is_reserved(ptr, size))
     return CUDA_ERROR_INVALID_VALUE;
@@ -240,7 +240,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (const ContextPtr &context : s.contexts.all())
     for (const UnitPtr &unit : outstanding(*context))
       s.executor.wait(Call::current().lock, unit);
-  if (!whole_mappings(ptr, size, mappings)) /* another thread may have unmapped them in the meantime */
+  if (!whole_mappings(ptr, size, mappings)) /* another thread may have unmapped the range in the meantime */
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &mapping : mappings)
     release_memory(mapping, "cuMemUnmap");
@@ -353,7 +353,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
   if (handle == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Physical> physical = mapping->physical;
-  if (physical->references++ == 0) /* only the mapping was left, without a handle */
+  if (physical->references++ == 0) /* all handles of the memory were released */
     physical->handle = s.physicals.add(physical);
   *handle = physical->handle;
   return CUDA_SUCCESS;

@@ -134,7 +134,7 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
   ContextPtr context = stream->context.lock();
   for (const auto &resource : found) {
     SIM_RETURN_FAILURE(new_device_memory(context, resource->buffer->size(), resource->memory));
-    resource->memory->internal = true; /* it cannot be freed by its address */
+    resource->memory->internal = true; /* the application cannot free the memory by its address */
     enqueue_copy(*resource, stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
       std::memcpy(memory->host, buffer->data(), buffer->size());
     }));

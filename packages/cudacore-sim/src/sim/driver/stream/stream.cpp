@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t per_thread_stream_id = 13; /* the identifier on the first thread */
+constexpr uint64_t per_thread_stream_id = 13; /* the identifier of the first thread's default stream */
 
 StreamPtr per_thread_stream(const ContextPtr &context) {
   StreamPtr &stream = context->per_thread[this_thread()];
@@ -259,7 +259,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   if (stream->capture != nullptr)
     abandon_capture(stream);
   ContextPtr context = owner_of(*stream);
-  /* Its work continues, as work of the context. */
+  /* Work of the stream that is not done becomes work of the context. */
   std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
   forget_done(orphans);
   if (stream->tail != nullptr && !stream->tail->done)

@@ -10,7 +10,7 @@ namespace sim::exec {
 
 /* The mbarrier that counts the bytes of an asynchronous operation must be in the destination's shared memory. */
 void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier);
-/* Counts bytes that were copied on an mbarrier, at a shared address. */
+/* Makes an mbarrier, given by its shared address, count bytes that were copied. */
 void complete_bytes(Warp &w, const Instruction &ins, uint32_t lane, uint32_t mbarrier, uint32_t bytes);
 
 /* One element of a reduction: *at = op(*at, *value). Null: the elements have no such operation. */

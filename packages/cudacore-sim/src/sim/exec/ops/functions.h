@@ -25,7 +25,7 @@ struct Xor {
   template <class T> static T apply(T a, T b) { return a ^ b; }
 };
 
-/* Whether a comparison of numbers holds. Inlined, so that of a constant comparison only that one remains. */
+/* Whether a comparison of numbers holds. Inlined: for a constant `comparison`, the compiler drops all other cases. */
 template <class T> [[gnu::always_inline]] inline bool holds(Comparison comparison, T a, T b) {
   bool unordered = false;
   if constexpr (std::is_floating_point_v<T>)

@@ -69,7 +69,8 @@ template <FloatOp Op> double compute(double a, double b, double c) {
 
 template <FloatOp Op, class H> struct Scalar {
   static uint16_t apply(uint16_t a, uint16_t b, uint16_t c, FloatMode mode) {
-    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* on a GPU, they return the same NaN as arithmetic */
+    /* On a GPU, neg and abs return the same NaN as arithmetic. */
+    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) {
       uint16_t magnitude = a & 0x7fff;
       if (magnitude > H::format.largest + 1)
         return static_cast<uint16_t>(H::format.nan);

@@ -168,7 +168,7 @@ void sqrt(Coder &c) {
   floating(c, approximate ? FloatOp::sqrt_approx : FloatOp::sqrt, c.need_type(), 1);
 }
 template <FloatOp Op> void approximation(Coder &c) {
-  c.take("approx"); /* f16 forms of ex2 and tanh have it too */
+  c.take("approx"); /* f16 forms of ex2 and tanh can have .approx, too */
   floating(c, Op, c.need_type(), 1);
 }
 /* copysign.f32 d, a, b: the sign of a, the magnitude of b. */

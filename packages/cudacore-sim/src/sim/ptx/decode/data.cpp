@@ -83,7 +83,7 @@ void mov(Coder &c) {
   if (type == Type::pred) {
     c.out.op[0] = c.destination_predicate(c.operand(0).name);
     if (Instruction read = c.out; c.operand(1).kind == ast::Operand::Kind::name && c.special(c.operand(1), read)) {
-      /* %is_explicit_cluster: the simulator has it as a number */
+      /* %is_explicit_cluster is a number here, so it is compared with 0 */
       read.op[0] = c.out.op[2] = c.function().scratch();
       c.emit_before(read);
       c.out.op[3] = c.constant(0);

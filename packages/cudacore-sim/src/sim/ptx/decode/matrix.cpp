@@ -67,7 +67,7 @@ bool go_together(Element a, Element b) {
          (is_integer(a) && is_integer(b) && exec::bits_of(a) == exec::bits_of(b));
 }
 
-/* An accepted type of A, with a shape. If types go together, only one of them is listed. */
+/* An accepted type of A, with a shape. If types can be combined, only one of them is listed. */
 struct Form {
   Element a;
   MatrixShape shape;

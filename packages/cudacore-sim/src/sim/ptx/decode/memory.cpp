@@ -169,7 +169,7 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
   for (uint32_t i = 0; i < vector; ++i) {
     Instruction part = whole;
     part.run = handler;
-    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first one checks the alignment of all */
+    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first element checks the alignment of the vector */
     part.immediate += int64_t{i} * bytes;
     part.op[2] = c.source(sources[i], type);
     if (returns)

@@ -128,7 +128,7 @@ void tld4(Coder &c) {
 void query(Coder &c) {
   TextureAccess access;
   access.op = Op::query;
-  static constexpr std::string_view names[] = {"width", "height", "depth"}; /* the only ones that sm_90 has */
+  static constexpr std::string_view names[] = {"width", "height", "depth"}; /* sm_90 has no other queries */
   if (c.take("level"))
     access.level = TextureAccess::Level::given;
   size_t found = c.take_one_of(names, std::size(names));

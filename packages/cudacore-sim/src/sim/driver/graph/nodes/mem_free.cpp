@@ -56,13 +56,14 @@ CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
   std::shared_ptr<GraphMemory> memory = find_memory(address);
   if (memory == nullptr || memory->freed_in_graph == into.handle)
     return CUDA_ERROR_INVALID_VALUE;
-  /* Either the graph that allocates the memory frees it, or others do. */
+  /* Memory is freed either by the graph that allocates it, or by other graphs, but not by both. */
   if (memory->freed_in_graph != 0 && (into.handle == memory->home || memory->freed_in_graph == memory->home))
     return CUDA_ERROR_INVALID_VALUE;
   if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (into.handle == memory->home && memory->was_instantiated)
-    return CUDA_ERROR_INVALID_VALUE; /* an executable graph expects that the graph does not free the memory */
+    return CUDA_ERROR_INVALID_VALUE; /* its executable graph was made without this node, and leaves the memory allocated
+                                      */
   memory->freed_in_graph = into.handle;
   out = std::make_shared<FreeParams>(address, memory);
   return CUDA_SUCCESS;

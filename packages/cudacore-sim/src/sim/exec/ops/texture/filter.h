@@ -41,7 +41,7 @@ struct Weights {
    * the sum of the weights that are added.
    */
   void add(const std::array<int64_t, 3> &second, size_t axes, int64_t all);
-  /* Distributes the weight of a texel of the last plane, which does not exist, over the other three. */
+  /* Distributes the weight of a texel that does not exist over the other three texels of the last plane. */
   void spread(size_t corner);
 };
 

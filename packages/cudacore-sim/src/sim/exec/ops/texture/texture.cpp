@@ -194,7 +194,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     return level_of_steps(steps);
   }
   default:
-    return -32; /* always the first level: no bias is that large */
+    return -32; /* selects the first level, because no bias exceeds 32 */
   }
 }
 
