@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of imaginary libraries, which export memory by every protocol and count what is returned."""
+"""Arrays of imaginary libraries, which export memory by every protocol and count the exports that were deleted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # by the address of each structure: what its pointers refer to, and the array
+_lent: dict[int, tuple[Any, ...]] = {}  # address of a structure: the objects that it points to, and the array
 
 
 def _delete(address: int) -> None:

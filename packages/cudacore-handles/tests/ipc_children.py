@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the tests of sharing, and those that other processes run.
+"""Functions for the tests of shared memory and events: some run in the test's process, the others in child processes.
 
-The other processes import this module, so importing it has no effects.
+The child processes import this module, so importing it has no effects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(function: Callable[..., object], args: list[Any]) -> None:
     The arguments are in a list, because multiprocessing would otherwise keep references to them.
     """
     faulthandler.dump_traceback_later(60, exit=True)  # prints the stack of a test that hangs
-    ch.Device.get_all_devices()  # the driver is loaded, whatever the function does
+    ch.Device.get_all_devices()  # loads the driver, even if the function does not use it
     function(*[args.pop(0) for _ in range(len(args))])
     gc.collect()
     if os.environ.get("CUDACORE_DRIVER") == "sim":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# For children that have no compiler: any driver that we support compiles it.
+# PTX for child processes that have no compiler. Every supported driver can load it.
 PTX = (Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
 
 CUDA = r"""

@@ -113,7 +113,7 @@ next(generator)
 @pytest.mark.parametrize("where", AT_EXIT)
 def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
     """A program would crash at exit, hang, fail, or print something unexpected."""
-    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # use after free is detected
+    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # freed memory is overwritten
 
 
 def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:

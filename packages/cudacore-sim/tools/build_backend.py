@@ -25,7 +25,7 @@ from mesonpy import (
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # a requirement of meson-python on these versions
+    import tomli as tomllib  # meson-python requires tomli on these versions of Python
 
 __all__ = [
     "build_editable",

@@ -99,7 +99,7 @@ static int clear(PyObject *module) {
 static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
-  /* These are needed as long as there are objects of the types, which keep the module alive. */
+  /* Objects of the module's types need the following. Those objects keep the module alive, so none exists now. */
   Py_CLEAR(st->ptr_name);
   Py_CLEAR(st->value_name);
   Py_CLEAR(st->interface_name);

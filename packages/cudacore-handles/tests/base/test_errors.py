@@ -194,7 +194,7 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
 
 # ---- every driver call of every method fails once
 
-# Two programs each: the preparation and the operation. The driver calls of the operation are counted, and fail in turn.
+# For each operation: code that prepares it, and the operation itself, whose driver calls are counted and fail in turn.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),

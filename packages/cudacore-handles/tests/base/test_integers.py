@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers that callers pass: of any library, but never a bool."""
+"""Integers that callers pass: integers of any library are accepted, and bools are not."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ void check_around(void (*before)(void), void (*after)(void));
 #define RUN(test) check_run(test, #test)
 void check_run(void (*test)(void), const char *name);
 
-/* A release function for owners that are ints: adds them up. */
+/* A release function for owners that are pointers to ints. It adds the ints to `check_released`. */
 extern int check_released;
 void check_release(void *owner);
 

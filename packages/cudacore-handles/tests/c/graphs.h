@@ -12,7 +12,7 @@ typedef struct graphs {
   cch_library *library;
   cch_kernel *kernel; /* "mixed" */
   cch_event *event;
-  cch_deviceptr *pinned; /* where memory is copied to and from: */
+  cch_deviceptr *pinned; /* memory for copies, which go to `to`, from `from` */
   unsigned char *to, *from;
 } graphs;
 extern graphs world;

@@ -163,11 +163,11 @@ def test_a_cubin_for_another_architecture(
 
 
 def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not have both versions."""
+    """The error would lack the PTX version of the code, or the version that the driver supports."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
         make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
     assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")
-    # Compiling a cubin instead would not help on the simulated driver.
+    # The hint does not advise compiling a cubin, because the simulated driver cannot run one.
     assert caught.value.hint.endswith("where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION")
     good()
 

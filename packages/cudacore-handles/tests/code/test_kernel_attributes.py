@@ -167,7 +167,7 @@ def test_launch_config() -> None:
 
 
 def test_launch_config_with_clusters() -> None:
-    """The library counts blocks where LaunchConfig counts clusters; the cluster itself would get lost."""
+    """A grid of clusters would be passed on as a grid of blocks, or the cluster would be lost."""
     config = LaunchConfig(grid=(6, 5, 4), cluster=(2, 3, 1), block=32, is_cooperative=True)
     native = _launch_config(config)
     assert list(native.grid) == [12, 15, 4]
@@ -238,7 +238,7 @@ def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Except
 
 
 def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_thread: Any) -> None:
-    """Without a current device, the result would be for an arbitrary device; a given device does not need one."""
+    """Without a current device, the result would be for an arbitrary device, or a given device would be refused."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
         in_new_thread(lambda: limited.attributes.num_regs)
     assert in_new_thread(lambda: limited.attributes[device].num_regs) == limited.attributes.num_regs
@@ -337,7 +337,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
 
 
 def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Device) -> None:
-    """A possible launch would be reported as impossible, because only launch() raises the kernel's limit."""
+    """A possible launch would be reported as impossible: only launch() would raise the limit of shared memory."""
     properties, stream = device.properties, device.create_stream()
     most = properties.max_shared_memory_per_block_optin - 1024
     ask = limited.occupancy.max_active_blocks_per_multiprocessor

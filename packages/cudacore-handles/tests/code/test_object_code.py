@@ -128,7 +128,7 @@ def test_pickle(kind: str, module: Any) -> None:
     for twin in (pickle.loads(pickle.dumps(code)), copy.copy(code), copy.deepcopy(code)):
         assert (twin.code, twin.code_type, twin.name) == (module, kind, "n")
         assert twin.symbol_mapping == {"a": "b"}
-        assert twin != code  # they are different libraries once they are loaded
+        assert twin != code  # once loaded, the two are different libraries
 
 
 def test_identity() -> None:
@@ -225,7 +225,7 @@ def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
     handle = code.handle
     assert int(driver.cuLibraryUnload(handle)[0]) == 0
     others = [make("ptx", PTX) for _ in range(3)]
-    # These can have the handles of the unloaded library and kernel.
+    # The driver may reuse the handles of the unloaded library and kernel for these.
     kernels = [other.get_kernel("add") for other in others]
     del code, kernel
     gc.collect()

@@ -303,7 +303,7 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
         device.set_current(green)
         ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
         ch.LEGACY_DEFAULT_STREAM.record(event)
-        assert not event.is_done  # it is recorded after the work of the green context's own stream
+        assert not event.is_done  # the event comes after the work of the green context's legacy stream
         opened.set()
         event.sync()
         ch.LEGACY_DEFAULT_STREAM.sync()

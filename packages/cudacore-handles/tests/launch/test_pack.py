@@ -45,7 +45,7 @@ def test_int_that_does_not_fit_is_an_error(size: int) -> None:
 
 
 def test_huge_int_error_does_not_print_it() -> None:
-    """The message of a huge int would take a megabyte, or fail by Python's own limit on digits."""
+    """The error message for a huge int would contain all its digits, or exceed Python's limit on digits."""
     with pytest.raises(OverflowError, match=r"^argument 0: an int of 1000001 bits does not fit a parameter of 8 bytes"):
         one(1 << 1_000_000, 8)
 

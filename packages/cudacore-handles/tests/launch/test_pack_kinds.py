@@ -264,7 +264,7 @@ def test_numbers_for_structs() -> None:
 
 @pytest.mark.parametrize("kind", [INT, FLOAT, POINTER, BYTES, BOOL])
 def test_bytes_fill_any_kind(kind: int) -> None:
-    """Packed values could not be passed on."""
+    """Values that a program has packed itself could not be arguments."""
     assert one(b"12345678", 8, kind) == b"12345678"
 
 

@@ -107,7 +107,7 @@ def test_pointer_code() -> None:
     ],
 )
 def test_invalid_code_is_an_error(code: int) -> None:
-    """A wrong code would write beyond its parameter."""
+    """A type with an invalid packing code would be registered, and its values written beyond their parameter."""
     with pytest.raises(ValueError, match="code must be kind"):
         _native.register(type("Wrong", (), {}), code)
 

@@ -39,7 +39,7 @@ def prepared(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> ch.Prepa
 
 @pytest.fixture
 def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
-    """Return the output since the last call."""
+    """Give a function that returns the output since its last call."""
     buffer: list[ch.Buffer] = [out]
 
     def read() -> int:

@@ -13,7 +13,7 @@ import cudacore_handles as ch
 
 @pytest.fixture
 def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
-    """Give 64 bytes of device memory, from 0 to 63."""
+    """Give 64 bytes of device memory, with the values 0 to 63."""
     made = device.allocate(64, stream=stream)
     source = ch.LegacyPinnedMemoryResource().allocate(64)
     source.__buffer__()[:] = bytes(range(64))

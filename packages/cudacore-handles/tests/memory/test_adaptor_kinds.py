@@ -23,7 +23,7 @@ OUT_OF_MEMORY, UNKNOWN = 2, 999
 
 
 def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Allocations would be counted wrong, or frees forgotten: by close, by collection, or of parts."""
+    """Allocations would be counted wrong, or a free would not be counted: by close(), by collection, or with a part."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     first, second = (statistics.allocate(size, stream=stream) for size in (100, 50))
     assert statistics.allocation_counts == ch.AllocationCounts(150, 2, 150, 2, 150, 2)
@@ -42,7 +42,7 @@ def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_measurement(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The allocations of a block would not be distinguished from others."""
+    """The allocations within a ``with`` block would not be distinguished from others."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     before = statistics.allocate(100, stream=stream)
     with statistics.measure() as outer:

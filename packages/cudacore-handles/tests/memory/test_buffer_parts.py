@@ -20,7 +20,7 @@ SIZE = 64
 
 @pytest.fixture
 def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
-    """Give 64 bytes of device memory, from 0 to 63."""
+    """Give 64 bytes of device memory, with the values 0 to 63."""
     made = device.allocate(SIZE, stream=stream)
     made.copy_from(bytes(range(SIZE)), stream=stream)
     return made

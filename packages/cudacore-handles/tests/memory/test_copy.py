@@ -265,7 +265,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
-    # The driver would refuse these values in fields that the copy uses; in unused ones, they are ignored.
+    # The copies use neither these pitches nor these heights. The driver would refuse the values if they did.
     view[:] = 0
     for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
         out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
@@ -506,7 +506,7 @@ def test_a_failing_copy_between_devices(
 
 
 def test_between_devices_in_a_capture(device: ch.Device, other_device: ch.Device) -> None:
-    """The error of a capture would not say what is missing: the driver makes no such nodes without access."""
+    """The error of a captured copy would not say that a device lacks access, without which CUDA makes no copy node."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     stream, other_stream = device.create_stream(), other_device.create_stream()
     here = ch.DeviceMemoryResource(device, {}).allocate(SIZE, stream=stream)

@@ -482,5 +482,5 @@ def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
             cycle.append(cycle)
             stream.sync()
         """,
-        MALLOC_PERTURB_="170",  # use after free is detected
+        MALLOC_PERTURB_="170",  # freed memory is overwritten, so that its use is noticed
     )

@@ -45,7 +45,7 @@ def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
 
 
 def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
-    """The driver would report that this is not supported, without an alternative."""
+    """The driver would report that advice is not supported for a pool's memory, without an alternative."""
     for advise in (
         lambda: setattr(buffer, "preferred_location", device),
         lambda: setattr(buffer, "read_mostly", True),
@@ -61,10 +61,10 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
     assert advised.preferred_location is None
     for place in (device, Host(), Host(0), None):
         advised.preferred_location = place
-        # The only NUMA node of a machine is the host.
+        # If a machine has only one NUMA node, Host(0) is reported as Host().
         assert advised.preferred_location in ((place, Host()) if place is Host(0) else (place,))
     advised.preferred_location = Host.numa_current()
-    assert isinstance(advised.preferred_location, Host | None)  # drivers of CUDA 13.0 do not report it
+    assert isinstance(advised.preferred_location, Host | None)  # drivers for CUDA 13.0 report None
     advised.preferred_location = None
 
 

@@ -36,7 +36,7 @@ ON_THE_WAY = {
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 }
-# Whether memory is managed: if this query fails, the next one is about access.
+# The query whether memory is managed. If it fails, the copy queries whether the device can access the memory.
 ALSO_ON_THE_WAY = {"device 1: copy of views": {"cuPointerGetAttribute"}}
 
 
@@ -201,9 +201,10 @@ def remote(w: World) -> ch.Buffer:
 
 def grow_elsewhere(w: World, place: str) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(w.device, {"location_type": place, "handle_type": None})
-    first = resource.allocate(74 << 20)  # holes that freed memory has left are smaller: it can grow where it is
+    # Holes between allocations are smaller than this, so the memory lies after all others, and can grow in place.
+    first = resource.allocate(74 << 20)
     with resource.modify_allocation(first, 2 * first.size):
-        return resource.modify_allocation(first, first.size + 1)  # the addresses after it are taken
+        return resource.modify_allocation(first, first.size + 1)  # the addresses after `first` are taken now
 
 
 def run(op: Operation, world: World, sim: Any) -> list[str]:
@@ -220,7 +221,7 @@ def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> E
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world)
-    except Exception as caught:  # without the objects that its traceback keeps
+    except Exception as caught:  # returned without the objects that its traceback keeps
         caught.__context__ = caught.__cause__ = None
         return caught.with_traceback(None)
     op.undo(world, result)

@@ -255,7 +255,7 @@ def test_what_fails_half_way(device: ch.Device, call: str) -> None:
 
 
 def test_a_pool_is_not_pickled(device: ch.Device) -> None:
-    """A pool that cannot reach another process would fail with the name of a private class."""
+    """The error for pickling a pool that is not shared would only name a private class."""
     import copy
     import pickle
 

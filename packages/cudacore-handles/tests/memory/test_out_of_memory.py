@@ -134,7 +134,7 @@ def test_parts_count_once(limited: ch.DeviceMemoryResource, stream: ch.Stream) -
 
 
 def test_class(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Programs that catch CUDAError, RuntimeError or MemoryError would not catch it."""
+    """Programs that catch CUDAError, RuntimeError or MemoryError would not catch an OutOfMemoryError."""
     error = fails(lambda: limited.allocate(65 * MIB, stream=stream))
     assert isinstance(error, ch.CUDAError)
     assert isinstance(error, RuntimeError)

@@ -169,7 +169,7 @@ def test_closed_resource(resource: DeviceMemoryResource) -> None:
 
 @pytest.mark.parametrize("keep", [1, 31 * MIB, 33 * MIB, 64 * MIB])
 def test_what_is_kept(resource: DeviceMemoryResource, device: Device, keep: int) -> None:
-    """A trimmed pool would keep another amount in the simulator than on a GPU (13.0, H200): whole pieces."""
+    """A trimmed pool would keep other amounts in the simulator than on a GPU, which keeps whole pieces (13.0, H200)."""
     stream, attributes = device.create_stream(), resource.attributes
     resource.allocate(40 * MIB, stream=stream).close()
     stream.sync()

@@ -76,7 +76,7 @@ def test_memory_that_grew(
 ) -> None:
     """A process would have the beginning of the memory only, or the pieces in another order."""
     blocked = resource.modify_allocation(buffer, buffer.size + 1)
-    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses after it are taken, so it moves
+    moved = resource.modify_allocation(buffer, buffer.size + 1)  # moves: the addresses after the buffer are taken
     longest = resource.modify_allocation(moved, 3 * buffer.size)
     longest.fill(3, stream=stream)
     stream.sync()

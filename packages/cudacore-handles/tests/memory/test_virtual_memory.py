@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual memory: reserved addresses with physical memory behind them, which can grow."""
+"""Virtual memory: physical memory that is mapped to reserved addresses, and can grow."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_a_thousand_tasks(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 
 def test_cancel(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """A wait that was cancelled would be an error when the work is done."""
+    """When the work is done, a wait that was cancelled before would cause an error in the event loop."""
     problems: list[Any] = []
 
     async def main() -> None:

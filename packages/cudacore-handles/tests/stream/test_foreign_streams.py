@@ -72,7 +72,7 @@ def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Devic
     del owner
     gc.collect()
     assert gone() is not None
-    buffer = device.allocate(64, stream=stream)  # its free is ordered on the foreign stream
+    buffer = device.allocate(64, stream=stream)  # the free of the buffer is ordered on the foreign stream
     stream.close()
     gc.collect()
     assert gone() is not None

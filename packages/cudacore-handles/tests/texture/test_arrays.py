@@ -172,7 +172,7 @@ def test_closing(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("cls", [OpaqueArray, MipmappedArray])
 def test_cannot_be_made_directly(cls: Callable[[], object]) -> None:
-    """An array without memory behind it would exist."""
+    """An array without memory could be created."""
     with pytest.raises(RuntimeError, match=r"use Device\.create_"):
         cls()
 

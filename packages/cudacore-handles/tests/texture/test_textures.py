@@ -306,7 +306,7 @@ def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
         one.close()
         assert one.resource is None
     del array, buffer
-    assert ch.live_counts() == before  # also while there are closed textures
+    assert ch.live_counts() == before  # although the closed textures still exist
 
 
 @pytest.mark.parametrize("kind", ["texture", "surface"])

@@ -25,7 +25,7 @@ get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 set_name = ctypes.pythonapi.PyCapsule_SetName
 set_name.restype, set_name.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # a foreign function called without the GIL
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # ctypes releases the GIL while it calls such a function
 USED = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 
 
@@ -117,7 +117,7 @@ def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags
 
 
 def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
-    """DLPack requires NULL for a tensor of size 0; consumers treat other addresses as memory."""
+    """A tensor of size 0 would have an address other than NULL, which consumers would treat as memory."""
     capsule = _native.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
     assert structure(capsule).tensor.data is None
     assert structure(capsule).tensor.shape[0] == 0
@@ -354,7 +354,7 @@ def test_read_capsule_of_something_else() -> None:
 
 
 def test_read_capsule_of_another_layout() -> None:
-    """A tensor of DLPack 2 has an unknown layout."""
+    """A tensor of DLPack 2, whose layout is not known, would be read as one of DLPack 1."""
     capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
     structure(capsule).major = 2
     with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):
@@ -379,7 +379,7 @@ def test_read_capsule_of_another_layout() -> None:
     ],
 )
 def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: str) -> None:
-    """An invalid argument would reach a consumer as a tensor; here, an invalid box would be dereferenced."""
+    """An invalid argument would become a tensor that a consumer uses, or a pointer to a box that is dereferenced."""
     with pytest.raises(error, match=message):
         _native.make_capsule(*args)
 

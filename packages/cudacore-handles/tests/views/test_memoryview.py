@@ -373,7 +373,7 @@ def test_a_view_keeps_a_buffers_memory(device: Device, stream: Stream, drop: str
 
 @pytest.mark.parametrize("of", ["cuda_array_interface", "dlpack", "any_interface"])
 def test_a_view_of_a_buffer_by_an_interface_keeps_its_memory(device: Device, stream: Stream, of: str) -> None:
-    """A view would keep the buffer's object, and lose the memory when that is closed."""
+    """A view would keep only the Buffer object, and lose the memory when the buffer is closed."""
     buffer = device.allocate(64, stream=stream)
     live = live_counts()["deviceptr"]
     for source in (buffer, buffer.view("float32")):

@@ -99,7 +99,7 @@ def as_array(view: Any, flat: Any) -> Any:
 
 
 def test_broadcast_source(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Elements that repeat would be copied once, or from elsewhere."""
+    """Elements that are repeated along an axis would be copied only once, or from a wrong place."""
     row = View.from_any_interface(np.arange(4, dtype=np.int32))
     target = memory[0].view("int32", (3, 4))
     target.copy_from(row.view(row._layout.broadcast_to((3, 4))), stream)
@@ -364,7 +364,7 @@ def test_host_memory_and_another_device(device: Device, other_device: Device) ->
     assert np.array_equal(out, expected)
 
 
-# ---- of every size, and failures
+# ---- elements and copies of every size, and failures
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 3, 4, 6, 8, 12, 16, 24, 40])

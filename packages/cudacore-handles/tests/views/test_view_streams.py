@@ -100,7 +100,7 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
         assert waits(ours.__dlpack__) == 1  # the legacy default stream
         assert waits(View.from_any_interface, ours, other) == 1
 
-    # a view of another library's array has its producer order the next consumer
+    # a view of another library's array lets the array's producer order the next consumer
     borrowed = View.from_dlpack(exchanged, producer_stream)
     assert waits(borrowed.__dlpack__, stream=int(other.handle)) == 1
     assert waits(borrowed.__dlpack__) == 1  # the legacy default stream

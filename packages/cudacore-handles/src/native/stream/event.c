@@ -54,7 +54,7 @@ static PyObject *is_done(PyObject *self, void *closure) {
 static PyObject *subtract(PyObject *left, PyObject *right) {
   /* Python calls this for either operand, so the event can be on both sides. */
   const state *st = NULL;
-  PyTypeObject *type = Py_TYPE(left); /* may be a subclass whose own __sub__ calls this function */
+  PyTypeObject *type = Py_TYPE(left); /* `left` may be of a subclass whose own __sub__ calls this function */
   while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
     type = PyType_GetSlot(type, Py_tp_base);
   if (type != NULL)
@@ -77,7 +77,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   if (status == 0)
     return PyFloat_FromDouble(milliseconds);
   PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* the result is NULL, because raise_not_elapsed() always raises */
   return NULL;
 }
 

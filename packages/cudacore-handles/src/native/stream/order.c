@@ -67,7 +67,7 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
 static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
     return NULL;
-  size_t consumer = PyLong_AsSize_t(arguments[0]); /* PyLong_AsUnsignedLongLong() takes four times as long */
+  size_t consumer = PyLong_AsSize_t(arguments[0]); /* four times as fast as PyLong_AsUnsignedLongLong() */
   size_t producer = PyErr_Occurred() ? 0 : PyLong_AsSize_t(arguments[1]);
   long device = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[2]);
   if (PyErr_Occurred())

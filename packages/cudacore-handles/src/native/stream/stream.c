@@ -32,7 +32,7 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
 }
 
 /*
- * This call of the driver does not wait, so the GIL is kept. Only in the first call of a thread, the GIL is released:
+ * Makes a driver call that does not wait, so the GIL is kept. The GIL is released only for the first call of a thread:
  * the driver then creates its data for the thread, and can wait for another thread that ends (13.0, H200).
  */
 #define DRIVER_OF_THREAD(call)                                                                                         \

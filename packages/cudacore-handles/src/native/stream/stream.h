@@ -23,7 +23,7 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 
 /* A graph builder, which can be passed as its stream. */
 typedef struct builder {
-  PyObject_HEAD PyObject *stream; /* NULL or None once it has no stream */
+  PyObject_HEAD PyObject *stream; /* NULL or None once the builder has no stream */
 } builder;
 
 int add_builder_type(PyObject *module, state *st);

@@ -122,7 +122,7 @@ static void keep(state *st, const checked_options *made) {
   *place = kept;
   Py_INCREF(made->copy);
   Py_XINCREF(made->fields);
-  options_done(&old); /* last, because this can run Python code that uses the cache */
+  options_done(&old); /* comes last, because it can run Python code that uses the cache */
 }
 
 /* Calls the Python function that checks options. Returns -1 with an exception set if it fails. */

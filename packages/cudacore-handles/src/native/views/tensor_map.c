@@ -47,7 +47,7 @@ static int read_axes(const state *st, const char *name, PyObject *given, int32_t
     return -1;
   }
   for (int32_t i = 0; i < count; i++) {
-    PyObject *item = PySequence_GetItem(given, i); /* a list can shrink meanwhile, which is an IndexError */
+    PyObject *item = PySequence_GetItem(given, i); /* IndexError if a list has become shorter meanwhile */
     int status = item != NULL ? read_int(st, name, i, item, &out[i]) : -1;
     Py_XDECREF(item);
     if (status < 0)
@@ -211,7 +211,7 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   cch_tensor_map map;
   if (encode(st, &map, &config) < 0)
     return NULL;
-  /* Both are replaced under the GIL, so that a launch that packs the map keeps the memory that its bytes describe. */
+  /* The map and the tensor are replaced together under the GIL: a launch that packs the map keeps the right tensor. */
   PyObject *old = self->tensor;
   self->map = map;
   self->config = config;

@@ -97,7 +97,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
       PyObject *kind, *value, *traceback;
       PyErr_Fetch(&kind, &value, &traceback);
       PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* the layout is valid, so the first error remains */
+      if (layout != NULL) { /* the layout is valid, so the error was about something else, and is raised */
         Py_DECREF(layout);
         PyErr_Restore(kind, value, traceback);
       } else {
@@ -457,14 +457,14 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     return NULL;
   PyTypeObject *type = (PyTypeObject *)arguments[0];
   PyObject *object = arguments[1];
-  if (PyType_Check(object)) { /* the attributes of a class are meant for its instances */
+  if (PyType_Check(object)) { /* attributes of a class, such as __dlpack__, are meant for its instances */
     result = from_interface(st, arguments[0], object, stream, name);
     goto end;
   }
   const type_entry *how = entry_of(st, object);
   if (how == NULL)
     goto end;
-  /* Few types here have a converter. Masked arrays are one of them: their values are checked first. */
+  /* A few types have a converter that checks the values first. Masked arrays are one of these types. */
   if (how->type != NULL && how->packing == PACKING_CONVERTER) {
     PyObject *checked = PyObject_CallFunction(st->faces.check_values, "Os", object, "obj");
     if (checked == NULL)

@@ -39,7 +39,7 @@ typedef struct view {
   bool versioned;     /* whether `managed` is versioned */
   void *managed;      /* the exporting object's tensor, which must be deleted; NULL if there is none */
   cch_deviceptr *box; /* a reference to the memory of a Buffer; NULL if there is none */
-  PyObject *keeper;   /* another view that has the tensor or the box; NULL if there is none */
+  PyObject *keeper;   /* another view whose tensor or box keeps the memory; NULL if there is none */
   PyObject *exporting;
   PyObject *dtype, *layout; /* created at first use; NULL before that */
   int64_t inside[2 * VIEW_INLINE];
@@ -64,7 +64,7 @@ int view_set_itemsize(view *self, uint64_t flags);
  * negative, all elements must lie within that many bytes from the address. -1 with an exception.
  */
 int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
-/* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
+/* Makes a view keep the memory of `keeper`, a buffer or another view; -1 with an exception. */
 int view_set_keeper(view *self, PyObject *keeper);
 /*
  * Raise an error for memory that kernels could not use with its stated type, for a device that is not CUDA's, and for
@@ -85,8 +85,8 @@ void *view_lend(const state *st, PyObject *object, bool versioned);
 typedef struct tensor_map {
   PyObject_HEAD const state *st; /* NULL in an object that this module did not make */
   cch_tensor_map map;
-  cch_tensor_map_config config; /* the parameters that it was made with; the address is the current one */
-  PyObject *tensor;             /* the view whose memory it describes */
+  cch_tensor_map_config config; /* the parameters of the map, with its current address */
+  PyObject *tensor;             /* the view whose memory the map describes */
 } tensor_map;
 
 int add_tensor_map_type(PyObject *module, state *st);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values as keys in the library, even if an import takes long, and resources that end before their boxes. Linked with
- * the library's objects.
+ * Boxes that are found by a value, such as imports, which can take long; and resources that end before their boxes.
+ * The test is linked with the library's object files.
  */
 #include "base/kinds.h"
 #include "base/reclaim.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An import from another process: made once for any number of requests, and never twice at the same time. */
+/* An import from another process. It is made once for any number of requests, and never twice at the same time. */
 typedef struct import {
   cch_deviceptr ptr;
   char value[CCH__VALUE_SIZE];
@@ -116,7 +116,7 @@ static void queued_import_cannot_be_opened_in_a_host_function(void) {
   CHECK_EQ(cch_reclaim_pending(), 1);
   FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, 0, false));
   sim.forbid(0);
-  OK(open_import(&again, 0, false)); /* and here it is destroyed first */
+  OK(open_import(&again, 0, false)); /* the queued import is destroyed first */
   CHECK_EQ(cch_reclaim_pending(), 0);
   cch_unref(again);
   OK(open_import(&dead, 0, false));
@@ -134,7 +134,7 @@ static void open_again(void *owner) {
   cch_unref(again);
 }
 
-/* A release function would wait for itself if it opens what its own thread is about to destroy. */
+/* If a release function opens an import that its own thread is destroying, it would wait for itself. */
 static void release_function_opens_what_dies_with_it(void) {
   import *dying;
   cch_bundle *bundle;
@@ -195,7 +195,7 @@ static void threads_let_go_anywhere(void) {
   CHECK_EQ(cch_reclaim_pending(), 0);
 }
 
-/* In a forked child, where a thread of the parent holds a lock. */
+/* Runs in a forked child, while a thread of the parent holds a lock. */
 static void drop_while_locked(import *first, import *second) {
   alarm(10);
   cch_unref_deferred(first);

@@ -2,7 +2,7 @@
 /* Every call works in the context of its objects, whatever context is current, and does not change the current one. */
 #include "operations.h"
 
-/* These work in the current context, which must be that of their object. */
+/* These driver functions work in the current context, which must be the context of the operation's object. */
 static const char *const in_context[] = {
     "cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuCtxSynchronize",
     "cuCtxGetStreamPriorityRange"};

@@ -83,7 +83,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   release(owner);
 }
 
-/* A garbage collection in a host function that was not announced would leak boxes, or call the driver. */
+/* In a host function without cch_callback_enter(), a garbage collection would leak boxes, or call the driver. */
 static void host_functions_only_queue(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   int one = 1;
@@ -102,7 +102,7 @@ static void host_functions_only_queue(void) {
   OK(cch_context_set_current(NULL));
   released = 0;
   OK(cch_event_wrap(&wrapped, raw, &one, release));
-  CUcontext kept; /* for the event, which its owner destroys at the end */
+  CUcontext kept; /* keeps the context for the event, which its owner destroys at the end */
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&kept, 0), 0);
   OK(cch_stream_create(&dead_stream, context, 0, 0));
   OK(cch_pool_create(&dead_pool, &config));
@@ -196,7 +196,7 @@ static void drops_break_no_capture(void) {
   cch_unref(dead_stream);
   cch_unref(from_pool);
   cch_unref(dead);
-  CHECK_EQ(cch_reclaim_pending(), 0); /* none of these calls conflicts with it */
+  CHECK_EQ(cch_reclaim_pending(), 0); /* none of these calls conflicts with the capture */
   end(stream);
 }
 
@@ -256,8 +256,8 @@ static void capture_ends_in_the_middle_of_a_free(void) {
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
 /*
- * Memory of a capture would not be freed in that capture, be freed in the next one, or be freed although it does not
- * exist.
+ * Memory of a capture would not be freed in that capture, would be freed in the next one, or would be freed although
+ * the capture has failed and the memory does not exist.
  */
 static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;
@@ -299,7 +299,7 @@ static void legacy_stream_waits_for_captures(void) {
   OK(cch_context_set_current(NULL));
   OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
   OK(cch_deviceptr_set_stream(pinned, legacy));
-  begin(second); /* it is non-blocking, so it affects no other stream */
+  begin(second); /* `second` is non-blocking, so its capture affects no other stream */
   cch_unref(other);
   CHECK_EQ(cch_reclaim_pending(), 0);
   end(second);
@@ -372,7 +372,8 @@ static void allocate_in_thread(int index, void *argument) {
   OK(cch_deviceptr_set_stream(moved, own));
   OK(cch_deviceptr_set_stream(pinned_of_another_thread, own));
   cch_unref(buffer(own));
-  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD); /* on its own thread, it is the same stream */
+  /* On the thread that allocated, the handle means the stream of the allocation. */
+  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD);
   OK(cch_context_set_current(NULL));
 }
 

@@ -47,7 +47,7 @@ static void record_says_what_failed(void) {
   CHECK_HAS(check_error()->message, "context");
 
   OK(cch_device_count(&value));
-  CHECK_EQ(check_error()->code, CCH_EINVAL); /* success does not clear it */
+  CHECK_EQ(check_error()->code, CCH_EINVAL); /* a call that succeeds does not clear the record */
   cch_error_clear();
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
   CHECK_EQ(check_error()->code, 0);
@@ -217,13 +217,13 @@ static void count(const cch_error *error) {
         strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
 }
 
-/* The second call from now on restores the state of the thread. Makes it fail, and also its second attempt. */
+/* The second call of a function from now on restores the state of the thread. Makes it and its repetition fail. */
 static void fail_way_back(const char *name) {
   sim.fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* The context of one device, while that of another one is current. */
+/* Objects of one device, while the context of another device is current. */
 typedef struct away {
   cch_context *context, *other;
   cch_pool *pool;
@@ -274,7 +274,7 @@ static void way_back_is_not_what_failed(void) {
   away_close(at);
 }
 
-/* If restoring it fails once, the thread would remain in relaxed capture mode, or in another device's context. */
+/* If the first attempt to restore a thread's state fails, its capture mode or its context would remain changed. */
 static void way_back_is_tried_twice(void) {
   away at = away_open();
   uint64_t value;

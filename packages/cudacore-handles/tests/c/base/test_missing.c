@@ -21,7 +21,7 @@ static const entry entries[] = {
 #undef ENTRY
 };
 
-#include "operations.h" /* after the table, because cuda.h renames functions by macros, which it undefines */
+#include "operations.h" /* comes after the table, because check.h undefines macros of cuda.h that the table needs */
 
 enum { MAX_CALLS = 64 };
 
@@ -101,7 +101,7 @@ static void every_entry_point_under_every_function(void) {
         without(&entries[i], &shared, operation, false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-      if (called[i] ? destroys(entries[i].name) /* objects that it creates for itself would remain */
+      if (called[i] ? destroys(entries[i].name) /* objects that the operation creates for itself would remain */
                     : !(operation->flags & OPERATION_ONCE))
         continue;
       world own;

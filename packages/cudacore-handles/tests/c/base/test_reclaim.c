@@ -20,22 +20,21 @@ static void drop_in_a_callback_is_queued(void) {
   CHECK_EQ(sim.calls(NULL), calls);
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
   cch_callback_leave();
-  CHECK_EQ(sim.calls(NULL), calls); /* leaving is not a safe point: it is still the driver's thread */
+  CHECK_EQ(sim.calls(NULL), calls); /* not a safe point: the host function has not returned yet */
   third = new_event();
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), 2);
   cch_event_unref(third);
 }
 
-/* If a program leaves more often than it enters, the count would be negative, and everything would be queued forever.
- */
+/* More calls of cch_callback_leave() than of cch_callback_enter() would make the library queue all boxes forever. */
 static void leaving_too_often_is_harmless(void) {
   cch_callback_leave();
   cch_event_unref(new_event());
   CHECK_EQ(sim.calls("cuEventDestroy"), 1);
 }
 
-/* The deferred form would drop more than one reference, or destroy at once. */
+/* cch_unref_deferred() would drop more than one reference, or destroy the box at once. */
 static void deferred_unref_drops_one(void) {
   cch_event *shared = cch_event_ref(new_event());
   cch_unref_deferred(shared);
@@ -126,7 +125,7 @@ static atomic_int releases;
 static void release(void *owner) {
   cch_stream *wrapped;
   (void)owner;
-  /* CUDA may be called here, and no lock is held. So this creates an object, which is itself a safe point. */
+  /* Creating an object would fail if CUDA calls were forbidden here, or would wait forever if a lock were held. */
   OK(cch_stream_create(&wrapped, context, 0, 0));
   cch_stream_unref(wrapped);
   atomic_fetch_add(&releases, 1);
@@ -168,7 +167,7 @@ enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
 static void queue_many(int index, void *argument) {
   (void)argument;
   for (int i = 0; i < EACH; i++) {
-    cch_event *made = new_event(); /* destroys boxes that others queue */
+    cch_event *made = new_event(); /* destroys boxes that other threads queue */
     if (index % 2) {
       cch_callback_enter();
       cch_event_unref(made);

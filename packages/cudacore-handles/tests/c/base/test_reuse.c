@@ -42,13 +42,13 @@ static void stale_borrowed_box_is_overridden(void) {
   CUstream raw;
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_stream_wrap(&stale, raw, NULL, NULL));
-  CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner has destroyed it; the borrower still has it */
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner has destroyed the stream; its borrowed box remains */
   OK(cch_stream_create(&stream, context, 0, 0));
   CHECK_PTR(cch_stream_raw(stream), raw);
   OK(cch_stream_wrap(&found, raw, NULL, NULL));
   CHECK(found == stream);
   cch_stream_unref(found);
-  cch_stream_unref(stale); /* must not remove the entry of the new one */
+  cch_stream_unref(stale); /* must not remove the registry's entry of the new stream */
   OK(cch_stream_wrap(&found, raw, NULL, NULL));
   CHECK(found == stream);
   cch_stream_unref(found);
@@ -150,7 +150,7 @@ static void borrowed_kernel_at_the_same_address(void) {
   cch_kernel_unref(kernel);
   cch_library *ours;
   OK(cch_library_load(&ours, check_ptx, strlen(check_ptx)));
-  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&kept, raw, ours, NULL, NULL)); /* the box would not keep the kernel */
+  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&kept, raw, ours, NULL, NULL)); /* `ours` does not have this kernel */
   CHECK(kept == NULL);
   cch_library_unref(ours);
   cch_kernel_unref(stale);

@@ -188,12 +188,12 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
   OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
-  CHECK(cch_kernel_library(bare) == NULL); /* not a kernel of the library */
+  CHECK(cch_kernel_library(bare) == NULL); /* no box has loaded the kernel's library */
   OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
   OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
-  CHECK(cch_kernel_library(with_library) == foreign); /* the box without a library does not hide it */
+  CHECK(cch_kernel_library(with_library) == foreign); /* the box without a library is not returned */
   OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, check_release));
-  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports a library that is not one of the library's own */
+  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports a CUlibrary that other code loaded */
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
   char both[80];
   snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
@@ -217,7 +217,7 @@ static void foreign_kernel_keeps_its_owner(void) {
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
-  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* otherwise the driver would report a mistake */
+  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* otherwise the simulator would report misuse */
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
   CHECK(found == NULL);
   CHECK_STR(check_error()->operation, "cuKernelGetLibrary");

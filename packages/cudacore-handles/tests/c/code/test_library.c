@@ -13,7 +13,7 @@ static int load(const void *image, size_t size) {
   if (size)
     memcpy(exact, image, size);
   int status = cch_library_load(&library, exact, size);
-  free(exact); /* before the library is used: it has a copy, or needs none */
+  free(exact); /* freed before the library is used, because the library must not need the image after the call */
   CHECK((status == 0) == (library != NULL));
   cch_library_unref(library);
   return status;
@@ -204,7 +204,7 @@ static void load_damaged(const unsigned char *image, size_t size) {
   unsigned char damaged[ELF_SIZE];
   memcpy(damaged, image, size);
   for (uint32_t n = 1 + next_random() % 4; n > 0; n--) {
-    /* Damage matters in headers, and checks fail for small and large values. */
+    /* Half of the damage is in the headers, where it matters. Very small and very large values reach the checks. */
     static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     size_t at = next_random() % (next_random() % 2 ? size : 128);
     damaged[at] = next_random() % 2 ? values[next_random() % sizeof values] : (unsigned char)next_random();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVRTC, libNVVM and nvJitLink in one library, for test_compilers.c. The "compiled" code is the source after a prefix.
- * A source that contains "wrong" does not compile. Built with OLD, it is that of CUDA 12.1: without later functions,
- * and with only the versioned names of nvJitLink's functions.
+ * A source that contains "wrong" does not compile. Built with OLD, this library imitates CUDA 12.1: it lacks later
+ * functions, and has only the versioned names of nvJitLink's functions.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -231,7 +231,7 @@ EXPORT int NAMED(nvJitLinkCreate)(void **out, uint32_t count, const char *const 
   if (count == 0)
     return 2;
   create(out, "");
-  if (strcmp(options[0], "-arch=wrong") == 0) { /* the real library also leaves a linker with a log */
+  if (strcmp(options[0], "-arch=wrong") == 0) { /* the real library also returns a linker, which has a log */
     snprintf(((program *)*out)->log, 256, "error: wrong is no architecture");
     return 16;
   }

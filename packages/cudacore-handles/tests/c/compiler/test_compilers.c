@@ -72,7 +72,7 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
-/* NVRTC could not compile, because it would not find the library in its own folder that it opens by its bare name. */
+/* NVRTC could not compile: it opens its builtins by their bare name, and would not find them in its own folder. */
 static void builtins_are_found(void) {
   const char *name = "libnvrtc-builtins.so.12.1";
   cch_nvrtc *found = NULL;
@@ -96,7 +96,7 @@ static void versions(void) {
   CHECK_EQ(llvm, 20);
   OK(cch_nvjitlink_version(&major, &minor, nvjitlink));
   CHECK_EQ(100 * major + minor, 1302);
-  OK(cch_nvjitlink_version(&major, &minor, old_nvjitlink)); /* this version has no function for it */
+  OK(cch_nvjitlink_version(&major, &minor, old_nvjitlink)); /* nvJitLink 12.1 has no nvJitLinkVersion() */
   CHECK_EQ(100 * major + minor, 1201);
 }
 

@@ -25,7 +25,7 @@ static const char ptx[] = ".version 7.0\n"
                           "  ret;\n"
                           "}\n";
 
-/* The arguments of the kernel, at its offsets. */
+/* The arguments of the kernel. The fields have the offsets of its parameters. */
 typedef struct arguments {
   CUdeviceptr where;
   uint32_t value;

@@ -63,7 +63,7 @@ static void failed_init_is_retried(void) {
   CHECK_EQ(sim.calls("cuInit"), 2);
 }
 
-/* The driver forks in cuInit, to run nvidia-modprobe. If the library held a lock then, it would never return. */
+/* The driver forks in cuInit, to run nvidia-modprobe. If the library held a lock then, cuInit would never return. */
 static void driver_may_fork_in_init(void) {
   setenv("REAL_DRIVER", getenv("CUDACORE_DRIVER"), 1);
   setenv("CUDACORE_DRIVER", getenv("FORKING_DRIVER"), 1);
@@ -154,7 +154,7 @@ static void launch_as_stated(void) {
   CHECK_HAS(check_error()->message, "12.4");
   FAILS(CCH_EINVAL, cch_kernel_set_params(kernel, NULL, 1));
   OK(cch_kernel_set_params(kernel, stated, CHECK_MIXED_COUNT));
-  OK(cch_kernel_set_params(kernel, stated, 1)); /* the first statement stays */
+  OK(cch_kernel_set_params(kernel, stated, 1)); /* the parameters that were stated first remain */
   OK(cch_kernel_params(&params, &count, kernel, NULL));
   CHECK(count == CHECK_MIXED_COUNT && memcmp(params, stated, sizeof stated) == 0);
   OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));

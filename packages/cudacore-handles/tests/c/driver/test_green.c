@@ -85,7 +85,7 @@ static void multiprocessors_are_split(void) {
   CHECK_EQ(groups[2].count, 106);
   CHECK_EQ(cch_resource_kind(&rest), CCH_RESOURCE_NONE);
   groups[2].count = 0;
-  OK(cch_resource_split(NULL, NULL, &all, groups, 3)); /* only the number is requested */
+  OK(cch_resource_split(NULL, NULL, &all, groups, 3)); /* fills in the counts, and makes no resources */
   CHECK_EQ(groups[2].count, 106);
 }
 

@@ -75,7 +75,7 @@ static void captures_keep_what_work_uses(void) {
   OK(cch_capture_keep(g, kept, NULL));
   for (int i = 0; i < 1000; i++)
     OK(cch_capture_keep(g, world.event, NULL));
-  CHECK_EQ(sim.calls(NULL), calls); /* no call of the driver for each of them */
+  CHECK_EQ(sim.calls(NULL), calls); /* the calls of cch_capture_keep() did not call the driver */
   FAILS(CCH_EINVAL, cch_capture_keep(g, NULL, NULL));
   cch_bundle_unref(kept);
   OK(cch_capture_end(g, world.stream));
@@ -121,7 +121,7 @@ static void captures_of_others_keep_what_work_uses(void) {
   CHECK_AFTER(OK((int)driver.cuGraphExecDestroy(exec)), ends(), 2);
 }
 
-/* The objects that a launch makes the graph of a capture keep. */
+/* For a launch during a capture: an object that the graph must keep, and the calls and the result of tell(). */
 typedef struct told {
   cch_bundle *bundle;
   int calls, status;
@@ -323,7 +323,7 @@ static void failed_ends_are_told_apart(void) {
   FAILS(CCH_EINVAL, cch_capture_end(g, world.stream));
   cch_graph_unref(g);
   g = begin(CCH_CAPTURE_GLOBAL);
-  check_threads(1, end_elsewhere, g); /* the driver ends it, and makes no graph */
+  check_threads(1, end_elsewhere, g); /* the driver ends the capture nevertheless, and makes no graph */
   CHECK(!cch_is_valid(g) && !is_captured(world.stream));
   CHECK_EQ(cch_capture_count(), 0);
   cch_graph_unref(g);

@@ -25,7 +25,7 @@ static void edges_come_and_go(void) {
   FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
   FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
   OK(cch_graph_connect(NULL, NULL, 0));
-  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the second one exists already: all or none */
+  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the edge (a, c) exists already, so neither of the two is added */
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(from, to, 2));
   OK(cch_graph_connect(from, to, 1));
   OK(cch_graph_disconnect(from, to, 1));
@@ -278,7 +278,7 @@ static void batch_is_all_or_nothing(void) {
   cch_graph_unref(g);
 }
 
-/* A function and another thread would wait for each other; or the driver would be called where that is forbidden. */
+/* A host function would deadlock with another thread that uses the graph, or call the driver, which is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph *g = new_graph(), *other = NULL;
   cch_graph_node *node = add_empty(g, NULL);

@@ -142,7 +142,7 @@ static void updates_come_from_another_graph(void) {
   CHECK_EQ(ends(), 0);
   OK(cch_graph_exec_update(exec, same, &result));
   CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
-  CHECK_EQ(ends(), 1); /* the node's new bundle, which never ran */
+  CHECK_EQ(ends(), 1); /* `given` was never launched, and is released */
   CHECK_AFTER(cch_graph_unref(same), ends(), 1);
   OK(cch_graph_exec_update(exec, g, NULL));
   CHECK_EQ(ends(), 2);
@@ -194,7 +194,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_graph_node *node = add_kernel(g, NULL, NULL);
   cch_graph_exec *exec = instantiate(g);
   cch_kernel_node params = kernel_params();
-  for (int i = 0; i < 3; i++) { /* neither of the first two ever runs */
+  for (int i = 0; i < 3; i++) { /* the first two bundles are replaced before a launch */
     cch_bundle *given = new_bundle();
     OK(cch_graph_exec_set(exec, node, &params, given, world.context));
     cch_bundle_unref(given);

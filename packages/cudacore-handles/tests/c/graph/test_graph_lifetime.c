@@ -127,8 +127,8 @@ static void nodes_have_one_box(void) {
 }
 
 /*
- * A resource that CUDA destroyed with a node would be used through a box, or its address be mistaken for that of the
- * next one.
+ * A resource that CUDA destroyed with a node would be used through a box, or a new resource at its address would be
+ * mistaken for it.
  */
 static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -154,7 +154,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph_node *next = add_empty(g, NULL), *second = add_empty(g, NULL);
   CHECK(cch_graph_node_raw(next) == raw || cch_graph_node_raw(second) == raw);
   CHECK(next != found && second != found && cch_is_valid(next));
-  cch_graph_node_unref(found); /* must not forget the new one */
+  cch_graph_node_unref(found); /* must not remove the record of the new node */
   OK(cch_graph_node_of(&found, g, cch_graph_node_raw(next)));
   CHECK(found == next);
   cch_graph_node_unref(found);
@@ -285,7 +285,7 @@ static void references_go_lightly(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
   OK(cch_graph_node_of(&known, g, raw)); /* the record does not have the old box */
   CHECK(cch_unref_lightly(known) == NULL);
-  cch_graph_unref(g); /* now only the node keeps it */
+  cch_graph_unref(g); /* now only the node keeps the graph */
   size_t calls = sim.calls(NULL);
   again = cch_unref_lightly(other);
   CHECK(again == g);
@@ -296,7 +296,7 @@ static void references_go_lightly(void) {
   CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
 }
 
-/* Like list_and_drop(), but here any thread can drop the last reference with the cheap function. */
+/* Like list_and_drop(), but any thread can drop the last reference to a node by cch_unref_lightly(). */
 static void list_and_drop_lightly(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
@@ -353,8 +353,8 @@ static void add_and_drop(int index, void *argument) {
 }
 
 /*
- * A box that is released in one way while others are created and released would be lost or destroyed twice; or its
- * record would be removed although it is needed.
+ * A node's box that is released while other threads create and release boxes would be lost or destroyed twice; or the
+ * record of its node would be removed although it is needed.
  */
 static void nodes_go_in_all_ways(void) {
   cch_graph *g = new_graph();

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 from read_headers import NOT_IN_TABLE, Interface, read
 
 VERBS = {"ref": "REF", "unref": "UNREF", "raw": "RAW"}
-# It throws a C++ exception instead of returning; memory/test_torch.cpp tests it.
+# This function throws a C++ exception instead of returning an error. memory/test_torch.cpp tests it.
 THROWS = {"cch_torch_alloc"}
 COMPILERS = ("cch_nvrtc", "cch_nvvm", "cch_nvjitlink")
 

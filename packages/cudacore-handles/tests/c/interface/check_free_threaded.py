@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up a build with Meson for a Python without a GIL, which must be refused, and for one with it.
+"""Set up builds with Meson: for a Python without a GIL, which must be refused, and for a Python with a GIL.
 
 usage: check_free_threaded.py PACKAGE
 """
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 REFUSAL = "cudacore-handles is not made for free-threaded CPython yet"
-# The attribute that Meson reads. sitecustomize is imported first.
+# A sitecustomize module, which Python imports at its start. It sets the variable that Meson reads.
 DISABLED = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = {}"
 
 

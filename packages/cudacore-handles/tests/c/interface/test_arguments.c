@@ -157,7 +157,7 @@ static bool wrong(void **out, const parameter *p, int number) {
   if (number == 0)
     return true;
   if (p->sort == BOX && number <= CCH_KIND_COUNT) {
-    *out = boxes[number - 1]; /* one of them is valid: see below */
+    *out = boxes[number - 1]; /* one of the boxes is of the right kind, and is skipped: see below */
     return true;
   }
   if (p->sort != COMPILER || number > (int)(sizeof others / sizeof *others))
@@ -172,7 +172,7 @@ static void check_refusal(const function *f, int place, void *given) {
   value arguments[8], result = {0};
   char expected[96];
   if (f->answer == REF || f->answer == UNREF)
-    given = cch_ref(given); /* for the reference that UNREF drops */
+    given = cch_ref(given); /* because UNREF drops a reference */
   fill(arguments, f);
   arguments[place].pointer = given;
   arguments[place].function = NULL;
@@ -206,7 +206,7 @@ static void check_survival(const function *f, int place, value given) {
   f->call(&result, arguments);
 }
 
-/* Whether a parameter is the number of bytes or elements in a pointer that comes with it. */
+/* Whether a function has a pointer, so that another parameter can be the number of bytes or elements there. */
 static bool counts(const function *f) {
   for (int i = 0; i < f->count; i++)
     if (f->parameters[i].sort == POINTER && !f->parameters[i].makes_box)
@@ -284,7 +284,7 @@ static void test(const function *f, volatile int *at) {
 
 int main(int argc, char **argv) {
 #ifdef __SANITIZE_THREAD__
-  /* Starting the child processes would take ten minutes. */
+  /* With ThreadSanitizer, starting the child processes would take ten minutes. */
   puts("has one thread, in which ThreadSanitizer finds nothing");
   return 77;
 #endif

@@ -64,7 +64,7 @@ static void frees_wait_for_recorded_streams(void) {
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
   OK(cch_allocator_record_stream(a, cch_stream_raw(stream)));
   OK(cch_allocator_free(a));
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* it is the stream of the allocation */
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* the recorded stream is the stream of the allocation */
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
   OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
   OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
@@ -85,7 +85,7 @@ static void frees_on_the_given_stream(void) {
     OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
     OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
     OK(cch_allocator_free_async(a, cch_stream_raw(i == 0 ? second : stream)));
-    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* one stream, and then two that are joined */
+    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* for two streams, a new one waits for both */
     FAILS(CCH_EINVAL, cch_allocator_free_async(a, cch_stream_raw(second)));
   }
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of many allocations at once, of parts of them; moving managed memory. */
+/* Copies: of many allocations at once, and of parts of allocations. Moving managed memory. */
 #include "check.h"
 
 enum { COUNT = 3, SIZE = 64 };

@@ -37,7 +37,7 @@ static void stream_of_the_free_can_be_changed(void) {
   OK(cch_stream_create(&second, context, 0, 0));
   OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
   OK(cch_deviceptr_set_stream(ptr, second));
-  OK(cch_deviceptr_set_stream(ptr, second)); /* it is the current stream already */
+  OK(cch_deviceptr_set_stream(ptr, second)); /* `second` is already the stream of the memory */
   CHECK(cch_deviceptr_stream(ptr) == second);
   FAILS(CCH_EINVAL, cch_deviceptr_set_stream(ptr, NULL));
   cch_stream_unref(second);

@@ -36,7 +36,7 @@ static void open_shared(shared *s) {
 }
 
 static void close_shared(shared *s) {
-  check_settle(); /* imports end on their streams, and before the exported objects */
+  check_settle(); /* imports end when the work of their streams is done, and must end before the exported objects */
   cch_pool_unref(s->imported);
   for (int i = 0; i < BLOCKS; i++)
     cch_deviceptr_unref(s->blocks[i]);
@@ -141,12 +141,12 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each was mapped to query its size */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each refused import was mapped to query its size */
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
   CHECK_EQ(sim.live(CUDASIM_POOL), 2);
-  OK(cch_deviceptr_export(&handle, good)); /* the driver refuses this, so the exporter's handle is used */
+  OK(cch_deviceptr_export(&handle, good)); /* the driver cannot export an import: the exporter's handle is used */
   CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
   FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
   CHECK(out == NULL && pool == NULL);
@@ -214,7 +214,7 @@ static void end_without_streams_waits(void) {
     sim.fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
-    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without its own stream, it ends on one of them */
+    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without a new stream, one of them waits */
     sim.reset();
     CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }
@@ -381,7 +381,7 @@ static void events_are_shared(void) {
   OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
   CHECK(import != event && cch_event_context(import) == context);
   CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
-  OK(cch_event_export(&again, import)); /* the driver refuses this, so the exporter's handle is used */
+  OK(cch_event_export(&again, import)); /* the driver cannot export an import: the exporter's handle is used */
   CHECK(memcmp(&again, &handle, sizeof handle) == 0);
   cch_event_unref(event);
   OK(cch_event_query(import));

@@ -43,7 +43,7 @@ static void config_says_its_size(void) {
     uint64_t later;
   } larger = {config(0), 1};
   larger.now.size = sizeof larger;
-  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* it has a field that this library does not have */
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* the config has a field that this library does not have */
   CHECK(pool == NULL);
   larger.later = 0;
   larger.now.reserved = 1;

@@ -23,7 +23,7 @@ static bool fails(int64_t size, int device, const char *message) {
 }
 
 int main() {
-  // Some linkers leave out libstdc++ under ThreadSanitizer, whose library has the functions, too.
+  // ThreadSanitizer's library has the functions of libstdc++, too, so some linkers then leave out libstdc++.
   if (dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) == nullptr) {
     std::puts("needs a shared libstdc++, whose function throws the exception");
     return 77;

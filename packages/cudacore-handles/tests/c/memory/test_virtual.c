@@ -9,7 +9,7 @@ enum { UNIT = 1 << 21 };
 static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
 
 static cch_virtual_config config(void) {
-  /* Memory that can be shared does not use the addresses after it, so it can grow in place. */
+  /* The simulated driver gives shareable memory no addresses of its own, so those after the range stay free. */
   return (cch_virtual_config){.size = sizeof(cch_virtual_config),
                               .location_type = 1,
                               .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -77,7 +77,7 @@ static void grown_memory_shares(void) {
   }
 }
 
-/* If the addresses after it are taken, memory could not grow, or the old memory would be lost. */
+/* If the addresses after some memory are taken, it could not grow, or the old memory would be lost. */
 static void memory_moves_where_it_must(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *behind, *grown, *more;
@@ -88,7 +88,7 @@ static void memory_moves_where_it_must(void) {
   CHECK_EQ(moved, 1);
   CHECK(cch_deviceptr_raw(grown) != cch_deviceptr_raw(first));
   check_live(3, 3);
-  cch_deviceptr_unref(first); /* its physical memory is also in the other one */
+  cch_deviceptr_unref(first); /* the physical memory of `first` is also mapped in `grown` */
   check_live(2, 3);
   OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* one range with two parts */
   CHECK_EQ(moved, 0);

@@ -66,7 +66,7 @@ static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocat
       OK(cch_allocator_free(ptr));
     cch_error_record failure = {.size = sizeof failure};
     cch_error_get(&failure);
-    FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* it is free, whatever has failed */
+    FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* the memory was freed, whichever driver call failed */
     cch_error_put(&failure);
   }
   cch_allocator_unref(allocator);

@@ -106,7 +106,7 @@ static void foreign_event_keeps_its_owner(void) {
   OK(cch_context_set_current(NULL));
   CHECK_PTR(cch_event_raw(event), raw);
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
-  CHECK(cch_event_context(event) == NULL); /* the driver cannot report it, so the current one is used */
+  CHECK(cch_event_context(event) == NULL); /* unknown, so calls use the current context */
   OK(cch_event_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != event);
   CHECK(cch_event_context(shared) == NULL);

@@ -93,8 +93,8 @@ static void default_streams_mean_the_current_context(void) {
   cch_context_unref(context);
 }
 
-/* A foreign stream would be destroyed by us, or lose its context; or its owner would be check_released too early, twice
- * or never. */
+/* A foreign stream would be destroyed by us, or lose its context; or its owner would be released too early, twice or
+ * never. */
 static void foreign_stream_keeps_its_owner(void) {
   int one = 1, ten = 10;
   CUstream raw;
