@@ -117,7 +117,7 @@ def is_for_the_host(steps: list[Step]) -> bool:
 class Node:
     def __init__(self, level: Level, face: Any, op: Op, *, pinned: bool = False) -> None:
         self.level, self.face, self.op = level, face, op
-        self.pinned = pinned  # whether it must stay, because a loop would not end without it
+        self.pinned = pinned  # whether the node must stay, because a loop would not end without it
         self.function: Callable[[], None] | None = None
         self.bodies: list[Level] = []
         self.part: list[Step] = []  # of a child graph

@@ -33,7 +33,7 @@ Launch = Callable[[cg.Graph], None]
 
 
 def test_launch(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-    """A graph could be launched once, or on one stream only; a closed one would crash."""
+    """A graph could be launched only once or only on one stream, or launching a closed graph would crash."""
     definition.launch(ONE, add, numbers.buffer, 1)
     graph = definition.instantiate()
     graph.upload(stream)

@@ -292,7 +292,7 @@ class Machine(RuleBasedStateMachine):
         new = {(node, other) if forward else (other, node) for other in others}
         is_cycle = any(b in level.ancestors([a]) for a, b in new)
         if is_cycle and level.root.has_memory:
-            return  # the driver could not remove any of the edges again
+            return  # the cycle could not be removed again, because the driver removes no edges here
         view = node.face.succ if forward else node.face.pred
         faces = [other.face for other in others]
         if how.endswith("add"):
@@ -442,15 +442,15 @@ class Machine(RuleBasedStateMachine):
         if root.has_lost_condition:
             with pytest.raises(ch.CUDAError, match="a condition of the graph is of no conditional node"):
                 root.face.instantiate(options)
-            self.drop(root)  # it never can be
+            self.drop(root)  # the graph can never be instantiated
         elif any(node.level.owner and is_for_the_host(node.part) for level in root.levels() for node in level.nodes):
             with pytest.raises(ch.CUDAError, match="a node does what"):
                 root.face.instantiate(options)
         elif root.is_single and root.was_copied:
-            return  # possible once all copies are destroyed
+            return  # it can be instantiated only after all copies are destroyed
         elif root.is_single and root.execs:
             if root.latest not in root.execs:
-                return  # the result is undefined for executable graphs before the latest one
+                return  # with only older executable graphs, the result is undefined
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.instantiate(options)
         else:

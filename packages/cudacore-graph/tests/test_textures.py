@@ -228,7 +228,7 @@ def test_copies_of_arrays(device: ch.Device, stream: ch.Stream, out: ch.Buffer) 
 
 @pytest.mark.parametrize("shape", [(5, 3), (4, 3, 2)])
 def test_rows_and_planes(device: ch.Device, stream: ch.Stream, shape: tuple[int, ...]) -> None:
-    """Rows or planes of an array would be mistaken for others if the memory has gaps between rows."""
+    """A copy would use the wrong rows or planes if the memory has gaps between rows."""
     array = device.create_opaque_array(OpaqueArrayOptions(shape, "uint16", 2))
     texels = np.arange(array.size_bytes // 2, dtype=np.uint16)
     array.copy_from(texels, stream=stream)

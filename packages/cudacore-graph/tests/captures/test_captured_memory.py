@@ -50,7 +50,7 @@ def test_copies(device: ch.Device, stream: ch.Stream, way: str) -> None:
 
 
 def test_a_source_is_read_when_the_graph_runs(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy that should read its source at once would read it later."""
+    """A copy that must read its source at once would be captured, and read the source when the graph runs."""
     buffer, out = (host(ch.LegacyPinnedMemoryResource(), 1) for _ in range(2))
     options = ch.CopyOptions("during_api_call")
     with device.create_graph_builder() as builder:

@@ -162,7 +162,7 @@ def drop(things: dict[str, list[Any]]) -> None:
 
 
 def begin_body(builder: cg.GraphBuilder, mode: str) -> cg.GraphBuilder:
-    """Begin a body that runs; on a driver without conditional nodes return the builder itself."""
+    """Begin the body of a condition that is true. On a driver without conditional nodes, return the builder itself."""
     if driver_version() < (12, 3):
         return builder
     return builder.if_then(builder.create_condition(1)).begin_building(mode)

@@ -213,7 +213,7 @@ class TestMemset:
 
 class TestMemcpy:
     def test_rows_and_slices(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """A copy in three dimensions would copy other rows."""
+        """A copy in three dimensions would copy the wrong rows."""
         source, target = Numbers(24), Numbers(24)
         for index in range(24):
             source[index] = index

@@ -27,8 +27,8 @@ typedef struct cch_location {
 
 /**
  * Moves allocations, each to its own location, ordered on a stream: one by cuMemPrefetchAsync, several by
- * cuMemPrefetchBatchAsync (of CUDA 13). If the driver does not have that function, or on the legacy default stream,
- * they are moved one after the other. @since 0.1
+ * cuMemPrefetchBatchAsync (of CUDA 13). If the driver does not have the latter, or on the legacy default stream,
+ * several allocations are moved one after the other. @since 0.1
  */
 CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                     cch_stream *stream);

@@ -203,7 +203,7 @@ def _hint_for(name: str, operation: str) -> str:
     return _HINTS.get(name, "")
 
 
-# Allocations are tried twice before their failure is explained (_memory/out_of_memory.py).
+# Operations whose callers try again, and explain only the second failure (_memory/out_of_memory.py).
 _EXPLAINED_BY_CALLERS = {"cuMemAllocFromPoolAsync", "cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemCreate"}
 
 

@@ -14,7 +14,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
     public = [one for one in names if not one.startswith("_")]
     found = get_close_matches(name, public, n=2)
-    if not found:  # the same words in another order
+    if not found:  # no similar name: compare without the order of words
         by_words = {_words(one): one for one in public}
         found = [by_words[words] for words in get_close_matches(_words(name), by_words, n=2, cutoff=0.7)]
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""

@@ -242,7 +242,7 @@ def arch_of(image: bytes) -> int:
 
 
 def target_of(image: bytes) -> str:
-    """Return the architecture of a cubin, such as ``"sm_90a"``. For a damaged cubin, the letter is left out."""
+    """Return the architecture of a cubin, such as ``"sm_90a"``; for a damaged cubin only ``"sm_90"``."""
     try:
         return Cubin(image).target
     except ValueError:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._stream.stream import Stream
 
-# Held while the limit is read and changed, so that no other thread changes it in between. The lock is recursive,
-# because a garbage collection can run a finalizer that launches a kernel, and takes the lock again.
+# Held while a kernel's limit of shared memory is read and changed, so that no other thread changes it in between. The
+# lock is recursive, because a garbage collection can run a finalizer that launches a kernel, and takes the lock again.
 _allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1
@@ -123,7 +123,7 @@ class KernelAttributes:
     )
     binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
     cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
-    # Other code that has the kernel can change these, so they are not cached.
+    # Other code that has the kernel can change the following attributes, so they are not cached.
     max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
         8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
     )
