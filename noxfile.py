@@ -54,7 +54,8 @@ TESTED = ["13.x", "12.9"]
 # Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that major
 # version, but their PTX runs only on a driver of the same version or a newer one.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
-# Packages of other projects. Programs in ci/clients use them on the simulator; they pass, or fail with an explanation.
+# Packages of other projects. Programs in ci/clients use the packages on the simulator. Each program lists the cases
+# that are known to fail, with the reason.
 CLIENTS = {
     "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
     "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
@@ -104,7 +105,7 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path
     """Install the wheels in a folder with the compilers and headers of a CUDA version, and dependency groups."""
     # Some kernels of the simulator's tests include cuRAND's headers, and need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
-    # The toolkit 13.0 accepts any nvJitLink of CUDA 13. But no driver for 13.0 compiles PTX that a newer one has
+    # The toolkit 13.0 accepts any nvJitLink of CUDA 13. But no driver for 13.0 compiles PTX that a newer nvJitLink has
     # linked.
     linker = ("nvidia-nvjitlink",) if cuda == "13.0" else ()
     pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
@@ -306,7 +307,8 @@ def tests_san(session: nox.Session) -> None:
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=env)
         return
-    # cuda.core's launches with too few arguments read beyond its memory, which would end the comparison.
+    # With too few arguments, cuda.core's launch reads beyond the memory of the arguments. AddressSanitizer would end
+    # the process that is compared.
     ours = f"--ignore={ROOT / 'packages' / 'cudacore' / 'tests' / 'test_like_cuda_core.py'}"
     # nvJitLink reads beyond damaged code; with AddressSanitizer, the bytes there differ each time.
     nvjitlink = "--deselect=packages/cudacore-compile/tests/test_bad_code.py::test_mutated_code"
@@ -326,7 +328,7 @@ def stress(session: nox.Session) -> None:
         ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
     ):
         site = BUILD / f"stress-{name}" / "site"
-        # A package for Python, without the tests in C. It takes precedence over the installed one.
+        # This builds a package for Python, without the tests in C. It takes precedence over the installed package.
         package = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
         folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *package)
         session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
@@ -337,7 +339,8 @@ def stress(session: nox.Session) -> None:
             "CUDACORE_SIM_LIBRARY": str(driver),
             "PYTHONPATH": str(site),
         }
-        # Only Python gets the preloaded library; setarch would fail with it, because its addresses are not fixed yet.
+        # Only Python gets the preloaded library. The library would fail in setarch, whose own addresses are still
+        # randomized.
         python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
         command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
         for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
@@ -347,7 +350,7 @@ def stress(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz_cache(session: nox.Session) -> None:
-    """Compile random programs with a cache while their headers change, for 60 s; ``-- SECONDS SEED`` for others."""
+    """Compile random programs with a cache while their headers change, for 60 s; or give ``-- SECONDS SEED``."""
     install(session, "editable")
     session.run("python", str(COMPILE / "tests" / "cache" / "fuzz_cache.py"), *(session.posargs or ("60",)))
 

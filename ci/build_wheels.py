@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / "packages"
 NOT_SOURCES = {"tests", "build", "dist", "__pycache__"}
 BUILT_TESTS = {".cpp", ".build"}
-# The simulator takes minutes to compile. Its build folder is kept, so that only changed files are compiled again, and
-# contains its tests in C++.
+# The simulator takes minutes to compile, so its build folder is kept, and only changed files are compiled again. The
+# folder also contains the simulator's tests in C++.
 OPTIONS = {
     "cudacore-sim": [
         "--no-build-isolation",

@@ -192,7 +192,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return  # the traceback keeps the test's objects
     node.funcargs.clear()  # all other fixtures are torn down by now; these references keep their values alive
     leaked = more_than(before)
-    # A thread of the driver releases what graphs kept.
+    # A thread of the driver releases what graphs kept alive, so the counts can fall a moment later.
     end = time.monotonic() + SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         time.sleep(0.01)

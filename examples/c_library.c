@@ -4,7 +4,8 @@
 
 static cch_event *done;
 
-/* Fills memory on a stream, without waiting. The event marks the end of the work, and keeps its context. */
+/* Fills memory on a stream, without waiting. The event marks the end of the work, and keeps the context
+   alive. */
 int start(cch_stream *stream, cch_deviceptr *memory, uint32_t value) {
   int status = cch_event_create(&done, cch_stream_context(stream), CCH_EVENT_DISABLE_TIMING);
   if (status == CCH_OK)
@@ -14,7 +15,7 @@ int start(cch_stream *stream, cch_deviceptr *memory, uint32_t value) {
   return status;
 }
 
-/* Waits only for that work. */
+/* Waits until the memory is filled, but not for later work on the stream. */
 int finish(void) {
   int status = cch_event_synchronize(done);
   cch_event_unref(done);

@@ -33,7 +33,7 @@ def main() -> None:
     buffer = pool.allocate(numbers.nbytes, stream=stream)
     buffer.copy_from(numbers, stream=stream)
     stream.record(ready)
-    # Not with fork, because CUDA cannot be used in a forked child.
+    # The process is not forked, because CUDA cannot be used in a forked child.
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=double, args=(buffer, ready, done))
     process.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy, compute and copy back in parts, on three streams, so that it overlaps."""
+"""Copy, compute and copy back in parts, on three streams, so that the steps overlap."""
 
 import numpy as np
 

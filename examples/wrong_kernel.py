@@ -31,4 +31,4 @@ try:
 except core.CUDAError as error:
     print(f"{error.code_name}:")
     print(*cudacore_sim.reports(), sep="\n")
-cudacore_sim.clear_errors()  # on a GPU, the context would be lost
+cudacore_sim.clear_errors()  # not possible on a GPU: the context would be lost

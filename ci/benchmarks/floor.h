@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Macros of cuda.h add a version to many of these names, as in cuMemAlloc_v2. The expanded name is the symbol's. */
+/* Macros of cuda.h add a version to many of these names, as in cuMemAlloc_v2. The driver exports
+   the expanded name. */
 #define FUNCTIONS(F)                                                                                                   \
   F(cuInit)                                                                                                            \
   F(cuGetErrorName)                                                                                                    \

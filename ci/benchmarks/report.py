@@ -54,7 +54,7 @@ class Result:
         self.of_target = self.minima[OURS] / reference if OURS in self.minima else None
 
     def judge_by(self, candidate: str, factor: float, extra: float = 0.0) -> None:
-        """Set the target: a ratio to another candidate, if that was measured."""
+        """Set the target: a ratio to another candidate. Without a measurement of that candidate, there is no target."""
         if candidate in self.minima:
             more = f" + {extra:.0f} ns" if extra else ""
             self.judge(self.minima[candidate], f"{candidate} x {factor:.2f}{more}", factor, extra)

@@ -14,7 +14,7 @@ from typing import Literal
 BASELINE = "cuda.core"
 OURS = "cudacore"
 
-# Default targets: the ratio to the baseline. It is higher if the baseline takes very little time.
+# Default targets: the maximum ratio to the baseline. SHORT_RATIO is for rows whose baseline takes less than SHORT_NS.
 USUAL_RATIO = 1.3
 SHORT_RATIO = 1.6
 SHORT_NS = 300.0

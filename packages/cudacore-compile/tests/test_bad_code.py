@@ -162,7 +162,8 @@ def test_mutated_code(kind: str, tmp_path: Path) -> None:
     path.write_bytes(bytes(Program(FUNCTION, "c++", options).compile(kind).code))
     (tmp_path / "fuzz.py").write_text(FUZZ)
     command = [sys.executable, str(tmp_path / "fuzz.py"), kind, str(path)]
-    no_driver = os.environ | {"CUDACORE_DRIVER": str(tmp_path / "none")}  # without a driver, another linker is used
+    # Without a driver, because its linker could be used instead of nvJitLink.
+    no_driver = os.environ | {"CUDACORE_DRIVER": str(tmp_path / "none")}
     result = subprocess.run(command, env=no_driver, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     tried, died = map(int, result.stdout.split())

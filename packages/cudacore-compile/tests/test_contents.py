@@ -89,7 +89,7 @@ def test_stack_and_registers() -> None:
 
 
 def test_as_the_driver_has_it(device: Device) -> None:
-    """The contents read from the code would differ from those of the running code."""
+    """The parameters that are read from the code would differ from those that the driver reports."""
     code = build("cubin", f"sm_{device.arch}")
     for info in code.kernels:
         kernel = code.get_kernel(info.symbol)
@@ -99,7 +99,7 @@ def test_as_the_driver_has_it(device: Device) -> None:
 
 @pytest.mark.cuda_gpu
 def test_attributes_as_the_driver_has_them(device: Device) -> None:
-    """Registers and memory that are read from the code would differ from what runs."""
+    """The registers and memory that are read from the code would differ from those that the driver reports."""
     code = build("cubin", f"sm_{device.arch}")
     for info in code.kernels:
         attributes = code.get_kernel(info.symbol).attributes

@@ -8,7 +8,7 @@ from pathlib import Path
 import cudacore_compile
 
 FOLDER = Path(cudacore_compile.__file__).parent
-# From the lowest to the highest. Modules that are not listed are above them.
+# The lower parts of the package, from the lowest to the highest. All other modules are above these.
 ROOMS = ("typing", "_version", "_compilers", "_cache")
 
 

@@ -81,7 +81,7 @@ def test_wrong_name_expressions() -> None:
     ],
 )
 def test_bad_name_expressions(names: Any, error: type[Exception], match: str) -> None:
-    """Each character would be treated as a name, or the error would not give a reason."""
+    """Each character of a str would be treated as a name, or the error would not give a reason."""
     program = Program(TEMPLATES, "c++", SM_90)
     with pytest.raises(error, match=match):
         program.compile("ptx", names)

@@ -328,7 +328,7 @@ class Program:
             raise
         if target is ObjectCodeFormatType.CUBIN:
             with self._lock:
-                if self._box is box:  # another thread may have replaced it
+                if self._box is box:  # otherwise, another thread has replaced the box
                     self._cubin_names = result.lowered_names
         return result
 

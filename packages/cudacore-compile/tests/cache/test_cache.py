@@ -296,8 +296,8 @@ def test_process_that_another_library_has_spoiled(
 
 
 def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
-    """After a program with use_fast_math, no other program in the process would be cached, although the option does not
-    affect them."""
+    """After a program with use_fast_math, no other program in the process would be cached, not even one that the
+    option does not affect."""
     result = python("""
         from cudacore_compile import *
 

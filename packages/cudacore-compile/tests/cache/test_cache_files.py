@@ -54,7 +54,7 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
 def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A compilation would fail because its code cannot be stored, or an incomplete entry would remain."""
     cache = FileStreamProgramCache(tmp_path)
-    # Facts about the compiler and the source are stored once in a process: not when the disk is full.
+    # A process's first compilation stores facts about the compiler and the source. It runs before the disk is full.
     program().compile("ptx", cache=FileStreamProgramCache(tmp_path / "other"))
 
     def full(*args: object) -> None:

@@ -265,7 +265,10 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_to_one_file() -> None:
-    """The keys would be equal, but ``#pragma once`` includes two equal files twice, and a file with two paths once."""
+    """Two equal files, and one file with two paths, would have the same key.
+
+    ``#pragma once`` includes the equal files twice, and the file with two paths once.
+    """
     write("a.h", "#pragma once\n__device__ int CAT(v, __COUNTER__);")
     includes = '#include "a.h"\n#include "b.h"'
     Path("b.h").write_bytes(Path("a.h").read_bytes())
@@ -380,7 +383,7 @@ def test_every_option_counts() -> None:
         "ofast_compile": "max", "pch_dir": "d",
     }  # fmt: skip
     elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # no key
-    # Options of other languages, and one that the target sets.
+    # The first two are options of other languages, and the target sets the last.
     elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}
     seen = {key()}
     for field in dataclasses.fields(ProgramOptions):

@@ -154,7 +154,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     if not on_sim:  # the simulator runs only PTX
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
-        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX has no more information
+        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX does not state the kind
         results.append(run_map(device, linked, range(100)))
         results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
@@ -380,7 +380,7 @@ def test_no_leak_when_a_call_fails(
 
 
 def test_weak_reference(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """Linkers would be kept alive by themselves."""
+    """A linker would refer to itself, so that only the garbage collector could free it."""
     linker = Linker(*ptx, options=SM_90)
     reference = weakref.ref(linker)
     del linker
@@ -471,7 +471,7 @@ def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
 
 
 def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Each thread would make a linker. Destroying the surplus ones while others add code ends the process."""
+    """Each thread would make a linker. Destroying surplus linkers while other threads add code ends the process."""
     create = _nvjitlink.NVJitLink.create
     made = []
 

@@ -57,7 +57,8 @@ def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
 @pytest.mark.parametrize("no_cache", [True, None])
 def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
     """Compiling or linking would load the driver, and so be slow, or fail, on machines without a GPU."""
-    # dlopen() finds this library as the driver on any machine. So the test sees if it is loaded, and its use fails.
+    # dlopen() finds this library as the driver on any machine. So the test notices if a driver is loaded, and calls of
+    # the driver fail.
     shutil.copy(_ctypes.__file__, tmp_path / "libcuda.so.1")
     result = python(
         f"""

@@ -108,7 +108,7 @@ def test_options() -> None:
 def test_option_newer_than_the_compiler() -> None:
     """If a libNVVM is too old for an option, the error would not state the required version."""
     try:
-        _nvvm.load()._library.llvm_version(b"compute_100")  # nvvmLLVMVersion() came with the same version
+        _nvvm.load()._library.llvm_version(b"compute_100")  # added in the same version as the option
     except CUDAError:
         with pytest.raises(
             NVVMError, match=r"not know ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"

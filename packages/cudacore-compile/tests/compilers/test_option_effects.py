@@ -238,7 +238,7 @@ def test_fdevice_time_trace(target: str, name: str, build: Build, tmp_path: Path
 
 
 def test_fdevice_time_trace_that_cannot_be_written(build: Build, tmp_path: Path) -> None:
-    """NVRTC would abort the process."""
+    """If the profile cannot be written, NVRTC would abort the process."""
     with pytest.raises(FileNotFoundError, match=r"ProgramOptions\.fdevice_time_trace: .*none/trace\.json"):
         build(KERNEL, fdevice_time_trace=tmp_path / "none" / "trace.json")
     (tmp_path / "trace.json").mkdir()
@@ -286,7 +286,7 @@ def test_explicit_pch(build: Build, tmp_path: Path) -> None:
 
 
 def test_automatic_pch_verbosity(build: Build, tmp_path: Path) -> None:
-    """The reasons why a precompiled header is not used would be given although they must not, or the reverse."""
+    """The log would not say why a precompiled header is not used, or would say so without `pch_verbose`."""
     options = {"pch": True, "pch_dir": tmp_path, "pch_messages": False}
     build(KERNEL, **options)
     told = build(KERNEL, pch_verbose=True, define_macro="OTHER", **options)

@@ -88,7 +88,7 @@ def test_headers_of_wheels_without_those_of_a_toolkit(
 
 
 def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """For headers that NVRTC cannot compile, the error would only have a line in the headers."""
+    """For headers of another CUDA version, the error would only be a line in the headers that NVRTC cannot compile."""
     import cuda.pathfinder
 
     (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")
@@ -106,7 +106,7 @@ def test_pre_include(build: Build, tmp_path: Path) -> None:
 
 
 def test_no_source_include(build: Build, tmp_path: Path) -> None:
-    """Files in the directory of the program's name would be found although they must not, or the reverse."""
+    """Files beside the program would not be found, or would be found with `no_source_include`."""
     (tmp_path / "beside.h").write_text("#define BESIDE 1")
     name = str(tmp_path / "program.cu")
     assert build('#include "beside.h"', name=name).code

@@ -27,7 +27,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        return set(it)  # the result of set operations
+        return set(it)  # operators such as | return a set that is independent of the graph
 
     def __contains__(self, x: object) -> bool:
         return x in _native.neighbours(self._node, self._forward)

@@ -74,7 +74,7 @@ class _Capture:
         self.mode = "relaxed"
         # Why captures failed. A graph and the bodies in it share this, because they are all lost together.
         self.failures: list[str] = [] if failures is None else failures
-        # The thread that must end the capture, if only that one can.
+        # The thread that must end the capture; None if any thread can.
         self.thread: int | None = None
         # Streams of forks that are not joined, with the forks. The capture fails if one of these streams is destroyed.
         self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
@@ -157,7 +157,7 @@ class GraphBuilder(Builder):
 
     @classmethod
     def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
-        """Make a builder of a stream. A builder that is not primary gets the capture that its graph is from."""
+        """Make a builder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
         self = cls.__new__(cls)
         self._own = _view(stream)
         self._kind = kind
@@ -201,7 +201,7 @@ class GraphBuilder(Builder):
         return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"
 
     def close(self) -> None:
-        """Release the stream and, unless it is complete, the graph. Closing a builder twice does nothing.
+        """Release the stream, and the graph if it is incomplete. Closing a builder twice does nothing.
 
         A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
@@ -268,7 +268,7 @@ class GraphBuilder(Builder):
             If builders that were split from this one are not joined, or if the mode binds the capture to another
             thread. The builder continues to build.
         CUDAError
-            If an operation that is not allowed during a capture has invalidated it. The builder is then closed.
+            If the capture was invalidated by an operation that is not allowed in it. The builder is then closed.
         """
         capture = self._capturing("end building", forked=False, lost=True)
         if capture.thread not in (None, threading.get_ident()):

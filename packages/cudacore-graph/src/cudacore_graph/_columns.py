@@ -32,7 +32,7 @@ _ELEMENTS = {
     ParamKind.BOOL: "b",
     ParamKind.FLOAT: "f",
 }
-# The same letters for formats of the buffer protocol.
+# NumPy's letters for the kinds of elements, by the letters of the buffer protocol.
 _FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNP", "u"), **dict.fromkeys("efd", "f"), "?": "b"}
 _TYPES = {"i": "int", "u": "uint", "f": "float"}
 
@@ -133,7 +133,7 @@ def launch_many(
 
 
 class _Array:
-    """A column that is read in place, and the object that keeps its memory."""
+    """A column that is read in place, and the object that keeps the memory alive."""
 
     __slots__ = ("first", "itemsize", "keep", "kind", "length", "name", "place")
 
@@ -174,7 +174,7 @@ def _take(index: int, column: Any) -> Any:
         if view.ndim != 1:
             raise TypeError(f"argument {index}: a column has one dimension, but this memoryview has {view.ndim}")
         letter = view.format.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
-        # A copy: other code can move the memory of such an object while it is read.
+        # The data is copied, because other code could move the memory of an array or memoryview while it is read.
         copy = array("B", view.tobytes())
         first = view[0] if len(view) and letter in _FORMATS else None
         place = (copy.buffer_info()[0], view.itemsize)

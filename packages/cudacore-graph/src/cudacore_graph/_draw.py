@@ -16,7 +16,7 @@ from itertools import pairwise
 
 _FONT, _SIZE, _LINE = "Helvetica, Arial, sans-serif", 12, 15  # pixels
 _PAD, _GAP, _DEEP = 10, 22, 38  # padding inside boxes, gap beside them, gap between layers
-_MARGIN, _ROW = 8, 900  # around a picture; width of rows of boxes without arrows
+_MARGIN, _ROW = 8, 900  # space around a picture; width of the rows of boxes that have no arrows
 _ORDER_SWEEPS, _PLACE_SWEEPS = 16, 24
 _NARROW, _WIDE = frozenset("ijlI|!.,:;'()[]{}ft/ "), frozenset("mwMWGOQ@%")
 # Boxes have fixed colours with dark text. Lines are of a grey that is visible on white and on black.
@@ -29,7 +29,7 @@ class Box:
 
     lines: Sequence[str]
     color: str
-    stacked: bool = False  # it represents several nodes
+    stacked: bool = False  # whether the box represents several nodes
     inner: Sequence[tuple[str, Picture]] = ()
     width: float = field(init=False, default=0)
     height: float = field(init=False, default=0)

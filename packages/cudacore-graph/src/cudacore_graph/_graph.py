@@ -43,7 +43,7 @@ _V_co = TypeVar("_V_co", bound=ExecutableGraphNode, covariant=True)
 
 
 class NodeWithView(Protocol[_V_co]):
-    """A node whose class has the class of its views in executable graphs."""
+    """A node that has a view in executable graphs. Its class states the class of the view."""
 
     @property
     def _EXECUTABLE(self) -> type[_V_co]: ...  # noqa: N802
@@ -69,7 +69,7 @@ class Graph(_native.ExecHandle):
     """
 
     __slots__ = ("__weakref__", "_source")
-    # The definition that it was made from, while that exists, for error messages.
+    # The definition that the graph was made from, as long as it exists. Error messages describe its nodes.
     _source: weakref.ref[GraphDefinition] | None
 
     def __init__(self, *args: object, **kwargs: object) -> None:

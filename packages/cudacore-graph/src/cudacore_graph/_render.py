@@ -16,9 +16,9 @@ from cudacore_handles._sdk import graph_native as _native
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
 
-_MOST_LINES = 1000  # nodes of one graph in a tree
-MAX_NODES = 100  # boxes in a picture; DOT always shows all nodes
-_MAX_GRAPHS = 8  # graphs that are drawn in one node
+_MOST_LINES = 1000  # nodes of one graph that a tree in text shows
+MAX_NODES = 100  # boxes in a picture by default; DOT always shows all nodes
+_MAX_GRAPHS = 8  # child graphs or bodies that are drawn in one node
 
 
 class _Layout(NamedTuple):
@@ -45,7 +45,7 @@ def _layout(graph: GraphDefinition) -> _Layout:
     behind: list[list[int]] = [[] for _ in nodes]
     for first, second in _native.graph_edges(graph, []):
         if first not in place or second not in place:
-            continue  # another thread has added it in the meantime
+            continue  # another thread has added the node in the meantime
         before[place[second]].append(place[first])
         behind[place[first]].append(place[second])
     missing = [len(those) for those in before]

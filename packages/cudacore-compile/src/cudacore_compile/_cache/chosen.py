@@ -49,14 +49,15 @@ _chosen: bytes | None = None
 def chosen_build(notes: Notes, load: Load) -> bytes:
     """Return an identification of the build of the NVRTC that this process would load.
 
-    It stays the same for the process, as if that NVRTC had been loaded.
+    The identification stays the same for the process, as if that NVRTC had been loaded.
 
     Parameters
     ----------
     notes : Notes
-        Where it is kept for other processes.
+        Where the identification is kept for other processes.
     load : callable
-        Loads NVRTC; returns the identification, and the files that it depends on. If there are none, it is not kept.
+        Loads NVRTC; returns the identification, and the files that it depends on. Without files, the identification
+        is not kept.
     """
     global _chosen
     if _chosen is None:
@@ -157,7 +158,7 @@ def _places() -> set[str]:
 
 
 def _look_up(paths: Iterable[str]) -> _Places:
-    """Return the identities of files and directories. Those that have just changed differ from all others."""
+    """Return the identities of files and directories. The identity of one that has just changed equals no other."""
     return [(path, settled(identity_of(path))) for path in sorted(paths)]
 
 

@@ -17,11 +17,12 @@ class Closure:
     """Files that a program may read, and the places where a file is missing."""
 
     files: dict[str, tuple[bytes, Identity]] = field(default_factory=dict)
-    """dict: SHA-256 and identity, by path."""
+    """dict: The SHA-256 and the identity of each file, by path."""
     directories: dict[str, tuple[Identity | None, set[str]]] = field(default_factory=dict)
-    """dict: Identity, and names that do not exist there, by directory."""
+    """dict: For each directory, its identity, and the names of missing files and directories in it."""
     others: dict[str, Identity | None] = field(default_factory=dict)
-    """dict: Directories and dangling links with the name of a file, and files with the name of a header in memory."""
+    """dict: The identities of paths that are not read: directories and dangling links where a file was looked for, and
+    files with the name of a header in memory."""
 
     @cached_property
     def digest(self) -> bytes:

@@ -127,7 +127,7 @@ class CachedCompilation:
     request : Request
         What is compiled.
     look : Look, optional
-        Looks up files; shared by compilations that are looked up at one time.
+        Looks up files; shared by compilations that are looked up at the same time.
     """
 
     def __init__(self, cache: ProgramCacheResource, request: Request, look: Look | None = None) -> None:

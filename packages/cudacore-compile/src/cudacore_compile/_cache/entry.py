@@ -85,7 +85,7 @@ class Entry:
 
 
 def _are_facts(facts: object) -> bool:
-    """Return whether :meth:`Entry.of` could have made this: other code can write entries with a valid checksum."""
+    """Return whether :meth:`Entry.of` could have made the facts: other code can write entries with valid checksums."""
     if not isinstance(facts, dict):
         return False
     if not facts:

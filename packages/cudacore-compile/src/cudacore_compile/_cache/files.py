@@ -23,7 +23,7 @@ from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
 _LAYOUT = "v1"
 # A store waits at most this long for the lock, and is then skipped, because the process with the lock may be stopped.
 _LOCK_SECONDS = 5.0
-_BACK_OFF_SECONDS = 60.0  # after a store was skipped, stores do not wait for this long
+_BACK_OFF_SECONDS = 60.0  # for so long after a skipped store, stores try to take the lock but do not wait for it
 _CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes
 _MANY = 512  # with more entries than this, several are evicted at once, because each eviction examines all of them
 
@@ -40,8 +40,9 @@ class FileStreamProgramCache(EntryCache):
     An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
     checksums; an entry that does not match is ignored. Processes can be killed at any moment: their locks are released,
     and the next process that writes removes their temporary files. The size of all files, including temporary ones,
-    never exceeds the limit. If another process holds the lock for seconds, there is one RuntimeWarning, and stores do
-    not wait until the lock is free again. The directory may be removed at any time; it is created again.
+    never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the first
+    time there is a RuntimeWarning. For the next minute, stores do not wait for the lock. The directory may be removed
+    at any time; it is created again.
 
     All methods can be called from any thread.
 

@@ -27,7 +27,7 @@ class Identity(NamedTuple):
 # Within one tick of the clock, a file can be written twice with the same times.
 _FINE_NS = 20_000_000
 _COARSE_NS = 2_000_000_000
-_NEVER = -1  # replaces the time: such an identity is not equal to any other
+_NEVER = -1  # replaces the change time in an identity that must not equal any other
 
 
 def identity_of(path: str) -> Identity | None:
@@ -151,7 +151,7 @@ def way_to(paths: Iterable[str]) -> Way:
 
 
 def is_same_way(before: Way, after: Way) -> bool:
-    """Return whether no directory or link on the paths was replaced since then, even if it was put back.
+    """Return whether no directory or link on the paths was replaced between two states, even if it was put back.
 
     Renaming a directory changes its `ctime`, but not its `mtime`. A link that is created again has another inode.
     """

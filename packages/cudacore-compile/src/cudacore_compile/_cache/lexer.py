@@ -167,7 +167,7 @@ def _continues_a_word(match: re.Match[bytes]) -> bool:
 def _check_comment(match: re.Match[bytes]) -> None:
     """Raise if a directive follows a comment of several lines, unless the comment begins its line.
 
-    NVRTC treats it as a directive, but the C++ standard does not.
+    NVRTC treats the text after the comment as a directive, but the C++ standard does not.
     """
     data = match.string
     if _DIRECTIVE_FOLLOWS.match(data, match.end()):

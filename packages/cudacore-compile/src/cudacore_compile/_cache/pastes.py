@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that the operator ``##`` can form from the tokens of a program.
 
-``__TIME__`` and ``__has_include`` can be pasted from parts, which a search for these words does not find. So a program
-is refused if they can be formed from the tokens that reach the operator: tokens in definitions of macros, in
-conditions, in pragmas, in strings (which can be pragmas), and in the arguments of macros.
+A program can paste ``__TIME__`` or ``__has_include`` from parts, and then a search for these words does not find them.
+So a program is refused if the words can be formed from the tokens that reach the operator: tokens in definitions of
+macros, in conditions, in pragmas, in strings (which can be pragmas), and in the arguments of macros.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
 
 
 def _is_after_unknown(body: bytes, at: int) -> bool:
-    """Return whether a macro that is defined elsewhere can end right before a position."""
+    """Return whether a macro that is defined elsewhere can end right before a position in the text."""
     while at > 0 and body[at - 1] in b" \t\n":
         at -= 1
     return at == 0 or body[at - 1] in _AFTER_UNKNOWN

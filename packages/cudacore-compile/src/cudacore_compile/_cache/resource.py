@@ -126,7 +126,7 @@ class ProgramCacheResource(abc.ABC):
         for key, value in items.items() if isinstance(items, Mapping) else items:
             self[key] = value
 
-    def close(self) -> None:  # noqa: B027 - most caches have nothing to give up
+    def close(self) -> None:  # noqa: B027 - most caches have nothing to release
         """Release resources; the caches of this package have none. Closing twice does nothing."""
 
     @property

@@ -51,7 +51,7 @@ class Scan(NamedTuple):
     tested_atoms: frozenset[bytes]  # tokens from which __has_include can be pasted, in definitions and conditions
     unbalanced: frozenset[bytes]  # macros whose parentheses are not balanced
     openers: frozenset[bytes]  # macros that begin a call, whose arguments are the text after the macro
-    before_tests: frozenset[bytes]  # names before __has_include in its condition, which may be macros
+    before_tests: frozenset[bytes]  # names, perhaps of macros, before __has_include in a condition
     has_raw: bool
     has_separators: bool
     error: str  # the construct that is not supported; all other fields are empty then
@@ -260,7 +260,7 @@ class _Directives:
     def _before(self, text: bytes) -> None:
         """Record the names before ``__has_include``.
 
-        If it is in the arguments of a macro, macros in its name are expanded.
+        If ``__has_include`` is in the arguments of a macro, macros in the name of its file are expanded.
         """
         text = _TESTED.sub(b"", _ANY_DEFINED.sub(b"0", text))
         self.before_tests.update(name for name in _IDENTIFIER.findall(text) if name not in WORDS)

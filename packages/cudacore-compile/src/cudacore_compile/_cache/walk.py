@@ -133,11 +133,12 @@ class _Walk:
         said : Scan
             The result.
         shown : str
-            Its name, for messages.
+            The file's name, for messages.
         directory : str or None
             The directory that is searched first for quoted names.
         load : callable or None
-            Returns its contents; None for the program itself, because other programs share its closure.
+            Returns the file's contents. None for the program itself: programs with different texts can share a closure,
+            so its text must not be used.
         """
         if said.error:
             raise UncacheableError(f"{shown} {said.error}")
@@ -236,8 +237,9 @@ class _Walk:
     def add_place(self, path: str) -> None:
         """Add the path that a header in memory would have, after all files are found.
 
-        The contents of a file with that path do not matter. But NVRTC regards the header as that file: with ``#pragma
-        once``, it reads either the header or the file by another path, not both.
+        The contents of a file with that path do not matter. But NVRTC regards the header as that file. If the
+        header has ``#pragma once``, and the program also includes the file by another path, NVRTC reads only one of the
+        two.
         """
         if path not in self.closure.files and path not in self.closure.others:
             identity = self._look_up(path)

@@ -165,7 +165,7 @@ class Plan:
         return source in sources
 
     def _options_of(self, unit: _Unit, options: ProgramOptions) -> ProgramOptions:
-        """Return the options without those for other sources, and for the assembler and linker after libNVVM."""
+        """Return the options that are for this source, without those for the assembler or linker after libNVVM."""
         others = {one.kind for one in self._sources} - {unit.source.kind}
         dropped = _BEHIND_NVVM if unit.source.kind == "nvvm" and unit.target != "ptx" else set()
         if others:
@@ -299,7 +299,7 @@ class Plan:
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
         codes = [self._code_of(output, results) for output in self._outputs]
-        # The code is written last, so that a build system makes all outputs again if the command is killed before.
+        # The code is written last: if the command is killed before that, a build system makes all outputs again.
         if self._writes_rules:
             self.write_rules(report)
         if self._arguments.names:

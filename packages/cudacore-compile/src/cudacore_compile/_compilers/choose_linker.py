@@ -99,6 +99,6 @@ def _text(version: Version) -> str:
 
 
 def ptx_version(ptx: bytes) -> Version | None:
-    """Return the version of PTX; None if it does not state one."""
+    """Return the version that PTX code states; None if it states none."""
     match = _PTX_VERSION.search(ptx)
     return (int(match[1]), int(match[2])) if match else None

@@ -110,7 +110,8 @@ class NVJitLink:
 
 
 _T = TypeVar("_T")
-# Older versions (12.4) keep a lock when they report some errors: when that thread ends, all others wait forever.
+# When older versions (12.4) report some errors, the calling thread keeps a lock. If that thread ends, all other threads
+# that call nvJitLink wait forever.
 _USES_THREADS = (12, 9)
 
 
@@ -147,7 +148,7 @@ _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 
 def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
     """Return the error for a mismatch between LTO-IR and other code, which nvJitLink reports but links anyway."""
-    # the names in its message are those of the last input, which need not be the cause
+    # the names in nvJitLink's message are those of the last input, which need not be the cause
     found = _NAMED.sub("", _ERROR.findall(log)[0])
     optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
     others = ", ".join(part.name for part in inputs if not part.has_ltoir)

@@ -166,7 +166,7 @@ class NVRTC:
             Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
         """
         flags = [b"--minimal"] if self.version >= _MINIMAL else []
-        flags += self.no_cache_flags(flags)  # otherwise, the code can be from before the option was set
+        flags += self.no_cache_flags(flags)  # cached code can be from before NVRTC kept an option
         source = _CANARY
         with_fast_math = with_fast_math and self.version >= (13, 0)  # NVRTC 12.9 does not keep this option
         if with_fast_math:

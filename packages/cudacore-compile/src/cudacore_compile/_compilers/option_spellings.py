@@ -31,4 +31,4 @@ SHORT = {
 """dict: Fields by options."""
 
 LETTERS = {"-D": "define_macro", "-U": "undefine_macro", "-I": "include_path"}
-"""dict: Fields by options whose value can follow at once."""
+"""dict: Fields by options whose value can follow without a space."""

@@ -192,7 +192,8 @@ def path_string(field: str, value: object) -> str:
 
 
 def trace_stem(field: str, value: object) -> str:
-    # NVRTC adds the suffix itself. Given a suffix, some versions add it to one part of the profile only.
+    # NVRTC adds the suffix itself. If the name has the suffix already, some versions add another one to the name of one
+    # part of the profile only.
     return path_string(field, value).removesuffix(TRACE_SUFFIX)
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class ConditionalNode(GraphNode):
     """A conditional node; the base of the four types.
 
-    Nodes that other libraries added are of this class itself if the driver, before CUDA 13.2, cannot report their kind.
+    A node that another library added has this class itself if the driver is older than CUDA 13.2: such a driver cannot
+    report the kind of the node.
     """
 
     __slots__ = ()
