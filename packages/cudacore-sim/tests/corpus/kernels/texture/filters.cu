@@ -2,13 +2,7 @@
 /* Textures: filters of levels, of sRGB and of cube maps, borders, and texels by integer coordinates. */
 #include "rows.cuh"
 
-//! texture:f32(-1,1)x1:13@levels4,linear,trilinear,normalized
-//! texture:f32(-1,1)x1:13x7@levels4,linear,trilinear,normalized,wrap
-//! texture:f32(-1,1)x1:8x7x6@levels4,linear,trilinear,normalized,mirror
-//! texture:f32(-1,1)x1:9x3@levels4,layered,linear,trilinear,normalized
-//! texture:f32(-1,1)x1:9x8x3@levels4,layered,linear,trilinear,normalized,border
-//! texture:f32(-1,1)x1:13x7@levels4,trilinear,normalized f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.3,1.3) i32(0,2)
-//! f32(-0.5,3.5) -> rows:f32
+//! texture:f32(-1,1)x1:13@levels4,linear,trilinear,normalized texture:f32(-1,1)x1:13x7@levels4,linear,trilinear,normalized,wrap texture:f32(-1,1)x1:8x7x6@levels4,linear,trilinear,normalized,mirror texture:f32(-1,1)x1:9x3@levels4,layered,linear,trilinear,normalized texture:f32(-1,1)x1:9x8x3@levels4,layered,linear,trilinear,normalized,border texture:f32(-1,1)x1:13x7@levels4,trilinear,normalized f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.3,1.3) i32(0,2) f32(-0.5,3.5) -> rows:f32
 extern "C" __global__ void tex_between_levels(cudaTextureObject_t line, cudaTextureObject_t image,
                                               cudaTextureObject_t volume, cudaTextureObject_t lines,
                                               cudaTextureObject_t images, cudaTextureObject_t points, const float *x,
@@ -23,12 +17,7 @@ extern "C" __global__ void tex_between_levels(cudaTextureObject_t line, cudaText
   ROW(tex2DLod<float>(points, x[index], y[index], level[index]));
 }
 
-//! texture:u8x4:13x7@levels4,fraction,linear,trilinear,normalized
-//! texture:i8x1:13x7@levels4,fraction,linear,trilinear,normalized
-//! texture:u16x1:13x7@levels4,fraction,linear,trilinear,normalized
-//! texture:i16x2:13x7@levels4,fraction,linear,trilinear,normalized
-//! texture:f16(-9,9)x1:13x7@levels4,linear,trilinear,normalized texture:i8x1:13x7@levels4,fraction,trilinear,normalized
-//! f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.5,3.5) -> rows:f32
+//! texture:u8x4:13x7@levels4,fraction,linear,trilinear,normalized texture:i8x1:13x7@levels4,fraction,linear,trilinear,normalized texture:u16x1:13x7@levels4,fraction,linear,trilinear,normalized texture:i16x2:13x7@levels4,fraction,linear,trilinear,normalized texture:f16(-9,9)x1:13x7@levels4,linear,trilinear,normalized texture:i8x1:13x7@levels4,fraction,trilinear,normalized f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.5,3.5) -> rows:f32
 extern "C" __global__ void tex_between_levels_of_formats(cudaTextureObject_t u8x4, cudaTextureObject_t i8x1,
                                                          cudaTextureObject_t u16x1, cudaTextureObject_t i16x2,
                                                          cudaTextureObject_t f16x1, cudaTextureObject_t points,
@@ -48,11 +37,7 @@ extern "C" __global__ void tex_between_levels_of_formats(cudaTextureObject_t u8x
 }
 
 /* Limits and biases of levels, with linear and with point filters between levels; reads without a level. */
-//! texture:f32x1:16x16@levels5,trilinear,normalized,bias0.3,least0.7,most2.3
-//! texture:f32x1:16x16@levels5,trilinear,normalized,bias-1.15
-//! texture:f32x1:16x16@levels5,normalized,bias0.3,least0.7,most2.3
-//! texture:f32x1:16x16@levels5,trilinear,normalized,bias1.6,least1.4 texture:f32x1:16x16@levels5,trilinear
-//! f32(-0.3,1.3) f32(-0.3,1.3) f32(-6,8) -> rows:f32
+//! texture:f32x1:16x16@levels5,trilinear,normalized,bias0.3,least0.7,most2.3 texture:f32x1:16x16@levels5,trilinear,normalized,bias-1.15 texture:f32x1:16x16@levels5,normalized,bias0.3,least0.7,most2.3 texture:f32x1:16x16@levels5,trilinear,normalized,bias1.6,least1.4 texture:f32x1:16x16@levels5,trilinear f32(-0.3,1.3) f32(-0.3,1.3) f32(-6,8) -> rows:f32
 extern "C" __global__ void tex_limits_of_levels(cudaTextureObject_t limited, cudaTextureObject_t biased,
                                                 cudaTextureObject_t points, cudaTextureObject_t least,
                                                 cudaTextureObject_t texels, const float *x, const float *y,
@@ -68,10 +53,7 @@ extern "C" __global__ void tex_limits_of_levels(cudaTextureObject_t limited, cud
 }
 
 /* The bounds are needed between levels, where the simulator can differ in the last of 11 bits. */
-//! texture:u8x4:13@fraction,srgb,linear texture:u8x4:16x12@fraction,srgb,linear,border
-//! texture:u8x1:16x12@fraction,srgb,linear texture:u8x2:16x12@fraction,srgb,linear
-//! texture:u8x4:13x7@levels4,fraction,srgb,linear,trilinear,normalized texture:u8x4:16x12@fraction,srgb,border
-//! f32(-2,18) f32(-2,14) f32(-0.5,3.5) -> rows:f32
+//! texture:u8x4:13@fraction,srgb,linear texture:u8x4:16x12@fraction,srgb,linear,border texture:u8x1:16x12@fraction,srgb,linear texture:u8x2:16x12@fraction,srgb,linear texture:u8x4:13x7@levels4,fraction,srgb,linear,trilinear,normalized texture:u8x4:16x12@fraction,srgb,border f32(-2,18) f32(-2,14) f32(-0.5,3.5) -> rows:f32
 extern "C" __global__ void tex_srgb(cudaTextureObject_t line, cudaTextureObject_t image, cudaTextureObject_t u8x1,
                                     cudaTextureObject_t u8x2, cudaTextureObject_t levels, cudaTextureObject_t points,
                                     const float *x, const float *y, const float *level, float *out) {
@@ -98,12 +80,7 @@ extern "C" __global__ void tex_srgb(cudaTextureObject_t line, cudaTextureObject_
   ROW(e.w);
 }
 
-//! texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,seamless
-//! texture:f32(-1,1)x1:3x3x12@cubemap,layered,linear,normalized,seamless
-//! texture:f32(-1,1)x1:1x1x6@cubemap,linear,normalized,seamless
-//! texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,wrap texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,border
-//! texture:f32(-1,1)x1:8x8x6@cubemap,levels4,linear,trilinear,normalized,seamless f32(-1,1) f32(-1,1) f32(-1,1)
-//! i32(0,1) f32(-0.5,3.5) -> rows:f32
+//! texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,seamless texture:f32(-1,1)x1:3x3x12@cubemap,layered,linear,normalized,seamless texture:f32(-1,1)x1:1x1x6@cubemap,linear,normalized,seamless texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,wrap texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,border texture:f32(-1,1)x1:8x8x6@cubemap,levels4,linear,trilinear,normalized,seamless f32(-1,1) f32(-1,1) f32(-1,1) i32(0,1) f32(-0.5,3.5) -> rows:f32
 extern "C" __global__ void tex_cube_linear(cudaTextureObject_t apart, cudaTextureObject_t seamless,
                                            cudaTextureObject_t layers, cudaTextureObject_t smallest,
                                            cudaTextureObject_t wrapped, cudaTextureObject_t border,
@@ -121,11 +98,7 @@ extern "C" __global__ void tex_cube_linear(cudaTextureObject_t apart, cudaTextur
   ROW(texCubemapLod<float>(levels, x[index], y[index], z[index], level[index]));
 }
 
-//! texture:f32(-1,1)x1:5@linear,border texture:f32(-1,1)x1:5x4@linear,border texture:f32(-1,1)x1:5x4x3@linear,border
-//! texture:f32(-1,1)x4:5x4@linear,border,normalized texture:f16(-1,1)x2:5x4@linear,border
-//! texture:u8x4:5x4@fraction,linear,border texture:i16x2:5x4@fraction,linear,border texture:i8x4:5x4@fraction,border
-//! texture:u16x4:5x4@border texture:f32(-1,1)x1:5x3@layered,linear,border f32(-1.5,6.5) f32(-1.5,5.5) f32(-1.5,4.5)
-//! i32(0,2) -> rows:f32
+//! texture:f32(-1,1)x1:5@linear,border texture:f32(-1,1)x1:5x4@linear,border texture:f32(-1,1)x1:5x4x3@linear,border texture:f32(-1,1)x4:5x4@linear,border,normalized texture:f16(-1,1)x2:5x4@linear,border texture:u8x4:5x4@fraction,linear,border texture:i16x2:5x4@fraction,linear,border texture:i8x4:5x4@fraction,border texture:u16x4:5x4@border texture:f32(-1,1)x1:5x3@layered,linear,border f32(-1.5,6.5) f32(-1.5,5.5) f32(-1.5,4.5) i32(0,2) -> rows:f32
 extern "C" __global__ void tex_borders(cudaTextureObject_t line, cudaTextureObject_t image, cudaTextureObject_t volume,
                                        cudaTextureObject_t normalized, cudaTextureObject_t f16x2,
                                        cudaTextureObject_t u8x4, cudaTextureObject_t i16x2, cudaTextureObject_t points,
@@ -166,9 +139,7 @@ extern "C" __global__ void tex_borders(cudaTextureObject_t line, cudaTextureObje
     return a;                                                                                                          \
   }())
 
-//! texture:f32x1:11 texture:f32x1:5x4@wrap texture:f32x1:5x4x3@border texture:f32x1:5x3@layered
-//! texture:f32x1:5x4x3@layered texture:f32x1:16x12@levels4,normalized texture:u8x1:5x4@fraction,linear
-//! texture:f32x1:20@memory i32(-3,8) i32(-3,8) i32(-3,8) i32(-2,5) -> rows:f32
+//! texture:f32x1:11 texture:f32x1:5x4@wrap texture:f32x1:5x4x3@border texture:f32x1:5x3@layered texture:f32x1:5x4x3@layered texture:f32x1:16x12@levels4,normalized texture:u8x1:5x4@fraction,linear texture:f32x1:20@memory i32(-3,8) i32(-3,8) i32(-3,8) i32(-2,5) -> rows:f32
 extern "C" __global__ void tex_by_integers(cudaTextureObject_t line, cudaTextureObject_t image,
                                            cudaTextureObject_t volume, cudaTextureObject_t lines,
                                            cudaTextureObject_t images, cudaTextureObject_t levels,
