@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of cuda.bindings: a cubin of NVRTC, and the driver's functions."""
+"""A program that uses cuda.bindings: it compiles a cubin with NVRTC, and launches it with the driver's functions."""
 
 from __future__ import annotations
 

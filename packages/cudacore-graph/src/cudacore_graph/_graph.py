@@ -284,7 +284,7 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
 
 
 def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, handle: int) -> str:
-    """Return a description of the corresponding node in the graph that the executable one was made from."""
+    """Return a description of the corresponding node in the graph that the executable graph was made from."""
     if source is None or not source.is_valid:
         return ""
     from cudacore_graph._render import title

@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
     name: bytes
     is_quoted: bool
-    is_next: bool  # #include_next, which continues the search after the directory of its own file
+    is_next: bool  # #include_next: the search continues after the directory of the file that contains it
 
 
 class Computed(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that NVRTC keeps for all later compilations of the process. Caches must take these defects into account."""
+"""Options that NVRTC, by a defect, keeps for later compilations of the process. Caches must take this into account."""
 
 from __future__ import annotations
 
