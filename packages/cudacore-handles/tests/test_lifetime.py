@@ -347,7 +347,7 @@ sim.fail("cuStreamDestroy", 1, 4)  # CUDA_ERROR_DEINITIALIZED
 sim.fail("cuEventDestroy", 1, 709)  # CUDA_ERROR_CONTEXT_IS_DESTROYED
 del stream, event
 """
-    run_on_sim(code, CUDACORE_SIM_REPORTS="0")  # both are still in the context at the end
+    run_on_sim(code, CUDACORE_SIM_REPORTS="0")  # without a report that the stream and the event remain
 
 
 def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:

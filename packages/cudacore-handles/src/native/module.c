@@ -29,7 +29,7 @@ static int keep_to_the_end(PyObject *module) {
   return status;
 }
 
-/* The parts that each file adds to the module; a type comes after its base types. */
+/* Functions that add the types of each file to the module. A type comes after its base types. */
 static int (*const parts[])(PyObject *, state *) = {
     add_types,        add_handle_type,   add_event_type,      add_stream_type,   add_buffer_type,
     add_launch_types, add_prepared_type, add_graph_types,     add_node_type,     add_adjacency_type,
@@ -81,7 +81,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 static int clear(PyObject *module) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    /* The slot is emptied before anything is released, because releasing can run code that packs or registers. */
+    /* The slot is emptied before anything is released, because releasing can run code that packs arguments. */
     type_entry old = st->table[i];
     st->table[i] = (type_entry){0};
     if (old.type)

@@ -371,7 +371,7 @@ def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) ->
 
 
 class Failing:
-    """Garbage whose finalizer makes a failing call, and leaves such garbage again."""
+    """Garbage whose finalizer makes a call that fails, and creates another object of this class."""
 
     ended = 0
     goes_on = True

@@ -43,7 +43,7 @@ def stated() -> Iterator[tuple[str, Any, ast.FunctionDef | ast.ClassDef]]:
 
 @pytest.mark.parametrize(("name", "real", "stub"), [pytest.param(*item, id=item[0]) for item in stated()])
 def test_help_says_what_the_stub_says(name: str, real: Any, stub: ast.FunctionDef | ast.ClassDef) -> None:
-    """help() and editors show the same docstring."""
+    """help() would show another docstring than an editor, which reads the stub."""
     text = ast.get_docstring(stub, clean=False)
     assert real.__doc__ == (None if text is None else inspect.cleandoc(text))
 
@@ -55,7 +55,7 @@ def test_each_function_is_in_a_stub(name: str) -> None:
 
 
 def test_signatures_are_those_of_the_stub() -> None:
-    """inspect.signature() of built-in functions and methods has the stub's parameters."""
+    """inspect.signature() of a built-in function or method would not have the stub's parameters."""
     assert str(inspect.signature(_native.launch)) == "(stream, config, kernel, /, *kernel_args)"
     assert str(inspect.signature(_native.Handle._adopt)) == "(address, /)"
     assert list(inspect.signature(_native.StreamHandle.callback).parameters) == ["self", "fn", "user_data"]

@@ -179,7 +179,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
 
 
 @ASKED_FOR_ITS_CODE
-@pytest.mark.cuda_sim  # the behaviour of a GPU's driver is not known
+@pytest.mark.cuda_sim  # what a GPU's driver does with such a handle is not known
 def test_from_handle_of_nothing(device: ch.Device) -> None:
     """An object that is not a kernel would keep code loaded, and be launched."""
     code = ch.ObjectCode.from_ptx(PTX)

@@ -257,7 +257,7 @@ def test_module(device: ch.Device) -> None:
 
 
 def test_a_module_outlives_its_code(device: ch.Device) -> None:
-    """Code would be unloaded while other code uses its module, and cannot keep it loaded."""
+    """Code would be unloaded while another library uses its module: a CUmodule cannot keep the code loaded."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)

@@ -413,12 +413,12 @@ def test_no_references_leak() -> None:
     measure()
     refs, blocks = measure()
     growth = []
-    for _ in range(3):  # caches elsewhere grow in some rounds; a leak would grow in each
+    for _ in range(3):  # unrelated caches grow in some rounds; a leak would grow in every round
         again, blocks_again = measure()
         assert again == refs
         growth.append(abs(blocks_again - blocks))
         blocks = blocks_again
-    assert min(growth) < 50  # a round has hundreds of calls of each kind
+    assert min(growth) < 50  # a leak would add hundreds of blocks in each round
 
 
 def test_module_instances_are_independent() -> None:

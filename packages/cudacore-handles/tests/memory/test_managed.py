@@ -79,7 +79,7 @@ def test_read_mostly(advised: ch.ManagedBuffer) -> None:
 
 
 def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """The set would differ from the driver's, or not behave like a set."""
+    """`accessed_by` would differ from the driver's set of locations, or would not behave like a set."""
     places = advised.accessed_by
     assert not places
     assert repr(places) == "AccessedBySetProxy({})"
@@ -108,7 +108,7 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """If the driver refuses a change in the middle, the set would be neither the old nor the requested one."""
+    """If the driver refuses a step of a change, `accessed_by` would be neither the old nor the requested set."""
     import cudacore_sim as sim
 
     advised.accessed_by = [device]

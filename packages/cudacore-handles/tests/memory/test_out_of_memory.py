@@ -29,7 +29,7 @@ def limited(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
 
 @pytest.fixture
 def collections() -> Iterator[list[int]]:
-    """The full garbage collections of the test."""
+    """Give a list that gets an element for each full garbage collection."""
     seen: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:

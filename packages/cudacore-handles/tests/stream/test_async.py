@@ -362,7 +362,7 @@ def test_a_fault_of_the_device(kind: str) -> None:
     loop = {kind}.new_event_loop()
     loop.run_until_complete(main())
     """
-    # Lazy loading would wait for the running host function.
+    # With lazy loading, loading the kernel would wait for the running host function.
     environment = os.environ | {"CUDA_MODULE_LOADING": "EAGER"}
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)

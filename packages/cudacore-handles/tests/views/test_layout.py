@@ -205,7 +205,7 @@ def test_repacked(data: st.DataObject, itemsize: int) -> None:
 @UNHURRIED
 @given(st.data(), st.sampled_from([4, 8, 16, 32]), st.integers(0, 64))
 def test_max_compatible_itemsize(data: st.DataObject, most: int, address: int) -> None:
-    """A conversion that is reported as possible would not be."""
+    """An item size would be reported as compatible although the layout cannot be converted to it."""
     _, layout = array_and_layout(data, FULL)
     assume(layout.ndim and layout.volume)
     size = layout.max_compatible_itemsize(most, data_ptr=address)

@@ -243,7 +243,7 @@ def test_exchange_api_keeps_and_gives_back(api: Any, device: Device, stream: Str
         out = ctypes.py_object()
         assert to_object(ctypes.addressof(tensor), ctypes.byref(out)) == 0
         views.append(out.value)
-        ctypes.pythonapi.Py_DecRef(out)  # the returned reference; `out` has its own
+        ctypes.pythonapi.Py_DecRef(out)  # drops the returned reference; `out` has another one
     assert [view.dtype for view in views] == [np.int8, np.float32]
     assert live_counts()["deviceptr"] == live + 1
     views.clear()

@@ -73,7 +73,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* There is no tp_clear, because a source in a reference cycle clears its own references. */
+/* tp_clear is not needed: if the source is in a reference cycle, the tp_clear of the source breaks the cycle. */
 static void dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   KEEPING_EXCEPTION(Py_CLEAR(((resource *)object)->source));

@@ -128,7 +128,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* There is no tp_clear, because a resource in a reference cycle can be cleared through its source. */
+/* tp_clear is not needed: if the resource is in a reference cycle, the tp_clear of its source breaks the cycle. */
 static void dealloc(PyObject *object) {
   texture *self = (texture *)object;
   PyObject_GC_UnTrack(object);

@@ -244,7 +244,7 @@ static PyObject *get_tensor(PyObject *object, void *closure) {
   return tensor;
 }
 
-/* The view remains until the object is destroyed, because a view in a reference cycle clears its own references. */
+/* tp_clear is not needed: if the view is in a reference cycle, the tp_clear of the view breaks the cycle. */
 static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(((tensor_map *)object)->tensor);

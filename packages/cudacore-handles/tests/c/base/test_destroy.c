@@ -257,7 +257,7 @@ static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s
 
 /*
  * Memory of a capture would not be freed in that capture, would be freed in the next one, or would be freed although
- * the capture has failed and the memory does not exist.
+ * it does not exist, because its graph never ran.
  */
 static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;

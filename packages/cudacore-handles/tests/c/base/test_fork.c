@@ -207,7 +207,7 @@ static void fork_in_the_middle_of_init(void *argument) {
 
 /*
  * A child that is forked while another thread initialises the driver would get a partly loaded driver. Or the fork
- * would wait for the driver, which may wait for the fork, because its own handlers hold its lock.
+ * would wait for the initialisation, which may wait for a lock of the driver that the driver's fork handlers hold.
  */
 static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL); }
 

@@ -430,7 +430,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  /* The capture that other code ended is now ended, not dropped. The graph belongs to the other code. */
+  /* Here, the box of the capture that other code ended is used for cch_capture_end(), and not only dropped. */
   g = begin_and_be_replaced(&raw);
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   CHECK(!cch_is_valid(g) && is_captured(world.stream));
