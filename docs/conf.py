@@ -68,7 +68,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"),
     ("py:class", r"[a-z].*"),
-    ("py:class", r"T|_B|Key|Value|UUID|SystemDevice|\w+Name"),
+    ("py:class", r"T|Key|Value|UUID|SystemDevice|\w+Name"),
     ("py:attr", r"(cudacore\w*\.)?ProgramOptions\.\w+"),
 ]
 

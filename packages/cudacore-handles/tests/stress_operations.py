@@ -300,15 +300,32 @@ def host_view(world: World, rng: random.Random) -> None:
 # ---- buffers of both sorts
 
 
-@operation()
-def buffer_set_deallocation_stream(world: World, rng: random.Random) -> None:
-    rng.choice(world.idle + world.hosts).set_deallocation_stream(world.any_stream(rng))
+def set_deallocation_stream(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:
+    rng.choice(buffers).set_deallocation_stream(world.any_stream(rng))
 
 
 @operation()
-def buffer_export(world: World, rng: random.Random) -> None:
-    buffer = rng.choice(world.idle + world.hosts)
-    world.exports.append(buffer.__dlpack__(max_version=rng.choice((None, (1, 0)))))
+def idle_set_deallocation_stream(world: World, rng: random.Random) -> None:
+    set_deallocation_stream(world.idle, world, rng)
+
+
+@operation()
+def host_set_deallocation_stream(world: World, rng: random.Random) -> None:
+    set_deallocation_stream(world.hosts, world, rng)
+
+
+def export(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:
+    world.exports.append(rng.choice(buffers).__dlpack__(max_version=rng.choice((None, (1, 0)))))
+
+
+@operation()
+def idle_export(world: World, rng: random.Random) -> None:
+    export(world.idle, world, rng)
+
+
+@operation()
+def host_export(world: World, rng: random.Random) -> None:
+    export(world.hosts, world, rng)
 
 
 @operation()

@@ -45,7 +45,6 @@ class Memory(ch.MemoryResource):
 
 class Loud(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
-        ch.Device().sync()
         os.write(1, b"freed %d. " % ptr)
 """
 
@@ -126,7 +125,6 @@ import builtins
 class Keeper:
     pass
 
-ch.Device().set_current()
 alive = [ch.Buffer.from_handle(ptr, 0, mr=Loud(), stream=ch.LEGACY_DEFAULT_STREAM) for ptr in range(1, 6)]
 alive.pop(0)
 builtins.alive = alive.pop()
@@ -518,8 +516,13 @@ def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., s
     out = run_on_driver(
         BEGIN
         + """
+class Synchronizing(Loud):
+    def deallocate(self, ptr, size, *, stream):
+        ch.Device().sync()
+        super().deallocate(ptr, size, stream=stream)
+
 ch.Device().set_current()
-buffer = ch.Buffer.from_handle(5, 8, mr=Loud())
+buffer = ch.Buffer.from_handle(5, 8, mr=Synchronizing())
 if (child := os.fork()) == 0:
     buffer.close()
     del buffer

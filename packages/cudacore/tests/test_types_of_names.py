@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+import cudacore
 import cudacore.typing
 import cudacore_compile
 import cudacore_handles
@@ -102,6 +103,24 @@ def test_sets_of_targets() -> None:
     names = cudacore.typing
     assert set(get_args(names.CompileTargetName)) == EXPECTED["CompileTargetName"]
     for target in get_args(names.LinkTargetName):
-        cudacore_compile.Linker  # noqa: B018
         assert target in {"cubin", "ptx", "ltoir"}
     assert all(get_origin(getattr(names, name)) is not None for name in names.__all__ if name.endswith("Name"))
+
+
+def test_properties_have_types() -> None:
+    """Type checkers would see a variable instead of a read-only property, and the documentation would have no type."""
+    found = [
+        f"{module}.{name}.{member}"
+        for module in MODULES
+        for name in importlib.import_module(module).__all__
+        if inspect.isclass(cls := getattr(importlib.import_module(module), name))
+        for member, value in inspect.getmembers(cls, lambda value: isinstance(value, property))
+        if not member.startswith("_") and "return" not in getattr(value.fget, "__annotations__", {})
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("cls", [cudacore.Buffer, cudacore.Stream, cudacore.DeviceMemoryResource, cudacore.Kernel])
+def test_type_hints_of_a_class(cls: type) -> None:
+    """Programs that read the type hints of a class would get a NameError."""
+    get_type_hints(cls)

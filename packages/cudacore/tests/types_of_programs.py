@@ -5,6 +5,8 @@ The session reports an ``ignore`` comment that is not needed. So a line with suc
 checkers find.
 """
 
+from typing import Protocol
+
 from typing_extensions import assert_type
 
 import cudacore as core
@@ -32,3 +34,24 @@ graph = definition.instantiate()
 assert_type(graph, core.graph.Graph)
 assert_type(graph[node], core.graph.ExecutableKernelNode)
 core.Devize  # type: ignore[attr-defined]  # noqa: B018
+
+
+class HasDevice(Protocol):
+    """Properties of our classes are properties for type checkers, too, so that they match read-only members."""
+
+    @property
+    def device_id(self) -> int: ...
+
+
+class OwnBuffer(core.Buffer):
+    """A subclass can override a property."""
+
+    @property
+    def device_id(self) -> int:
+        return 0
+
+
+has_device: HasDevice = buffer
+has_device = device
+buffer.device_id = 1  # type: ignore[misc]
+node.config = core.LaunchConfig(grid=1, block=1)  # type: ignore[misc]

@@ -71,6 +71,11 @@ def test_duplicate_function(first: str, second: str, capfd: pytest.CaptureFixtur
         ("__managed__ int v;", "__managed__ int v;", "'v' is defined by one and by two"),
         ("__constant__ int v;", USE_V, "'v' is a variable in constant memory in one, and one in global memory in two"),
         ("__device__ int v[3];", USE_V, "'v' is a variable of 12 bytes in one, and one of 4 bytes in two"),
+        (
+            "__device__ int v;",
+            "extern __device__ int v[3]; __global__ void k(int *p) { *p = v[2]; }",
+            "'v' is a variable of 4 bytes in one, and one of 12 bytes in two",
+        ),
         ("__managed__ int v;", USE_V, "'v' is managed in one, and not managed in two"),
         (
             F,

@@ -100,9 +100,15 @@ def test_language(source: str, options: dict[str, Any], refusing: dict[str, Any]
     ],
 )
 def test_log(options: dict[str, Any], without: dict[str, Any], text: str, build: Build) -> None:
-    """A part of the log would be missing, or would appear although an option disables it."""
+    """A part of the log would be missing or have another severity, or would appear although an option disables it."""
     assert text in build(UNUSED_VARIABLE, **options).log
     assert text not in build(UNUSED_VARIABLE, **without).log
+
+
+@pytest.mark.parametrize("options", [{"disable_warnings": True}, {"diag_suppress": 177}], ids=str)
+def test_empty_log(options: dict[str, Any], build: Build) -> None:
+    """A suppressed warning would leave something in the log."""
+    assert build(UNUSED_VARIABLE, **options).log == ""
 
 
 def test_name(build: Build) -> None:

@@ -541,7 +541,7 @@ class GraphBuilder(Builder):
             raise self._illegal(what)
         if not lost and self._is_lost():
             raise self._lost(what)
-        if not lost:
+        if not lost:  # otherwise, ending the capture reports the problem
             self._check_thread(what)
         return self._capture
 

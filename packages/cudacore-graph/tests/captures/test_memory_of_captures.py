@@ -15,15 +15,15 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 
 
-def memory_of_a_fork(device: ch.Device, builder: cg.GraphBuilder) -> ch.Buffer:
-    """Return memory that a fork of a fork has allocated and filled, after both were joined."""
+def memory_of_a_fork(device: ch.Device, builder: cg.GraphBuilder) -> tuple[ch.Buffer, cg.GraphBuilder, cg.GraphBuilder]:
+    """Return memory that a fork of a fork has allocated and filled, and both forks, which are joined."""
     _, fork = builder.split(2)
     _, deeper = fork.split(2)
     memory = device.allocate(64, stream=deeper)
     memory.fill(0, stream=deeper)
     fork.join(fork, deeper)
     builder.join(builder, fork)
-    return memory
+    return memory, fork, deeper
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -87,14 +87,17 @@ def test_uses_of_memory_of_a_capture(
     assert numbers[0] == 5
 
 
+@pytest.mark.parametrize("forks_are", ["alive", "dropped"])
 @pytest.mark.parametrize("way", ["close", "collect"])
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_joined_fork(
-    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, way: str
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, way: str, forks_are: str
 ) -> None:
     """The free of a fork's memory would be work of a fork that is never joined, and the graph would be lost."""
     builder = stream.create_graph_builder().begin_building(mode)
-    memory = memory_of_a_fork(device, builder)
+    memory, *forks = memory_of_a_fork(device, builder)
+    if forks_are == "dropped":
+        forks.clear()
     ch.launch(builder, ONE, add, memory, 1)
     if way == "close":
         memory.close()
@@ -145,8 +148,10 @@ def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
     before = ch.live_counts()["stream"]
     with stream.create_graph_builder() as builder:
         for _ in range(3):
-            memory_of_a_fork(device, builder).close()
+            memory, *forks = memory_of_a_fork(device, builder)
+            memory.close()
     graph = builder.complete()
+    forks.clear()
     gc.collect()
     assert ch.live_counts()["stream"] == before
     graph.launch(stream)

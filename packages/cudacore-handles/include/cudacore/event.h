@@ -34,9 +34,8 @@ CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_
                                  void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /**
- * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if the event and
- * the stream have different contexts. A wait uses the last record, so the *caller serialises* a record and the waits
- * that depend on it.
+ * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if the event and the stream have
+ * different contexts. A wait uses the last record, so the *caller serialises* a record and the waits that depend on it.
  * @since 0.1
  */
 CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);

@@ -11,7 +11,6 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._base.later import list_public as _list_public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
 
@@ -72,7 +71,10 @@ class Process:
     def __reduce__(self) -> tuple[Any, ...]:
         return Process, (self._pid,)
 
-    pid: Stored[int] = Stored("_pid", "int: the process id.")
+    @property
+    def pid(self) -> int:
+        """int: the process id."""
+        return self._pid
 
     @property
     def state(self) -> ProcessStateType:

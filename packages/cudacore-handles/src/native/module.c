@@ -81,7 +81,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 static int clear(PyObject *module) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    /* The slot is emptied before anything is released, because releasing can run code that packs arguments. */
+    /* The slot is emptied before anything is released, because releasing can run code that uses the table. */
     type_entry old = st->table[i];
     st->table[i] = (type_entry){0};
     if (old.type)

@@ -87,6 +87,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
     ]
     check_closing(buffer, uses)
     buffer.close(stream)
+    assert buffer.is_closed
     assert (buffer.handle, buffer.size) == (0, 0)
     assert buffer != other
     other.fill(1, stream=stream)

@@ -51,6 +51,7 @@ _ROW = re.compile(r"^ *(?:ROW\(|(?P<how>ULP|ABS)\((?P<bound>[^,]+), *)(?P<text>.
 _KERNELS = re.compile(
     r"^//! (?P<line>[^\n]*->[^\n]*)\n(?P<text>(?P<table>(?:KERNEL\([^\n]*\n)+)|.*?^})", re.MULTILINE | re.DOTALL
 )
+_DEFINED = re.compile(r"__global__|^ *KERNEL\(", re.MULTILINE)
 _NAME = re.compile(r'^(?:KERNEL\(|extern "C" __global__ [^(]*?(?:__\w+\([^)]*\) )*)(\w+)[(,]', re.MULTILINE)
 
 
@@ -221,7 +222,7 @@ def themes() -> tuple[Theme, ...]:
             for one in _KERNELS.finditer(source)
             for text in (one["table"].splitlines() if one["table"] else [one["text"]])
         )
-        if len(kernels) != len(_NAME.findall(source)):
+        if len(kernels) != len(_DEFINED.findall(source)):
             raise ValueError(f"{path.name}: a kernel has no line that describes it")
         chosen = tuple(options[1].split()) if options else ("--fmad=false",)
         cuda = re.search(r"^//! cuda: (\d+)$", source, re.MULTILINE)

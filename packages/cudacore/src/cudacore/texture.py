@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_handles import texture as _texture
+import cudacore_handles.texture as _texture
 from cudacore_handles._sdk import later as _later
 from cudacore_handles.texture import *  # noqa: F403
 
-__all__ = _texture.__all__
+__all__ = [*_texture.__all__]
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name

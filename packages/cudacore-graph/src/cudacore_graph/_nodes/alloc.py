@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Number
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles._sdk import ffi, lib
@@ -27,7 +26,10 @@ class AllocNode(GraphNode):
         """int: The address."""
         return _native.alloc_address(self)
 
-    bytesize: Number = Number("alloc", "bytes", "int: Bytes.")
+    @property
+    def bytesize(self) -> int:
+        """int: Bytes."""
+        return int(self._read("alloc").bytes)
 
     @property
     def device_id(self) -> int:

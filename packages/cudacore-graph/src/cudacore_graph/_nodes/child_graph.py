@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudacore_graph._nodes.child import child_of
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Inner
 from cudacore_graph._nodes.shown import Shown
 from cudacore_handles._sdk import graph_native as _native
 
@@ -54,7 +54,10 @@ class ChildGraphNode(GraphNode):
         """
         _native.set_node(self, "embed", child)
 
-    child_graph: Inner = Inner(0, "GraphDefinition: The copy, which can be inspected and changed.")
+    @property
+    def child_graph(self) -> GraphDefinition:
+        """GraphDefinition: The copy, which can be inspected and changed."""
+        return child_of(self, 0)
 
     def _show(self) -> Shown:
         """Return the description of the node for pictures."""

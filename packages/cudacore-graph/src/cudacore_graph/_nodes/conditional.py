@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cudacore_graph._condition import GraphCondition
 from cudacore_graph._nodes.child import child_of
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Inner
 from cudacore_graph._nodes.shown import Shown, short
 from cudacore_graph.typing import GraphConditionalType
 from cudacore_handles import CUDAError
@@ -86,7 +85,10 @@ class IfNode(ConditionalNode):
     _BODIES = ("then",)
     _METHOD = "if_then"
 
-    then: Inner = Inner(0, "GraphDefinition: The body.")
+    @property
+    def then(self) -> GraphDefinition:
+        """GraphDefinition: The body."""
+        return child_of(self, 0)
 
 
 class IfElseNode(ConditionalNode):
@@ -98,8 +100,15 @@ class IfElseNode(ConditionalNode):
     _METHOD = "if_else"
     _HINT = "A second body needs a driver for CUDA 12.8"
 
-    then: Inner = Inner(0, "GraphDefinition: The body for a condition that is not 0.")
-    else_: Inner = Inner(1, "GraphDefinition: The body for a condition that is 0.")
+    @property
+    def then(self) -> GraphDefinition:
+        """GraphDefinition: The body for a condition that is not 0."""
+        return child_of(self, 0)
+
+    @property
+    def else_(self) -> GraphDefinition:
+        """GraphDefinition: The body for a condition that is 0."""
+        return child_of(self, 1)
 
 
 class WhileNode(ConditionalNode):
@@ -110,7 +119,10 @@ class WhileNode(ConditionalNode):
     _BODIES = ("body",)
     _METHOD = "while_loop"
 
-    body: Inner = Inner(0, "GraphDefinition: The body.")
+    @property
+    def body(self) -> GraphDefinition:
+        """GraphDefinition: The body."""
+        return child_of(self, 0)
 
 
 class SwitchNode(ConditionalNode):

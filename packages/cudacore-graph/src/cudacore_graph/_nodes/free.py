@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Number
 from cudacore_graph._nodes.shown import Shown, short
 
 
@@ -16,7 +15,10 @@ class FreeNode(GraphNode):
     _COLOUR = "#fff2cc"
     _METHOD = "deallocate"
 
-    dptr: Number = Number("free", "address", "int: The address.")
+    @property
+    def dptr(self) -> int:
+        """int: The address."""
+        return int(self._read("free").address)
 
     def _show(self) -> Shown:
         """Return the description of the node for pictures."""

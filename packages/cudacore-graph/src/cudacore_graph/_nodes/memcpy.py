@@ -9,7 +9,6 @@ from cudacore_graph._errors import ONE_ROW, THERE
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Number
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
 from cudacore_handles._sdk import adopt, check, ffi, lib
@@ -128,7 +127,10 @@ class MemcpyNode(GraphNode):
         known = self._read("memcpy")
         return int(ffi.cast("uintptr_t", known.src_array)) or int(known.src)
 
-    size: Number = Number("memcpy", "width", "int: Bytes per row.")
+    @property
+    def size(self) -> int:
+        """int: Bytes per row."""
+        return int(self._read("memcpy").width)
 
     @property
     def height(self) -> int:

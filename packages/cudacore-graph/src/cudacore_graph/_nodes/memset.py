@@ -7,7 +7,6 @@ from cudacore_graph._errors import ONE_ROW, THERE
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.properties import Number
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
 from cudacore_handles._sdk import graph_native as _native
@@ -78,12 +77,35 @@ class MemsetNode(GraphNode):
             dst_owner,
         )
 
-    dptr: Number = Number("memset", "dst", "int: The address.")
-    value: Number = Number("memset", "value", "int: The value, as an integer of :attr:`element_size` bytes.")
-    element_size: Number = Number("memset", "element_size", "int: Bytes of the value: 1, 2 or 4.")
-    width: Number = Number("memset", "width", "int: Values per row.")
-    height: Number = Number("memset", "height", "int: Rows.")
-    pitch: Number = Number("memset", "pitch", "int: Bytes from row to row; unused if there is only one row.")
+    @property
+    def dptr(self) -> int:
+        """int: The address."""
+        return int(self._read("memset").dst)
+
+    @property
+    def value(self) -> int:
+        """int: The value, as an integer of :attr:`element_size` bytes."""
+        return int(self._read("memset").value)
+
+    @property
+    def element_size(self) -> int:
+        """int: Bytes of the value: 1, 2 or 4."""
+        return int(self._read("memset").element_size)
+
+    @property
+    def width(self) -> int:
+        """int: Values per row."""
+        return int(self._read("memset").width)
+
+    @property
+    def height(self) -> int:
+        """int: Rows."""
+        return int(self._read("memset").height)
+
+    @property
+    def pitch(self) -> int:
+        """int: Bytes from row to row; unused if there is only one row."""
+        return int(self._read("memset").pitch)
 
     def _show(self) -> Shown:
         """Return the description of the node for pictures."""

@@ -10,8 +10,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cudacore_handles._base.stored import Stored
-
 _EM_CUDA = 190
 _ET_REL = 1
 _STT_OBJECT, _STT_FUNC = 1, 2
@@ -25,7 +23,7 @@ _EIATTR_REGCOUNT = 0x2F
 _EIFMT_BVAL, _EIFMT_HVAL, _EIFMT_SVAL = 0x02, 0x03, 0x04
 # The mark of a cubin that runs on one architecture only, such as sm_90a. Up to CUDA 12 (before version 8 of the ABI),
 # it is a bit of the ELF header's flags. From CUDA 13 on, it is an attribute in the section .nv.compat. A cubin for a
-# family, such as sm_100f, has the mark of a cubin for the family's first architecture.
+# family, such as sm_100f, has no mark, so it looks like a cubin for the family's first architecture.
 _EF_ACCELERATED, _EF_ACCELERATED_8 = 0x800, 0x8
 _EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET = 0x09
 # From sm_90 on, the system reserves the first KiB of a block's shared memory, and the cubin has this section.
@@ -101,7 +99,10 @@ class Cubin:
         """bool: Whether it can be linked with other code: it was compiled as relocatable device code."""
         return _u16(self._image, 16) == _ET_REL
 
-    symbols: Stored[list[CubinSymbol]] = Stored("_symbols", "list of CubinSymbol: The symbol table.")
+    @property
+    def symbols(self) -> list[CubinSymbol]:
+        """list of CubinSymbol: The symbol table."""
+        return self._symbols
 
     def prototypes(self) -> dict[int, str]:
         """Return the prototypes of functions by their index in :attr:`symbols`, such as ``"#if"`` for ``int f(float)``.

@@ -16,7 +16,6 @@ from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten, symbol_name
 from cudacore_handles._base.pickles import restorer
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 
@@ -402,13 +401,20 @@ class ObjectCode:
             hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'
         return hint
 
-    code: Stored[bytes | Any] = Stored(
-        "_code", "bytes or str: The code, or the path of its file if it was made from one."
-    )
-    code_type: Stored[str] = Stored(
-        "_code_type", 'str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``.'
-    )
-    name: Stored[str] = Stored("_name", "str: Its name.")
+    @property
+    def code(self) -> bytes | Any:
+        """bytes or str: The code, or the path of its file if it was made from one."""
+        return self._code
+
+    @property
+    def code_type(self) -> str:
+        """str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``."""
+        return self._code_type
+
+    @property
+    def name(self) -> str:
+        """str: Its name."""
+        return self._name
 
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:

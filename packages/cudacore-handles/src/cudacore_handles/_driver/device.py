@@ -12,7 +12,6 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._stream.event import Event
@@ -361,7 +360,10 @@ class Device:
         check(function(out, _TEXT_SIZE, self._id))
         return str(ffi.string(out).decode())
 
-    device_id: Stored[int] = Stored("_id", "int: Ordinal.")
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal."""
+        return self._id
 
     @property
     def resources(self) -> DeviceResources:

@@ -14,7 +14,6 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_flag, as_options
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import WorkqueueSharingScopeName, WorkqueueSharingScopeType, _as_name
 
@@ -127,7 +126,7 @@ class SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
         count, least, alignment, flags = fields
-        if not alignment:  # drivers before CUDA 13.1 do not report the co-scheduled number
+        if not alignment:  # before CUDA 13.1, drivers do not report it: the number in the manual
             least, alignment = _rules(device_id)
         return cls._make(raw, device_id, count, least, alignment, flags)
 
@@ -148,15 +147,25 @@ class SMResource:
         """Device: The device of the multiprocessors."""
         return _device(self._device_id)
 
-    sm_count: Stored[int] = Stored("_count", "int: The number of multiprocessors.")
-    min_partition_size: Stored[int] = Stored("_least", "int: The minimum number of multiprocessors in a group.")
-    coscheduled_alignment: Stored[int] = Stored(
-        "_alignment",
-        "int: The number of multiprocessors that are scheduled together. Sizes of groups are multiples of it.",
-    )
-    flags: Stored[int] = Stored(
-        "_flags", "int: The driver's flags, ``CUdevSmResourceGroup_flags``; 0 with drivers before CUDA 13.1."
-    )
+    @property
+    def sm_count(self) -> int:
+        """int: The number of multiprocessors."""
+        return self._count
+
+    @property
+    def min_partition_size(self) -> int:
+        """int: The minimum number of multiprocessors in a group."""
+        return self._least
+
+    @property
+    def coscheduled_alignment(self) -> int:
+        """int: The number of multiprocessors that are scheduled together. Sizes of groups are multiples of it."""
+        return self._alignment
+
+    @property
+    def flags(self) -> int:
+        """int: The driver's flags, ``CUdevSmResourceGroup_flags``; 0 with drivers before CUDA 13.1."""
+        return self._flags
 
     def split(
         self, options: SMResourceOptions | Mapping[str, Any], *, dry_run: bool = False

@@ -8,7 +8,6 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 
 # As in cuda.core, the launch refuses a block with too many threads: programs that try sizes catch its error.
@@ -143,12 +142,25 @@ class LaunchConfig(_native.Config):
         self._store(bytes(ffi.buffer(c)))
         return self
 
-    grid: Stored[tuple[int, ...]] = Stored("_grid", "tuple of int: Blocks, or clusters, in x, y and z.")
-    cluster: Stored[tuple[int, ...] | None] = Stored(
-        "_cluster", "tuple of int or None: Blocks per cluster in x, y and z."
-    )
-    block: Stored[tuple[int, ...]] = Stored("_block", "tuple of int: Threads per block in x, y and z.")
-    shmem_size: Stored[int] = Stored("_shared_bytes", "int: Dynamic shared memory per block, in bytes.")
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """tuple of int: Blocks, or clusters, in x, y and z."""
+        return self._grid
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Blocks per cluster in x, y and z."""
+        return self._cluster
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """tuple of int: Threads per block in x, y and z."""
+        return self._block
+
+    @property
+    def shmem_size(self) -> int:
+        """int: Dynamic shared memory per block, in bytes."""
+        return self._shared_bytes
 
     @property
     def is_cooperative(self) -> bool:
@@ -160,7 +172,10 @@ class LaunchConfig(_native.Config):
         """bool: Whether the kernel may begin before the previous one has ended."""
         return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
-    priority: Stored[int | None] = Stored("_priority", "int or None: The priority; None: the stream's.")
+    @property
+    def priority(self) -> int | None:
+        """int or None: The priority; None: the stream's."""
+        return self._priority
 
 
 _code = LaunchConfig.__init__.__code__

@@ -11,7 +11,6 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
@@ -528,13 +527,20 @@ class Buffer(_native.BufferHandle):
         mr = self._mr
         return mr if mr is not None else self._driver_attributes()
 
-    device_id: Stored[int] = Stored("_attributes.device_id", "int: Ordinal of the memory's device; -1 for host memory.")
-    is_device_accessible: Stored[bool] = Stored(
-        "_attributes.is_device_accessible", "bool: Whether kernels can use the memory."
-    )
-    is_host_accessible: Stored[bool] = Stored(
-        "_attributes.is_host_accessible", "bool: Whether the host can use the memory."
-    )
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the memory's device; -1 for host memory."""
+        return self._attributes.device_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+        return self._attributes.is_device_accessible
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+        return self._attributes.is_host_accessible
 
     @property
     def is_managed(self) -> bool:
@@ -554,12 +560,15 @@ class Buffer(_native.BufferHandle):
             self._descriptor = describe_buffer(self)
         return self._descriptor
 
-    memory_resource: Stored[MemoryResource | None] = Stored(
-        "_mr", "MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."
-    )
-    owner: Stored[object] = Stored(
-        "_owner", "object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."
-    )
+    @property
+    def memory_resource(self) -> MemoryResource | None:
+        """MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."""
+        return self._mr
+
+    @property
+    def owner(self) -> object:
+        """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
+        return self._owner
 
 
 def size_of(buffer: Buffer) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._base.pickles import public, restorer
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 
@@ -72,10 +71,15 @@ class Host:
             return "Host.numa_current()"
         return "Host()" if self._numa_id is None else f"Host(numa_id={self._numa_id})"
 
-    numa_id: Stored[int | None] = Stored("_numa_id", "int or None: The NUMA node.")
-    is_numa_current: Stored[bool] = Stored(
-        "_is_numa_current", "bool: Whether it is the NUMA node of the calling thread."
-    )
+    @property
+    def numa_id(self) -> int | None:
+        """int or None: The NUMA node."""
+        return self._numa_id
+
+    @property
+    def is_numa_current(self) -> bool:
+        """bool: Whether it is the NUMA node of the calling thread."""
+        return self._is_numa_current
 
 
 @restorer

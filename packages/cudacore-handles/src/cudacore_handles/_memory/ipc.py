@@ -15,7 +15,6 @@ from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, Shared, check_restored, check_type, checksum_of
 from cudacore_handles._base.pickles import restorer
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -92,9 +91,10 @@ class IPCAllocationHandle(base.HasDescriptors):
         files = self._files
         return -1 if files is None else files.numbers[0]
 
-    uuid: Stored[UUID | None] = Stored(
-        "_uuid", "uuid.UUID or None: Identity of the pool between processes; None if the pool was imported by number."
-    )
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity of the pool between processes; None if the pool was imported by number."""
+        return self._uuid
 
 
 class IPCBufferDescriptor:
@@ -139,7 +139,10 @@ class IPCBufferDescriptor:
     def _fields(self) -> tuple[bytes, int, UUID | None, int]:
         return self._data, self._size, self._uuid, self._offset
 
-    size: Stored[int] = Stored("_size", "int: Size of the buffer in bytes.")
+    @property
+    def size(self) -> int:
+        """int: Size of the buffer in bytes."""
+        return self._size
 
 
 class IPCDataForMR:
@@ -151,11 +154,20 @@ class IPCDataForMR:
         self._alloc_handle = check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
         self._is_mapped = is_mapped
 
-    alloc_handle: Stored[IPCAllocationHandle] = Stored(
-        "_alloc_handle", "IPCAllocationHandle: The descriptor with which other processes import the pool."
-    )
-    is_mapped: Stored[bool] = Stored("_is_mapped", "bool: Whether the pool belongs to another process.")
-    uuid: Stored[UUID | None] = Stored("_alloc_handle.uuid", "uuid.UUID or None: Identity between processes.")
+    @property
+    def alloc_handle(self) -> IPCAllocationHandle:
+        """IPCAllocationHandle: The descriptor with which other processes import the pool."""
+        return self._alloc_handle
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool belongs to another process."""
+        return self._is_mapped
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes."""
+        return self._alloc_handle.uuid
 
 
 class SharedPool(PooledMemoryResource):

@@ -248,8 +248,12 @@ def discard_prefetch_batch(
 
     Parameters
     ----------
-    stream, buffers, locations
-        As for :func:`prefetch_batch`.
+    stream : Stream
+        The stream on which this is ordered.
+    buffers : sequence of Buffer
+        The buffers to move; empty ones are ignored.
+    locations : Device, Host, or sequence of them
+        One destination for all, or one for each.
     """
     found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
     _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)

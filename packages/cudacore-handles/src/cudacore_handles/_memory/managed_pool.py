@@ -12,7 +12,6 @@ from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node
@@ -98,10 +97,10 @@ class ManagedMemoryResource(PooledMemoryResource):
             return self._preferred[1]  # type: ignore[return-value]
         return -1
 
-    preferred_location: Stored[tuple[ManagedMemoryLocationType, int | None] | None] = Stored(
-        "_preferred",
-        "tuple or None: The preferred location of the memory: its type and number; None for no preference.",
-    )
+    @property
+    def preferred_location(self) -> tuple[ManagedMemoryLocationType, int | None] | None:
+        """tuple or None: The preferred location of the memory: its type and number; None for no preference."""
+        return self._preferred
 
     @property
     def is_managed(self) -> bool:

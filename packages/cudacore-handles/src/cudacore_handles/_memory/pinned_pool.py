@@ -13,7 +13,6 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -148,10 +147,10 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
         """int: -1, because it is host memory."""
         return -1
 
-    numa_id: Stored[int] = Stored(
-        "_numa_id",
-        "int: NUMA node of the host; -1 for any, or if the pool was imported by the number of a file descriptor.",
-    )
+    @property
+    def numa_id(self) -> int:
+        """int: NUMA node of the host; -1 for any, or if the pool was imported by the number of a file descriptor."""
+        return self._numa_id
 
 
 def _check_numa_id(numa_id: object) -> int:

@@ -9,13 +9,10 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
-from cudacore_handles._memory.ipc import (
-    POSIX_FILE_DESCRIPTOR,
-)
+from cudacore_handles._memory.ipc import POSIX_FILE_DESCRIPTOR, IPCDataForMR
 from cudacore_handles._memory.out_of_memory import collect_garbage, explained
 from cudacore_handles._memory.resource import AccessibleMemoryResource, MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
-    from cudacore_handles._memory.ipc import IPCDataForMR
     from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
 _MOST_BYTES = 2**63
@@ -80,7 +76,12 @@ class PooledMemoryResource(AccessibleMemoryResource):
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate from the pool (cuMemAllocFromPoolAsync).
 
-        The arguments are those of :meth:`Device.allocate`.
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream
+            The stream on which the allocation, and later the free, is ordered.
 
         Raises
         ------
@@ -222,11 +223,15 @@ class PooledMemoryResource(AccessibleMemoryResource):
 
         return driver.CUmemoryPool(self._pool._raw)
 
-    is_closed: Stored[bool] = Stored("_pool.is_closed", "bool: Whether :meth:`close` was called.")
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._pool.is_closed
 
-    is_handle_owned: Stored[bool] = Stored(
-        "_is_handle_owned", "bool: Whether the pool belongs to this object, rather than being a shared one."
-    )
+    @property
+    def is_handle_owned(self) -> bool:
+        """bool: Whether the pool belongs to this object, rather than being a shared one."""
+        return self._is_handle_owned
 
     @property
     def is_ipc_enabled(self) -> bool:

@@ -211,7 +211,15 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
         return f"<{type(self).__name__}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
-        """Allocate managed memory in the current context; see :meth:`LegacyPinnedMemoryResource.allocate`."""
+        """Allocate managed memory in the current context.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
         from cudacore_handles._memory.managed import ManagedBuffer
 
         function = _in_current_context(lib.cch_deviceptr_alloc_managed, _MEM_ATTACH_GLOBAL)

@@ -14,7 +14,6 @@ from cudacore_handles._base.errors import CUDAError, check, last_error
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.ipc import Descriptors, HasDescriptors
 from cudacore_handles._base.pickles import public, restorer
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 from cudacore_handles._memory.arguments import check_size
@@ -111,9 +110,20 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
         """tuple of int: The file descriptors."""
         return tuple(self._open().numbers)
 
-    sizes: Stored[tuple[int, ...]] = Stored("_sizes", "tuple of int: The bytes of the memory of each descriptor.")
-    offset: Stored[int] = Stored("_offset", "int: The offset of the buffer in this memory.")
-    size: Stored[int] = Stored("_size", "int: The bytes of the buffer.")
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """tuple of int: The bytes of the memory of each descriptor."""
+        return self._sizes
+
+    @property
+    def offset(self) -> int:
+        """int: The offset of the buffer in this memory."""
+        return self._offset
+
+    @property
+    def size(self) -> int:
+        """int: The bytes of the buffer."""
+        return self._size
 
 
 def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCVirtualMemoryDescriptor:

@@ -14,7 +14,6 @@ from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.pickles import public, publish
 from cudacore_handles._base.siblings import check_handles
-from cudacore_handles._base.stored import Property
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import ComputeCapability
 from cudacore_handles._views.layout import _StridedLayout
@@ -23,7 +22,6 @@ from cudacore_handles.typing import _Name
 __all__ = [
     "ComputeCapability",
     "Face",
-    "Property",
     "_Name",
     "_StridedLayout",
     "adopt",

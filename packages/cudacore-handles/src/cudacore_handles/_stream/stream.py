@@ -13,7 +13,6 @@ from cudacore_handles._base.address import as_address, check_int
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, raise_status
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.options import as_options
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
 from cudacore_handles._stream.callback import host_function
@@ -214,10 +213,15 @@ class Stream(_native.StreamHandle):
             raise CUDAError("cuCtxGetCurrent", lib.CCH_INVALID_CONTEXT, name, meaning, hint=hint)
         return current
 
-    device: Stored[Device] = Stored("context.device", "Device: The device that runs the stream's work.")
-    resources: Stored[DeviceResources] = Stored(
-        "context.resources", "DeviceResources: The resources for the stream's work: those of its :attr:`context`."
-    )
+    @property
+    def device(self) -> Device:
+        """Device: The device that runs the stream's work."""
+        return self.context.device
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: The resources for the stream's work: those of its :attr:`context`."""
+        return self.context.resources
 
     @property
     def handle(self) -> driver.CUstream:

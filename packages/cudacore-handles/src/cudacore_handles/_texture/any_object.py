@@ -7,7 +7,6 @@ from typing import Any, ClassVar, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.resource import ResourceDescriptor
@@ -47,10 +46,10 @@ class AnyObject(_native.TextureHandle):
         """int: The CUtexObject or CUsurfObject; 0 if the object is closed."""
         return 0 if self.is_closed else self._raw
 
-    resource: Stored[ResourceDescriptor | None] = Stored(
-        "_resource",
-        "ResourceDescriptor or None: The array or memory that kernels use through it; None if the object is closed.",
-    )
+    @property
+    def resource(self) -> ResourceDescriptor | None:
+        """ResourceDescriptor or None: The array or memory that kernels use through it; None if the object is closed."""
+        return self._resource
 
     @property
     def device(self) -> Device:

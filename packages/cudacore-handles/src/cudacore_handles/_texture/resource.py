@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, size_of
@@ -107,8 +106,13 @@ class ResourceDescriptor(_native.ResourceHandle):
 
         Parameters
         ----------
-        buffer, format, num_channels
-            As for :meth:`from_linear`.
+        buffer : Buffer
+            Memory of the device. Its address must be a multiple of
+            :attr:`~cudacore_handles.DeviceProperties.texture_alignment`.
+        format : ArrayFormatType, str or numpy.dtype
+            The type of a channel, such as ``"float32"``.
+        num_channels : int
+            Channels of a texel: 1, 2 or 4.
         width, height : int
             Number of texels in a row, and number of rows.
         pitch_bytes : int
@@ -132,9 +136,10 @@ class ResourceDescriptor(_native.ResourceHandle):
         """str: ``"array"``, ``"mipmapped_array"``, ``"linear"`` or ``"pitch2d"``."""
         return _KINDS[self._kind]
 
-    source: Stored[OpaqueArray | MipmappedArray | Buffer] = Stored(
-        "_source", "OpaqueArray, MipmappedArray or Buffer: The array or memory that the descriptor describes."
-    )
+    @property
+    def source(self) -> OpaqueArray | MipmappedArray | Buffer:
+        """OpaqueArray, MipmappedArray or Buffer: The array or memory that the descriptor describes."""
+        return self._source
 
     @property
     def format(self) -> ArrayFormatType | None:

@@ -8,7 +8,6 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._views.layout_arguments import (
     axis_of,
     check_itemsize,
@@ -184,10 +183,15 @@ class _StridedLayout:
         """int: Number of dimensions."""
         return len(self._shape)
 
-    shape: Stored[tuple[int, ...]] = Stored("_shape", "tuple of int: Extents.")
-    strides: Stored[tuple[int, ...] | None] = Stored(
-        "_strides", "tuple of int or None: Strides in elements; None if none were given, which means C order."
-    )
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """tuple of int: Extents."""
+        return self._shape
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Strides in elements; None if none were given, which means C order."""
+        return self._strides
 
     @property
     def strides_in_bytes(self) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@
 static void owners_live_as_long_as_the_bundle(void) {
   int one = 1, ten = 10;
   cch_bundle *bundle;
-  context_open();
+  device_open();
   OK(cch_bundle_create(&bundle, 2));
   cch_event *first = new_event();
   OK(cch_bundle_add(bundle, first));
@@ -37,7 +37,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   cch_bundle_unref(bundle);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   CHECK_EQ(check_released, 11);
-  context_close();
+  device_close();
 }
 
 /* A bundle that fails to take an owner would keep it nevertheless. */
@@ -58,7 +58,7 @@ static void refused_owners_stay_the_callers(void) {
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;
-  context_open();
+  device_open();
   OK(cch_bundle_create(&bundle, 0));
   cch_event *made = new_event();
   CHECK_EQ(cch_kind_of(context), CCH_KIND_CONTEXT);
@@ -75,7 +75,7 @@ static void verbs_take_any_box(void) {
   cch_unref(NULL);
   cch_unref(bundle);
   cch_unref(legacy);
-  context_close();
+  device_close();
 }
 
 int main(void) {

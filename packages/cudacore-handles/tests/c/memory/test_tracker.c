@@ -291,10 +291,16 @@ static void threads_share_a_tracker(void) {
   }
 }
 
+static void open_non_blocking(void) {
+  device_open();
+  cch_stream_unref(stream);
+  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, 0));
+}
+
 int main(void) {
   check_open();
   RUN(configs_are_checked);
-  check_around(device_open, device_close);
+  check_around(open_non_blocking, device_close);
   RUN(allocations_are_counted);
   RUN(allocations_keep_their_tracker);
   RUN(parts_belong_to_the_allocation);

@@ -50,7 +50,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     devices: dict[int, Device] = {}
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
-    last: tuple[Any, Stream | None] = (None, None)  # the last stream of CuPy, and our object for it
+    last: tuple[Any, Stream | None] = (None, None)  # the last stream of CuPy, and our object for it; neither changes
 
     def allocate(size: int) -> Any:
         nonlocal last

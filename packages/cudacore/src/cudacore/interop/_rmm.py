@@ -195,8 +195,10 @@ class RMMMemoryResource(AccessibleMemoryResource):
 
         Parameters
         ----------
-        size, stream
-            As for :meth:`Device.allocate`.
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream
+            The stream on which the allocation, and later the free, is ordered.
 
         Raises
         ------

@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cudacore.system._items import Items
-from cudacore.system._nvml import Handle, as_name, as_names, as_number, call
-from cudacore.system._query import Query, pair_of_int
+from cudacore.system._nvml import Handle, as_name, as_names, as_number, call, pair_of_int
 from cudacore.system.typing import (
     CoolerControl,
     CoolerTarget,
@@ -88,19 +87,20 @@ class FanInfo:
     def speed(self, speed: int) -> None:
         call("device_set_fan_speed_v2", self._handle, self._fan, speed)
 
-    speed_rpm: Query[int] = Query(
-        int, "nvmlDeviceGetFanSpeedRPM", "the intended speed, in rotations per minute", "_handle", "_fan"
-    )
-    target_speed: Query[int] = Query(
-        int,
-        "nvmlDeviceGetTargetFanSpeed",
-        "the speed that the driver aims at, in percent of the highest",
-        "_handle",
-        "_fan",
-    )
-    min_max_speed: Query[tuple[int, int]] = Query(
-        pair_of_int, "nvmlDeviceGetMinMaxFanSpeed", "the lowest and the highest speed that can be set, in percent"
-    )
+    @property
+    def speed_rpm(self) -> int:
+        """int: the intended speed, in rotations per minute (nvmlDeviceGetFanSpeedRPM)."""
+        return int(call("device_get_fan_speed_rpm", self._handle, self._fan))
+
+    @property
+    def target_speed(self) -> int:
+        """int: the speed that the driver aims at, in percent of the highest (nvmlDeviceGetTargetFanSpeed)."""
+        return int(call("device_get_target_fan_speed", self._handle, self._fan))
+
+    @property
+    def min_max_speed(self) -> tuple[int, int]:
+        """tuple of int: the lowest and the highest speed that can be set, in percent (nvmlDeviceGetMinMaxFanSpeed)."""
+        return pair_of_int(call("device_get_min_max_fan_speed", self._handle))
 
     @property
     def control_policy(self) -> FanControlPolicy:
@@ -175,9 +175,10 @@ class Temperature:
         number = as_number(threshold_type, _THRESHOLDS, "threshold_type")
         return int(call("device_get_temperature_threshold", self._handle, number))
 
-    margin: Query[int] = Query(
-        int, "nvmlDeviceGetMarginTemperature", "degrees Celsius to the nearest threshold of a slowdown"
-    )
+    @property
+    def margin(self) -> int:
+        """int: degrees Celsius to the nearest threshold of a slowdown (nvmlDeviceGetMarginTemperature)."""
+        return int(call("device_get_margin_temperature", self._handle))
 
     def get_thermal_settings(self, sensor_index: ThermalTarget | str) -> ThermalSettings:
         """Return the sensors at a location (nvmlDeviceGetThermalSettings).

@@ -12,8 +12,7 @@ from cudacore.system._clocks import EVENT_REASONS, ClockInfo
 from cudacore.system._cooling import CoolerInfo, FanInfo, Temperature
 from cudacore.system._events import EVENT_TYPES, DeviceEvents
 from cudacore.system._links import MigInfo, NvlinkInfo, PciInfo
-from cudacore.system._nvml import Handle, as_name, as_names, as_number, bindings, call, set_bits
-from cudacore.system._query import Query, pair_of_int
+from cudacore.system._nvml import Handle, as_name, as_names, as_number, bindings, call, pair_of_int, set_bits
 from cudacore.system._values import (
     BAR1MemoryInfo,
     DeviceAttributes,
@@ -178,7 +177,10 @@ class Device:
 
     # ---- identity
 
-    index: Query[int] = Query(int, "nvmlDeviceGetIndex", "the number of the device among all")
+    @property
+    def index(self) -> int:
+        """int: the number of the device among all (nvmlDeviceGetIndex)."""
+        return int(call("device_get_index", self._handle))
 
     @property
     def uuid(self) -> str:
@@ -195,7 +197,10 @@ class Device:
         """str: its PCI bus id, such as ``"00000000:01:00.0"``."""
         return self.pci_info.bus_id
 
-    name: Query[str] = Query(str, "nvmlDeviceGetName", "the name of the product")
+    @property
+    def name(self) -> str:
+        """str: the name of the product (nvmlDeviceGetName)."""
+        return str(call("device_get_name", self._handle))
 
     @property
     def brand(self) -> str:
@@ -209,17 +214,30 @@ class Device:
         number = int(call("device_get_architecture", self._handle))
         return DeviceArch(number) if number in DeviceArch.__members__.values() else DeviceArch.UNKNOWN
 
-    cuda_compute_capability: Query[tuple[int, int]] = Query(
-        pair_of_int, "nvmlDeviceGetCudaComputeCapability", "the compute capability, major and minor"
-    )
-    serial: Query[str] = Query(str, "nvmlDeviceGetSerial", "the serial number of the board")
-    module_id: Query[int] = Query(
-        int, "nvmlDeviceGetModuleId", "the number of the module on the baseboard; 0 if there is none"
-    )
-    minor_number: Query[int] = Query(int, "nvmlDeviceGetMinorNumber", "N of its device file ``/dev/nvidiaN``")
-    numa_node_id: Query[int] = Query(
-        int, "nvmlDeviceGetNumaNodeId", "its NUMA node, on machines whose GPUs are NUMA nodes"
-    )
+    @property
+    def cuda_compute_capability(self) -> tuple[int, int]:
+        """tuple of int: the compute capability, major and minor (nvmlDeviceGetCudaComputeCapability)."""
+        return pair_of_int(call("device_get_cuda_compute_capability", self._handle))
+
+    @property
+    def serial(self) -> str:
+        """str: the serial number of the board (nvmlDeviceGetSerial)."""
+        return str(call("device_get_serial", self._handle))
+
+    @property
+    def module_id(self) -> int:
+        """int: the number of the module on the baseboard; 0 if there is none (nvmlDeviceGetModuleId)."""
+        return int(call("device_get_module_id", self._handle))
+
+    @property
+    def minor_number(self) -> int:
+        """int: N of its device file ``/dev/nvidiaN`` (nvmlDeviceGetMinorNumber)."""
+        return int(call("device_get_minor_number", self._handle))
+
+    @property
+    def numa_node_id(self) -> int:
+        """int: its NUMA node, on machines whose GPUs are NUMA nodes (nvmlDeviceGetNumaNodeId)."""
+        return int(call("device_get_numa_node_id", self._handle))
 
     @property
     def attributes(self) -> DeviceAttributes:
@@ -401,7 +419,10 @@ class Device:
         """CoolerInfo: its cooler (nvmlDeviceGetCoolerInfo)."""
         return CoolerInfo(self._handle)
 
-    num_fans: Query[int] = Query(int, "nvmlDeviceGetNumFans", "the number of fans")
+    @property
+    def num_fans(self) -> int:
+        """int: the number of fans (nvmlDeviceGetNumFans)."""
+        return int(call("device_get_num_fans", self._handle))
 
     def get_fan(self, fan: int = 0) -> FanInfo:
         """Return a fan.
@@ -419,10 +440,15 @@ class Device:
         found = call("device_get_repair_status", self._handle)
         return RepairStatus(bool(found.b_channel_repair_pending), bool(found.b_tpc_repair_pending))
 
-    is_display_connected: Query[bool] = Query(bool, "nvmlDeviceGetDisplayMode", "whether a display is connected")
-    is_display_active: Query[bool] = Query(
-        bool, "nvmlDeviceGetDisplayActive", "whether a display is in use, even without a monitor"
-    )
+    @property
+    def is_display_connected(self) -> bool:
+        """bool: whether a display is connected (nvmlDeviceGetDisplayMode)."""
+        return bool(call("device_get_display_mode", self._handle))
+
+    @property
+    def is_display_active(self) -> bool:
+        """bool: whether a display is in use, even without a monitor (nvmlDeviceGetDisplayActive)."""
+        return bool(call("device_get_display_active", self._handle))
 
     @property
     def is_persistence_mode_enabled(self) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cudacore.system._nvml import Handle, bindings, call
-from cudacore.system._query import Query
 from cudacore.system.exceptions import NotFoundError
 
 if TYPE_CHECKING:
@@ -60,19 +59,30 @@ class PciInfo:
     def __repr__(self) -> str:
         return f"<PciInfo {self.bus_id}>"
 
-    link_generation: Query[int] = Query(
-        int, "nvmlDeviceGetMaxPcieLinkGeneration", "the newest PCIe generation of device and system together"
-    )
-    max_link_generation: Query[int] = Query(
-        int, "nvmlDeviceGetGpuMaxPcieLinkGeneration", "the newest PCIe generation of the device"
-    )
-    max_link_width: Query[int] = Query(
-        int, "nvmlDeviceGetMaxPcieLinkWidth", "the maximum number of lanes that device and system support"
-    )
-    current_link_generation: Query[int] = Query(
-        int, "nvmlDeviceGetCurrPcieLinkGeneration", "the PCIe generation in use"
-    )
-    current_link_width: Query[int] = Query(int, "nvmlDeviceGetCurrPcieLinkWidth", "the number of lanes in use")
+    @property
+    def link_generation(self) -> int:
+        """int: the newest PCIe generation of device and system together (nvmlDeviceGetMaxPcieLinkGeneration)."""
+        return int(call("device_get_max_pcie_link_generation", self._handle))
+
+    @property
+    def max_link_generation(self) -> int:
+        """int: the newest PCIe generation of the device (nvmlDeviceGetGpuMaxPcieLinkGeneration)."""
+        return int(call("device_get_gpu_max_pcie_link_generation", self._handle))
+
+    @property
+    def max_link_width(self) -> int:
+        """int: the maximum number of lanes that device and system support (nvmlDeviceGetMaxPcieLinkWidth)."""
+        return int(call("device_get_max_pcie_link_width", self._handle))
+
+    @property
+    def current_link_generation(self) -> int:
+        """int: the PCIe generation in use (nvmlDeviceGetCurrPcieLinkGeneration)."""
+        return int(call("device_get_curr_pcie_link_generation", self._handle))
+
+    @property
+    def current_link_width(self) -> int:
+        """int: the number of lanes in use (nvmlDeviceGetCurrPcieLinkWidth)."""
+        return int(call("device_get_curr_pcie_link_width", self._handle))
 
     @property
     def rx_throughput(self) -> int:
@@ -84,7 +94,10 @@ class PciInfo:
         """int: KB/s sent in the last 20 ms (nvmlDeviceGetPcieThroughput)."""
         return int(call("device_get_pcie_throughput", self._handle, _TX))
 
-    replay_counter: Query[int] = Query(int, "nvmlDeviceGetPcieReplayCounter", "how often PCIe packets were sent again")
+    @property
+    def replay_counter(self) -> int:
+        """int: how often PCIe packets were sent again (nvmlDeviceGetPcieReplayCounter)."""
+        return int(call("device_get_pcie_replay_counter", self._handle))
 
 
 class _NvlinkInfoMeta(type):
@@ -111,7 +124,7 @@ class NvlinkInfo(metaclass=_NvlinkInfoMeta):
 
     @property
     def version(self) -> tuple[int, int]:
-        """Tuple of int: the version of the link, major and minor (nvmlDeviceGetNvLinkVersion)."""
+        """tuple of int: the version of the link, major and minor (nvmlDeviceGetNvLinkVersion)."""
         number = int(call("device_get_nvlink_version", self._handle, self._link))
         if number not in _NVLINK_VERSIONS:
             raise RuntimeError(f"NVML says that link {self._link} is of NVLink version {number}, which is unknown")
@@ -134,9 +147,10 @@ class MigInfo:
     def __repr__(self) -> str:
         return f"<MigInfo of {self._device!r}>"
 
-    is_mig_device: Query[bool] = Query(
-        bool, "nvmlDeviceIsMigDeviceHandle", "whether the device is itself a MIG device", "_device._handle"
-    )
+    @property
+    def is_mig_device(self) -> bool:
+        """bool: whether the device is itself a MIG device (nvmlDeviceIsMigDeviceHandle)."""
+        return bool(call("device_is_mig_device_handle", self._device._handle))
 
     @property
     def mode(self) -> bool:
@@ -157,9 +171,10 @@ class MigInfo:
         _, pending = call("device_get_mig_mode", self._device._handle)
         return bool(pending)
 
-    device_count: Query[int] = Query(
-        int, "nvmlDeviceGetMaxMigDeviceCount", "the maximum number of MIG devices", "_device._handle"
-    )
+    @property
+    def device_count(self) -> int:
+        """int: the maximum number of MIG devices (nvmlDeviceGetMaxMigDeviceCount)."""
+        return int(call("device_get_max_mig_device_count", self._device._handle))
 
     @property
     def parent(self) -> Device:

@@ -263,6 +263,12 @@ def _make(function: str, code: int, meaning: str, hint: str = "") -> NvmlError:
     return cls(f"cuda.bindings.nvml.{function}", code, name, meaning, hint=hint or _HINTS.get(code, ""))
 
 
+def pair_of_int(pair: Any) -> tuple[int, int]:
+    """Return two results as numbers."""
+    first, second = pair
+    return int(first), int(second)
+
+
 def as_number(name: object, numbers: Mapping[_Named, int], what: str) -> int:
     """Return NVML's number for a member of an enumeration, or for its string.
 

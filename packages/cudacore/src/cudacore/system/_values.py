@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore.system._items import Items
 from cudacore.system._nvml import Handle, as_number, bindings, call, error_of
-from cudacore.system._query import Query
 from cudacore.system.exceptions import NotSupportedError
 from cudacore.system.typing import InforomObject
 
@@ -189,10 +188,15 @@ class InforomInfo:
         number = as_number(inforom, _INFOROM_OBJECTS, "inforom")
         return str(call("device_get_inforom_version", self._handle, number))
 
-    image_version: Query[str] = Query(str, "nvmlDeviceGetInforomImageVersion", "the version of the whole InfoROM")
-    configuration_checksum: Query[int] = Query(
-        int, "nvmlDeviceGetInforomConfigurationChecksum", "equal for devices of equal configuration"
-    )
+    @property
+    def image_version(self) -> str:
+        """str: the version of the whole InfoROM (nvmlDeviceGetInforomImageVersion)."""
+        return str(call("device_get_inforom_image_version", self._handle))
+
+    @property
+    def configuration_checksum(self) -> int:
+        """int: equal for devices of equal configuration (nvmlDeviceGetInforomConfigurationChecksum)."""
+        return int(call("device_get_inforom_configuration_checksum", self._handle))
 
     def validate(self) -> None:
         """Read the InfoROM and check its checksums (nvmlDeviceValidateInforom).
@@ -206,14 +210,17 @@ class InforomInfo:
 
     @property
     def bbx_flush_time(self) -> tuple[int, int]:
-        """Tuple of int: when the black box was last written, and how long that took (nvmlDeviceGetLastBBXFlushTime).
+        """tuple of int: when the black box was last written, and how long that took (nvmlDeviceGetLastBBXFlushTime).
 
         The time is in microseconds since 1970, the duration in microseconds.
         """
         when, duration = call("device_get_last_bbx_flush_time", self._handle)
         return int(when), int(duration)
 
-    board_part_number: Query[str] = Query(str, "nvmlDeviceGetBoardPartNumber", "the part number of the board")
+    @property
+    def board_part_number(self) -> str:
+        """str: the part number of the board (nvmlDeviceGetBoardPartNumber)."""
+        return str(call("device_get_board_part_number", self._handle))
 
 
 # The member of the union nvmlValue_t for each type, nvmlValueType_t.

@@ -11,7 +11,6 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer
@@ -112,7 +111,10 @@ class ResourceAdaptor(MemoryResource):
     def collects_garbage(self, value: bool) -> None:
         self._upstream.collects_garbage = value
 
-    upstream_mr: Stored[MemoryResource] = Stored("_upstream", "MemoryResource: The resource that this one wraps.")
+    @property
+    def upstream_mr(self) -> MemoryResource:
+        """MemoryResource: The resource that this one wraps."""
+        return self._upstream
 
     @property
     def _origin(self) -> MemoryResource:

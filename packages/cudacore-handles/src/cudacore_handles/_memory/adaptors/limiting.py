@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, counts_of, new_tracker
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.resource import MemoryResource
@@ -33,7 +32,10 @@ class LimitingResourceAdaptor(ResourceAdaptor):
         self._tracker = new_tracker(limit=self._limit)
         super().__init__(upstream_mr, self._tracker)
 
-    allocation_limit: Stored[int] = Stored("_limit", "int: Maximum number of live bytes.")
+    @property
+    def allocation_limit(self) -> int:
+        """int: Maximum number of live bytes."""
+        return self._limit
 
     @property
     def allocated_bytes(self) -> int:

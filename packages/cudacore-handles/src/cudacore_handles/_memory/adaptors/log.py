@@ -9,7 +9,6 @@ import weakref
 from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.pickles import public
-from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker, new_tracker
 from cudacore_handles._memory.resource import MemoryResource
@@ -47,7 +46,10 @@ class LoggingResourceAdaptor(ResourceAdaptor):
         super().__init__(upstream_mr, self._tracker)
         weakref.finalize(self, _flush_at_end, self._tracker)
 
-    file_name: Stored[str] = Stored("_file_name", "str: The absolute path of the file.")
+    @property
+    def file_name(self) -> str:
+        """str: The absolute path of the file."""
+        return self._file_name
 
     def flush(self) -> None:
         """Write all lines to the file."""
