@@ -38,28 +38,29 @@ CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
 CCH_EXPORT int cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
- * Notes that work on another stream uses an allocation. When the memory is freed, the free waits for the work that the
- * stream then has. CCH_EINVAL if `ptr` is not an address of cch_allocator_alloc(). Any thread. @since 0.1
+ * Records that work on another stream uses an allocation. The free of the memory will wait for all work that is
+ * submitted to that stream before the free. CCH_EINVAL if `ptr` is not an address of cch_allocator_alloc(). Any thread.
+ * @since 0.1
  */
 CCH_EXPORT int cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
  * Sets the allocator that PyTorch's functions use for a device from now on; NULL removes it. The allocations of the
- * previous one remain valid. @since 0.1
+ * previous allocator remain valid. @since 0.1
  */
 CCH_EXPORT int cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE allocator);
 
 /**
  * An allocation function for torch.cuda.memory.CUDAPluggableAllocator: it allocates from the allocator of
- * cch_torch_set_allocator(), ordered on the stream. NULL for a size of 0. PyTorch does not check for NULL when it uses
- * the allocator for each tensor, so a failure is thrown as a C++ exception (std::runtime_error), which PyTorch turns
- * into a RuntimeError. If libstdc++ is not loaded, a failure returns NULL. @since 0.1
+ * cch_torch_set_allocator(), ordered on the stream. Returns NULL for a size of 0. PyTorch does not check for NULL when
+ * it uses the allocator for each tensor, so a failure is thrown as a C++ exception (std::runtime_error), which PyTorch
+ * turns into a RuntimeError. If libstdc++ is not loaded, a failure returns NULL. @since 0.1
  */
 CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
 /**
- * cch_torch_alloc() for a torch.cuda.MemPool: a failure returns NULL. PyTorch then releases the blocks that it keeps,
- * tries once more, and raises torch.OutOfMemoryError. @since 0.1
+ * Like cch_torch_alloc(), but for a torch.cuda.MemPool: a failure returns NULL. PyTorch then releases its cached
+ * blocks, tries once more, and raises torch.OutOfMemoryError. @since 0.1
  */
 CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
@@ -70,7 +71,8 @@ CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULL
 CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
 
 /**
- * cch_allocator_record_stream() with the signature that PyTorch calls. Failures are reported like those of destructors.
+ * Like cch_allocator_record_stream(), with the signature that PyTorch expects. Failures are reported like those of
+ * destructors.
  * @since 0.1
  */
 CCH_EXPORT void cch_torch_record_stream(void *CCH_NULLABLE ptr, CUstream CCH_NULLABLE stream);

@@ -57,9 +57,9 @@ CCH_EXPORT size_t cch_array_size(const cch_array *array);
 CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
 
 /**
- * Copies all texels from or to memory, ordered on a stream (cuMemcpy3DAsync). In the memory, the rows follow each other
- * without gaps, from the byte `offset` on. CCH_EINVAL if the memory is too small. The graph of a capture keeps the
- * array and the memory. @since 0.1
+ * Copies all texels from or to memory, ordered on a stream (cuMemcpy3DAsync). In memory, the rows are contiguous and
+ * begin at the byte `offset`. CCH_EINVAL if the memory is too small. The graph of a capture keeps the array and the
+ * memory. @since 0.1
  */
 CCH_EXPORT int cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
 CCH_EXPORT int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);

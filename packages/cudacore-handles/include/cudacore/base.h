@@ -153,14 +153,15 @@ typedef enum cch_kind {
 /**
  * Releases an object that a foreign owner keeps alive. The function is called once, when the box that it was given to
  * is destroyed. At that point, CUDA calls are allowed and no lock of this library is held. It is never called after
- * cch_process_exiting(). Boxes whose last references it drops are destroyed soon after it returns. It must return,
- * because the destruction of other boxes waits for it: it must neither jump out nor end the thread.
+ * cch_process_exiting(). A box whose last reference the function drops is destroyed soon after the function returns.
+ * The function must return: it must not call longjmp(), throw an exception or end the thread, because the destruction
+ * of other boxes waits for it.
  */
 typedef void (*cch_release_fn)(void *owner);
 
 /**
- * A function that CUDA calls on the host. No CUDA call is allowed in it. Boxes whose last references it drops are
- * destroyed later.
+ * A function that CUDA calls on the host. No CUDA call is allowed in it. A box whose last reference the function drops
+ * is destroyed later.
  */
 typedef void (*cch_host_fn)(void *data);
 
@@ -170,7 +171,10 @@ typedef void (*cch_host_fn)(void *data);
  */
 typedef int (*cch_keep_fn)(void *data);
 
-/** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
+/**
+ * Version of the loaded library, in the form of CCH_VERSION. It can differ from the version of the header.
+ * Destructor-safe. @since 0.1
+ */
 CCH_EXPORT uint32_t cch_version(void);
 
 /** Path of the loaded shared library, or an empty string. The string lives as long as the library. @since 0.1 */
@@ -191,9 +195,10 @@ CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
 
 /**
- * Drops a reference, unless that would call CUDA or a release function. So it can be called with a lock held, even if
- * CUDA or the release function could wait for that lock. Returns NULL if the reference was dropped. Otherwise returns a
- * box with a reference that the caller must pass to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
+ * Drops a reference, unless that would call CUDA or a release function. So this function can be called with a lock
+ * held, even if CUDA or the release function could wait for that lock. Returns NULL if the reference was dropped.
+ * Otherwise returns a box with a reference that the caller must pass to cch_unref(). NULL does nothing.
+ * Destructor-safe. @since 0.1
  */
 CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 
@@ -201,9 +206,10 @@ CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);
 
 /**
- * 1 while the resource behind a box exists. A reference keeps resources that this library destroys. But CUDA destroys
- * some resources with their owner (a child graph with its parent). Their boxes are then no longer valid: `_raw` is the
- * zero handle, and other functions fail with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
+ * 1 while the resource behind a box exists. A resource that this library destroys exists as long as there is a
+ * reference to its box. But CUDA destroys some resources together with their owner (a child graph with its parent).
+ * Then the box is no longer valid: `_raw` is the zero handle, and other functions fail with CCH_EGONE. 0 for NULL.
+ * Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_is_valid(const void *CCH_NULLABLE box);
 

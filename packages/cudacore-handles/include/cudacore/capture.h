@@ -4,8 +4,8 @@
 
 /**
  * @file capture.h
- * Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which keeps what the
- * captured work uses. If the last reference to that box is dropped before the capture was ended, the capture is ended
+ * Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which keeps the objects
+ * that the captured work uses. If the last reference to that box is dropped during the capture, the capture is ended
  * and its graph is discarded.
  */
 
@@ -36,19 +36,21 @@ CCH_EXPORT int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);
 CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
                                     size_t count, int mode);
 
-/** Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream; then
- * nothing changes. The driver returns an error if the capture was invalidated, if forks were not joined, or if another
- * thread began the capture. After such an error, too, the capture has ended: the graph, the graphs around it and all
- * their nodes are no longer valid. If other code has ended the capture by the stream's handle, the graph is no longer
- * valid either, and the result is CCH_EGONE. @since 0.1 */
+/**
+ * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH if it began on another
+ * stream; the capture then continues. The driver returns an error if the capture was invalidated, if forks were not
+ * joined, or if another thread began the capture. The capture has ended even after such an error: the graph, the graphs
+ * that contain it and all their nodes are no longer valid. If other code has ended the capture by the stream's handle,
+ * the graph is no longer valid either, and the result is CCH_EGONE. @since 0.1
+ */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
 /**
- * Joins a stream that forked from another in the capture into `graph`: `into` waits for `stream`, as with
- * cch_stream_wait_stream(), and `stream` must no longer be used in this capture. Memory that the capture allocated on
- * `stream` is freed on `into`, even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if
- * no stream is being captured into the graph. CCH_EMISMATCH if `stream` is the per-thread default stream, and another
- * thread began the capture. @since 0.1
+ * Joins a forked stream of the capture into `graph`: `into` waits for `stream`, as with cch_stream_wait_stream(), and
+ * `stream` must no longer be used in this capture. Memory that the capture allocated on `stream` is freed on `into`,
+ * even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is being captured
+ * into the graph. CCH_EMISMATCH if `stream` is the per-thread default stream, and another thread began the capture.
+ * @since 0.1
  */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
@@ -61,7 +63,7 @@ CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph
 /**
  * The graph into which work on a stream is captured, as a new reference; NULL if there is no capture, or if other code
  * began it. If this library began a capture on the stream itself, the driver is not called; otherwise
- * cuStreamGetCaptureInfo is. @since 0.1
+ * cuStreamGetCaptureInfo is called. @since 0.1
  */
 CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
 
@@ -71,30 +73,32 @@ CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
  */
 CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
 
-/** The number of captures that this library began and that have not ended. Those of other libraries are not counted:
- * see cch_capture_is_active(). Destructor-safe. @since 0.1 */
+/**
+ * The number of captures that this library began and that have not ended. Captures of other libraries are not counted:
+ * see cch_capture_is_active(). Destructor-safe. @since 0.1
+ */
 CCH_EXPORT size_t cch_capture_count(void);
 
 /**
- * Keeps an object as long as the graph that is being captured, or anything made from the graph, exists. The object is a
- * box, to which the graph takes a reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is
- * being captured into the graph. Does not call the driver. Memory that the capture itself allocates already belongs to
- * the graph, and is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
+ * Keeps an object for the graph that is being captured, as long as the graph or anything made from it exists. The
+ * object is a box, to which the graph takes a reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no
+ * stream is being captured into the graph. Does not call the driver. Memory that the capture itself allocates already
+ * belongs to the graph, and is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
 /**
- * Whether work that is submitted to a stream now becomes a part of a graph, whichever code began the capture: 1, or 0
- * (cuStreamIsCapturing). For the legacy stream it is also 0 while a blocking stream captures; the driver then refuses
- * the work. *Any thread.* @since 0.1
+ * 1 if work that is submitted to a stream now becomes a part of a graph, whichever code began the capture; else 0
+ * (cuStreamIsCapturing). For the legacy stream, the result is also 0 while a blocking stream captures; the driver then
+ * refuses the work. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
 
 /**
- * Takes references to boxes, and keeps them as long as the graph into which a stream is being captured, or anything
- * made from the graph, exists, whichever code began the capture. Does nothing if there is no capture. If other code
- * began the capture, the graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not
- * kept. Call it before submitting the work that uses the boxes. *Any thread.* @since 0.1
+ * Keeps boxes for the graph into which a stream is being captured, as long as the graph or anything made from it
+ * exists. Does nothing if there is no capture. If other code began the capture, the graph keeps the boxes by a CUDA
+ * user object. Memory that the capture itself allocates is not kept. Call it before submitting the work that uses the
+ * boxes. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 

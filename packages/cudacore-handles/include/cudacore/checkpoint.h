@@ -4,7 +4,7 @@
 
 /**
  * @file checkpoint.h
- * Checkpoints of the GPU state of a process, which is named by its process id. Needs a driver for CUDA 12.8.
+ * Checkpoints of the GPU state of a process. The process is given by its id. Needs a driver for CUDA 12.8.
  *
  * A process is locked, checkpointed, restored and unlocked, in this order. While it is locked, its CUDA calls wait. A
  * checkpoint copies its GPU memory to the host and releases the GPU.
@@ -17,13 +17,13 @@ CCH_BEGIN_DECLS
 /** The CUprocessState of a process (cuCheckpointProcessGetState). @since 0.1 */
 CCH_EXPORT int cch_checkpoint_state(int *out, int pid);
 
-/** The thread of a process that restores its GPU state (cuCheckpointProcessGetRestoreThreadId). @since 0.1 */
+/** The id of the thread that restores the GPU state of a process (cuCheckpointProcessGetRestoreThreadId). @since 0.1 */
 CCH_EXPORT int cch_checkpoint_restore_thread(int *out, int pid);
 
 /**
  * Locks a process that runs, once the work that it has submitted is done (cuCheckpointProcessLock). If that takes
- * longer than `timeout_ms`, returns CCH_NOT_READY, which is not recorded, and the process continues to run. A
- * `timeout_ms` of 0 waits as long as it takes. @since 0.1
+ * longer than `timeout_ms`, returns CCH_NOT_READY, which is not recorded, and the process continues to run. If
+ * `timeout_ms` is 0, the call waits without a limit. @since 0.1
  */
 CCH_EXPORT int cch_checkpoint_lock(int pid, unsigned timeout_ms);
 
@@ -34,8 +34,8 @@ CCH_EXPORT int cch_checkpoint_save(int pid);
 /**
  * Restores the GPU state of a checkpointed process, and leaves it locked (cuCheckpointProcessRestore).
  *
- * `uuids` maps the devices that it used to those that it will use: `count` pairs of UUIDs of 16 bytes each, the old one
- * first. NULL, with a count of 0: the same devices. Pairs need a driver for CUDA 13.0. @since 0.1
+ * `uuids` maps the old devices of the process to new ones: `count` pairs of UUIDs of 16 bytes each, the old UUID first.
+ * NULL, with a count of 0: the same devices. Pairs need a driver for CUDA 13.0. @since 0.1
  */
 CCH_EXPORT int cch_checkpoint_restore(int pid, const unsigned char *CCH_NULLABLE uuids, size_t count);
 

@@ -5,8 +5,8 @@
 /**
  * @file context.h
  * Contexts. A primary context is retained by its box and released with it; all requests for one device return the same
- * box. A green context has a part of a device's resources. It is destroyed with its box, and shares everything but its
- * streams with the primary context. Other contexts are borrowed. Immutable.
+ * box. A green context has a part of a device's resources. It is destroyed with its box, and shares everything except
+ * its streams with the primary context. Other contexts are borrowed. All are immutable.
  */
 
 #include <cudacore/base.h>
@@ -63,7 +63,8 @@ CCH_EXPORT int cch_context_device(const cch_context *context);
 CCH_EXPORT int cch_context_is_primary(const cch_context *context);
 
 /**
- * 1 for a green context, whichever code created it. For a borrowed one, the driver is queried (cuStreamGetGreenCtx).
+ * 1 for a green context, whichever code created it. For a borrowed context, the driver is queried
+ * (cuStreamGetGreenCtx).
  * @since 0.1
  */
 CCH_EXPORT int cch_context_is_green(int *out, cch_context *context);

@@ -24,7 +24,7 @@ typedef struct cch_copy_attributes {
   size_t size;               /**< sizeof(cch_copy_attributes) */
   int32_t order;             /**< CCH_COPY_* */
   uint32_t flags;            /**< CCH_COPY_OVERLAP */
-  int32_t src_location_type; /**< the location of managed or pageable memory: CCH_LOCATION_*, 0 if it is not known */
+  int32_t src_location_type; /**< the location of a managed or pageable source: CCH_LOCATION_*, 0 if it is not known */
   int32_t src_location_id;
   int32_t dst_location_type; /**< the location of the destination, as for the source */
   int32_t dst_location_id;

@@ -29,7 +29,7 @@ CCH_EXPORT int cch_device_uuid(unsigned char *out, int device);
  */
 CCH_EXPORT int cch_device_pci_bus_id(char *out, size_t size, int device);
 
-/** 1 if kernels of a device can use the memory of another one, else 0 (cuDeviceCanAccessPeer). @since 0.1 */
+/** 1 if kernels of a device can use the memory of another device, else 0 (cuDeviceCanAccessPeer). @since 0.1 */
 CCH_EXPORT int cch_device_can_access_peer(int *out, int device, int peer);
 
 CCH_END_DECLS

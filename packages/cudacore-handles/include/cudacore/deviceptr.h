@@ -21,8 +21,8 @@ typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_strea
 
 /**
  * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync). The free is ordered on the same
- * stream, or on that of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the same capture.
- * CCH_EINVAL for a size of 0. @since 0.1
+ * stream, or on the stream of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the same
+ * capture. CCH_EINVAL for a size of 0. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 
@@ -65,12 +65,15 @@ CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t s
 
 /**
  * A part of an allocation: `size` bytes from `offset` on. It has its own box, and keeps the memory, which is freed with
- * the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if it would not lie within the
- * allocation. @since 0.1
+ * the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if the part would not lie within
+ * the allocation. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 
-/** The whole allocation that a part belongs to, borrowed from the part; any other allocation itself. @since 0.1 */
+/**
+ * The whole allocation that a part belongs to, borrowed from the part. If `ptr` is not a part, it is returned.
+ * @since 0.1
+ */
 CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
 
 /** The offset of a part in its allocation, in bytes; 0 for any other allocation. @since 0.1 */
@@ -83,8 +86,9 @@ CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
 CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
 /**
- * The stream that orders the free, borrowed from the box; NULL if there is none. A part without its own stream has that
- * of the whole allocation. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream. @since 0.1
+ * The stream that orders the free, borrowed from the box; NULL if there is none. A part without its own stream has the
+ * stream of the whole allocation. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream.
+ * @since 0.1
  */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 
@@ -119,11 +123,11 @@ CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 
 /**
- * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL if `size` exceeds
- * one of them. If an allocation is on another device than the stream, the copy is done by cuMemcpyPeerAsync, which
- * needs no access between the devices. cuMemcpyPeerAsync cannot be captured. So a capture uses cuMemcpyAsync, and the
- * stream's device needs access to both allocations. The graph of a capture keeps both, whichever code began the
- * capture. @since 0.1
+ * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL if one of the
+ * allocations is smaller. If an allocation is on another device than the stream, the copy is done by cuMemcpyPeerAsync,
+ * which needs no access between the devices. cuMemcpyPeerAsync cannot be captured. So a capture uses cuMemcpyAsync, and
+ * the stream's device needs access to both allocations. The graph of a capture keeps both allocations, whichever code
+ * began the capture. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 

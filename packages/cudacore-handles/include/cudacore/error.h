@@ -24,7 +24,7 @@ typedef enum cch_status {
   CCH_EIMAGE = -6,      /**< a module image is truncated or not of a known format */
   CCH_EMISMATCH = -7,   /**< objects of different contexts, or arguments of the wrong total size */
   CCH_EGONE = -8,       /**< the resource was destroyed by its owner; see cch_is_valid() */
-  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or the library is not one */
+  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or a library is not that compiler */
   CCH_ECOMPILER = -10,  /**< a compiler library refused a call: the error record has its domain and its code */
   CCH_ELIMIT = -11      /**< an allocation would exceed the limit of a tracker */
 } cch_status;

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 #define CCH_EVENT_DISABLE_TIMING 2u
 #define CCH_EVENT_INTERPROCESS 4u
 
-/** cch_event_flags() of a foreign event: not known. */
+/** The result of cch_event_flags() for a borrowed event, whose flags are not known. */
 #define CCH_EVENT_UNKNOWN 0x80000000u
 
 /** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
@@ -42,7 +42,7 @@ CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 
 /**
  * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
- * was recorded in a capture; if this library began that capture, it is not invalidated. cch_event_poll() and
+ * was recorded in a capture; if this library began that capture, the query does not invalidate it. cch_event_poll() and
  * cch_event_synchronize() treat such events in the same way. @since 0.1
  */
 CCH_EXPORT int cch_event_query(cch_event *event);

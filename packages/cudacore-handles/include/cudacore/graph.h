@@ -8,8 +8,8 @@
  *
  * A root graph, the child graphs in it and the bodies of its conditional nodes are one hierarchy. A box of any of them,
  * or of one of their nodes, keeps the root alive. The root is destroyed with the last of these boxes. CUDA can destroy
- * parts of a hierarchy earlier: a node, the child graph of a node, and everything in it. Their boxes are then no longer
- * valid: cch_is_valid(), CCH_EGONE.
+ * parts of a hierarchy earlier: a node, the child graph of a node, and everything in it. Then their boxes are no longer
+ * valid: cch_is_valid() returns 0, and other functions fail with CCH_EGONE.
  *
  * While references to a node exist, it has one box. The graph keeps the objects that the parameters of a node use, in a
  * bundle for each version of the parameters. Graphs that this library clones or instantiates from the graph keep them
@@ -17,7 +17,7 @@
  * that other code makes from the graph's handle keep them only if the graph was shared: see cch_graph_share().
  *
  * CUDA cannot remove nodes or edges from a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE). In such a
- * graph, nodes that a function would undo after a failure remain, with everything that they use.
+ * graph, a function that fails cannot remove the nodes that it has added: they remain, with everything that they use.
  *
  * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all functions that change or list it.
  * References and cch_is_valid() can be used on any thread.
@@ -64,7 +64,7 @@ typedef struct cch_kernel_node {
 /** For CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver determines the location of the operands. */
 typedef struct cch_memcpy_node {
   size_t size;
-  CUdeviceptr dst;                /**< an address, which can also be of the host */
+  CUdeviceptr dst;                /**< an address, of a device or of the host */
   CUdeviceptr src;                /**< likewise */
   size_t width;                   /**< bytes a row */
   size_t height;                  /**< rows per slice; 0 means 1 */
@@ -115,7 +115,7 @@ typedef struct cch_alloc_node {
   int32_t location_id;
   int32_t alloc_type; /**< CUmemAllocationType; 0 means pinned */
   uint32_t reserved;
-  const int32_t *peers; /**< further devices that can access it */
+  const int32_t *peers; /**< further devices that can access the memory */
   size_t peer_count;
   CUdeviceptr address; /**< out */
 } cch_alloc_node;
@@ -146,30 +146,36 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
- * failure, the caller keeps it. @since 0.1 */
+/**
+ * Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
+ * failure, the caller keeps the graph. @since 0.1
+ */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
-/** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */
+/**
+ * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
 
-/** The graph that a graph is in, borrowed; NULL for a root. @since 0.1 */
+/** The graph that contains a child graph or a body, borrowed; NULL for a root graph. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
 /** Keeps a bundle as long as the graph and everything that is instantiated from it exist. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
 /**
- * Makes the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject). Then
- * graphs that other code clones or instantiates by its handle keep it too. Call it before passing the handle to other
- * code. Objects that the nodes use at that time are kept until the graph is destroyed. Afterwards, adding nodes takes
- * longer, and so do launches of graphs that are instantiated from then on. @since 0.1
+ * Makes the driver keep the objects that the graph's nodes use, now and later (cuUserObjectCreate,
+ * cuGraphRetainUserObject). Then graphs that other code makes from the graph's handle keep these objects, too. Call it
+ * before passing the handle to other code. Objects that the nodes use at that time are kept until the graph is
+ * destroyed. After this call, adding nodes takes longer, and so do launches of graphs that are instantiated later.
+ * @since 0.1
  */
 CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /**
- * Makes a condition of this graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
- * graph or another one of its hierarchy. If `has_default` is set, each launch sets the condition to `value` at its
+ * Makes a condition of a graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
+ * graph or in another graph of its hierarchy. If `has_default` is set, each launch sets the condition to `value` at its
  * beginning. @since 0.1
  */
 CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
@@ -195,7 +201,7 @@ typedef struct cch_node_spec {
   int32_t type; /**< cch_node_type */
   uint32_t reserved;
   const void *params;   /**< the structure of the type; NULL for CCH_NODE_EMPTY */
-  cch_bundle *bundle;   /**< owners of what the parameters use; the node takes a reference; NULL: none */
+  cch_bundle *bundle;   /**< the owners that the parameters need; the node takes a reference; NULL: none */
   cch_context *context; /**< the context of a kernel, copy, memset or conditional node; NULL: the current one */
   cch_graph_node *const *dependencies; /**< nodes of the same graph on which it depends */
   size_t dependency_count;
@@ -203,8 +209,10 @@ typedef struct cch_node_spec {
   size_t earlier_count;
 } cch_node_spec;
 
-/** Adds one node. CCH_EMISMATCH for a dependency of another graph, CCH_EGONE for one that was destroyed; then the graph
- * is unchanged. `out` may be NULL if the box is not needed. @since 0.1 */
+/**
+ * Adds one node. CCH_EMISMATCH if a dependency is in another graph, CCH_EGONE if a dependency was destroyed. The graph
+ * is then unchanged. `out` may be NULL if the box is not needed. @since 0.1
+ */
 CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
@@ -239,16 +247,16 @@ typedef struct cch_kernel_columns {
   size_t column_count;
   const uint32_t *edges; /**< pairs of indices: the second node depends on the first, which has the lower index */
   size_t edge_count;     /**< pairs */
-  cch_graph_node *const *after; /**< nodes of the graph: dependencies of all new nodes that no edge leads to */
+  cch_graph_node *const *after; /**< existing nodes: dependencies of all new nodes that no edge leads to */
   size_t after_count;
   cch_bundle *bundle;   /**< owners of what the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
 } cch_kernel_columns;
 
 /**
- * Adds many kernel nodes in one call: all or none, as cch_graph_add_batch(). No boxes are made:
+ * Adds many kernel nodes in one call: all or none, like cch_graph_add_batch(). No boxes are made:
  * cch_graph_node_numbered() makes the box of a node when it is needed. The nodes share one set of owners, which is kept
- * until the last of them no longer needs it.
+ * until no node needs it any longer.
  *
  * `out` has room for `count` handles. `*first` becomes the number of the first node, which is never 0; the numbers of
  * the other nodes follow it. On failure, `failed` (which may be NULL) is the index of the node that could not be added.
@@ -297,8 +305,8 @@ CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
 CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
 /**
- * 1 if the current context is that of a kernel, copy or fill node, if the node has none, or if its context is not
- * known. @since 0.1
+ * 1 if the current context is the context of the node, which is a kernel, copy or fill node. Also 1 if the node has no
+ * context, or if its context is not known. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_is_current(int *out, cch_graph_node *node);
 
@@ -308,7 +316,7 @@ CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
 /** The child graph of a node, or its body number `index`; a new reference. @since 0.1 */
 CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
 
-/** The node of a clone, or of a child graph in it, that is the copy of a node (cuGraphNodeFindInClone). @since 0.1 */
+/** The copy of a node in a clone of its graph, or in a child graph of the clone (cuGraphNodeFindInClone). @since 0.1 */
 CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
 
 /** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. @since 0.1 */
@@ -320,7 +328,7 @@ CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
 
-/** Nodes, each with a reference. Replace a reference that you take over with NULL. */
+/** Nodes, each with a reference. To take over a reference, replace it with NULL. */
 typedef struct cch_node_list {
   size_t count;
   cch_graph_node **nodes;
@@ -338,9 +346,9 @@ typedef struct cch_edge_list {
   cch_edge *edges;
 } cch_edge_list;
 
-/** All nodes of a graph, without the nodes of graphs in it. @since 0.1 */
+/** All nodes of a graph, without the nodes of its child graphs and bodies. @since 0.1 */
 CCH_EXPORT int cch_graph_nodes(cch_node_list *out, cch_graph *graph);
-/** All edges of a graph, without the edges of graphs in it. @since 0.1 */
+/** All edges of a graph, without the edges of its child graphs and bodies. @since 0.1 */
 CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 /** The nodes that a node waits for. @since 0.1 */
 CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
@@ -352,11 +360,11 @@ CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
 /**
- * Adds edges between nodes of one graph; on failure none. CUDA_ERROR_INVALID_VALUE if an edge exists. Cycles are not
- * detected here, but by the driver at instantiation. @since 0.1
+ * Adds edges between nodes of one graph. On failure, no edge is added. CUDA_ERROR_INVALID_VALUE if an edge exists.
+ * Cycles are not detected here, but by the driver at instantiation. @since 0.1
  */
 CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
-/** Removes edges; on failure none. @since 0.1 */
+/** Removes edges. On failure, no edge is removed. @since 0.1 */
 CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. @since 0.1 */
 CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
@@ -368,8 +376,8 @@ CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node
 typedef struct cch_instantiate_params {
   size_t size;
   uint64_t flags;       /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
-  cch_stream *upload;   /**< the stream for an immediate upload, which also needs a flag */
-  cch_context *context; /**< the context in which to make it; NULL: that of the upload, or the current one */
+  cch_stream *upload;   /**< the stream for an immediate upload, which `flags` must also request */
+  cch_context *context; /**< the context to use; NULL: that of `upload`, or the current one */
 } cch_instantiate_params;
 
 /**
@@ -395,7 +403,7 @@ typedef struct cch_update_result {
  */
 CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *CCH_NULLABLE result);
 
-/** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
+/** The CUDA_GRAPH_INSTANTIATE_FLAG_* of an executable graph (cuGraphExecGetFlags). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
 /** Uploads the graph, so that its first launch is faster (cuGraphUpload). @since 0.1 */
@@ -412,9 +420,9 @@ CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_no
 
 /**
  * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. Objects that launches in flight
- * use are kept until these are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes of the
- * node (cluster, cooperative, priority); CCH_EINVAL if others are given. `context` must be that of the node; NULL means
- * the current one. @since 0.1
+ * use are kept until these launches are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes
+ * of the node (cluster, cooperative, priority); CCH_EINVAL if others are given. `context` must be that of the node;
+ * NULL means the current one. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);

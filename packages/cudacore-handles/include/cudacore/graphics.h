@@ -42,8 +42,8 @@ CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch
 
 /**
  * Unmaps a resource, even if there are references to the memory (cuGraphicsUnmapResources). The box of the memory, and
- * the boxes of its parts, are no longer valid. Ordered on a stream; NULL means that of cch_deviceptr_stream().
- * CCH_EINVAL if the resource is not mapped. @since 0.1
+ * the boxes of its parts, are no longer valid. Ordered on a stream; NULL means the stream that orders the free of the
+ * memory. CCH_EINVAL if the resource is not mapped. @since 0.1
  */
 CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 

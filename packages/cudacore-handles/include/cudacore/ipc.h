@@ -9,15 +9,18 @@
  * A pool that was created with the handle type of file descriptors is exported as a file descriptor, which is sent to
  * the other process (SCM_RIGHTS) and imported there. Allocations are exported as handles of 64 bytes, which can be sent
  * in any way. Memory is mapped once per process, even if it is imported several times. It is unmapped when the last
- * import has ended, after the work of the streams on which the imports were to be freed. The exporter must keep the
- * memory until the other processes no longer use it; CUDA does not do that.
+ * import has ended, after the work of the streams that order the frees of the imports. The exporter must keep the
+ * memory until the other processes no longer use it, because CUDA does not keep it for them.
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** The name of an allocation or an event for other processes of this machine, until it is freed or destroyed. */
+/**
+ * A handle by which other processes of this machine can import an allocation or an event. It is valid until the
+ * allocation is freed or the event is destroyed.
+ */
 typedef struct cch_ipc_handle {
   unsigned char bytes[64];
 } cch_ipc_handle;
@@ -40,9 +43,9 @@ CCH_EXPORT int cch_pool_import(cch_pool **out, int descriptor, int location_type
 CCH_EXPORT int cch_pool_is_imported(const cch_pool *pool);
 
 /**
- * The name of an allocation of a pool for other processes (cuMemPoolExportPointer). The handle of a part (deviceptr.h)
- * is that of the whole allocation, in which the part begins at cch_deviceptr_offset(). The handle of an import is the
- * one with which it was imported. @since 0.1
+ * A handle by which other processes can import an allocation of a pool (cuMemPoolExportPointer). For a part
+ * (deviceptr.h), it is the handle of the whole allocation, in which the part begins at cch_deviceptr_offset(). The
+ * handle of an import is the one with which it was imported. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 
@@ -63,14 +66,14 @@ CCH_EXPORT int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, co
 CCH_EXPORT int cch_deviceptr_is_imported(const cch_deviceptr *ptr);
 
 /**
- * The name of an event with CCH_EVENT_INTERPROCESS for other processes (cuIpcGetEventHandle). The handle of an imported
- * event is the one with which it was imported. @since 0.1
+ * A handle by which other processes can import an event that has CCH_EVENT_INTERPROCESS (cuIpcGetEventHandle). The
+ * handle of an imported event is the one with which it was imported. @since 0.1
  */
 CCH_EXPORT int cch_event_export(cch_ipc_handle *out, cch_event *event);
 
 /**
- * An event of another process, in a context (cuIpcOpenEventHandle). Of `flags`, only CCH_EVENT_BLOCKING_SYNC is used,
- * for cch_event_flags(). @since 0.1
+ * An event of another process, in a context (cuIpcOpenEventHandle). `flags` can have CCH_EVENT_BLOCKING_SYNC, which is
+ * only reported by cch_event_flags(). @since 0.1
  */
 CCH_EXPORT int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
 

@@ -30,7 +30,7 @@ typedef struct cch_launch_config {
 
 #define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */
 #define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the previous kernel has ended */
-#define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` is used, and not that of the stream */
+#define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` is used instead of the stream's priority */
 
 /**
  * A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND if there is none. @since 0.1
@@ -51,8 +51,9 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as the
- * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, they are those of
- * cch_kernel_set_params(); if that was not called, this function and cch_launch() fail with CCH_ENOSYMBOL. @since 0.1
+ * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, the parameters are those
+ * of cch_kernel_set_params(); if that was not called, this function and cch_launch() both fail with CCH_ENOSYMBOL.
+ * @since 0.1
  */
 CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
                                  cch_context *CCH_NULLABLE context);

@@ -13,7 +13,8 @@ CCH_BEGIN_DECLS
 
 /**
  * A CUfunction_attribute of a kernel on a device, by ordinal, whatever context is current (cuKernelGetAttribute).
- * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU when it has no code for the device. @since 0.1
+ * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU if the kernel has no code for the device.
+ * @since 0.1
  */
 CCH_EXPORT int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
 

@@ -27,7 +27,7 @@ typedef struct cch_location {
 
 /**
  * Moves allocations, each to its own location, ordered on a stream: one by cuMemPrefetchAsync, several by
- * cuMemPrefetchBatchAsync (of CUDA 13). If the driver does not have the latter, or on the legacy default stream,
+ * cuMemPrefetchBatchAsync (of CUDA 13). If the driver lacks the latter, or the stream is the legacy default stream,
  * several allocations are moved one after the other. @since 0.1
  */
 CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,

@@ -5,8 +5,8 @@
 /**
  * @file nvjitlink.h
  * nvJitLink, the linker of device code: the library, and its linkers. As for nvrtc.h, no driver is needed, and linkers
- * can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the domain
- * CCH_DOMAIN_NVJITLINK.
+ * can be destroyed even where CUDA calls are forbidden. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in
+ * the domain CCH_DOMAIN_NVJITLINK.
  */
 
 #include <cudacore/base.h>
@@ -43,7 +43,7 @@ typedef enum cch_nvjitlink_input {
   CCH_NVJITLINK_ANY = 10     /**< determined from the contents; nvJitLink 12.5 */
 } cch_nvjitlink_input;
 
-/** Adds code of a type, which is copied (nvJitLinkAddData). `name` is its name in messages. @since 0.1 */
+/** Adds code of a type (nvJitLinkAddData). The code is copied. `name` is its name in messages. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
                                         const char *CCH_NULLABLE name);
 

@@ -5,7 +5,7 @@
 /**
  * @file nvrtc.h
  * NVRTC, the compiler of CUDA C++: the library, and its programs. No driver is needed, and programs can be destroyed
- * anywhere.
+ * even where CUDA calls are forbidden.
  *
  * A function that the loaded NVRTC lacks fails with CCH_ENOSYMBOL, and the message states the required version. If
  * NVRTC refuses a call, the result is CCH_ECOMPILER. The error record has the domain CCH_DOMAIN_NVRTC and the
@@ -36,7 +36,7 @@ CCH_EXPORT int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc);
 
 /**
  * The architectures that an NVRTC supports, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` is the size of
- * `out`, and becomes the number of architectures. `out` may be NULL, to get the number. @since 0.1
+ * `out` before the call, and the number of architectures after it. `out` may be NULL, to get the number. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_architectures(int *CCH_NULLABLE out, size_t *count, cch_nvrtc *nvrtc);
 
@@ -64,8 +64,8 @@ CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t coun
 
 /**
  * Cancels the compilation of a program, even one that has not begun (nvrtcSetFlowCallback; NVRTC 12.8). The compilation
- * fails with NVRTC_ERROR_CANCELLED, usually within 0.3 seconds; one that is nearly done may still succeed. Any thread
- * may call this while the program is being compiled. @since 0.1
+ * fails with NVRTC_ERROR_CANCELLED, usually within 0.3 seconds; a compilation that is nearly done may still succeed.
+ * Any thread may call this while the program is being compiled. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
 
@@ -79,9 +79,9 @@ typedef enum cch_nvrtc_output {
 } cch_nvrtc_output;
 
 /**
- * Copies an output to `out`. `*size` is the size of `out` in bytes, and becomes that of the output; CCH_EINVAL if the
- * output is larger. `out` may be NULL, to get the size. An output that was not generated has the size 0, or is a
- * failure. @since 0.1
+ * Copies an output to `out`. `*size` is the size of `out` in bytes before the call, and the size of the output after
+ * it. CCH_EINVAL if the output is larger than `out`. `out` may be NULL, to get the size. If the output was not
+ * generated, its size is 0, or the call fails. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvrtc_program *program, int output);
 

@@ -5,7 +5,8 @@
 /**
  * @file nvvm.h
  * NVVM, the compiler of NVVM IR: the library, and its programs. As for nvrtc.h, no driver is needed, and programs can
- * be destroyed anywhere. If libNVVM refuses a call, the result is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVVM.
+ * be destroyed even where CUDA calls are forbidden. If libNVVM refuses a call, the result is CCH_ECOMPILER, in the
+ * domain CCH_DOMAIN_NVVM.
  */
 
 #include <cudacore/base.h>
@@ -39,8 +40,8 @@ CCH_EXPORT int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch)
 CCH_EXPORT int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm);
 
 /**
- * Adds a module, text or bitcode, which is copied (nvvmAddModuleToProgram). From a lazy module, such as libdevice, only
- * functions that are used are linked (nvvmLazyAddModuleToProgram). @since 0.1
+ * Adds a module, as text or bitcode (nvvmAddModuleToProgram). The module is copied. From a lazy module, such as
+ * libdevice, only functions that are used are linked (nvvmLazyAddModuleToProgram). @since 0.1
  */
 CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size,
                                     const char *CCH_NULLABLE name, int lazy);

@@ -16,14 +16,14 @@
 CCH_BEGIN_DECLS
 
 /**
- * Bytes of dynamic shared memory that a block of the given number of threads needs. Called by the driver, on the
- * calling thread; it must not call CUDA. CUDA's CUoccupancyB2DSize.
+ * Bytes of dynamic shared memory that a block of the given number of threads needs. The driver calls this function on
+ * the calling thread. It must not call CUDA. The type is the same as CUDA's CUoccupancyB2DSize.
  */
 typedef size_t (*cch_shared_bytes_fn)(int block_size);
 
 /**
- * Blocks of `block_size` threads and `shared_bytes` of dynamic shared memory that a multiprocessor can hold, 0 if not
- * even one fits (cuOccupancyMaxActiveBlocksPerMultiprocessor). @since 0.1
+ * The number of blocks, with `block_size` threads and `shared_bytes` of dynamic shared memory each, that a
+ * multiprocessor can hold; 0 if not even one fits (cuOccupancyMaxActiveBlocksPerMultiprocessor). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
                                                cch_context *CCH_NULLABLE context);

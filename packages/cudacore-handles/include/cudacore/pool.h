@@ -37,8 +37,8 @@ typedef struct cch_pool_config {
 } cch_pool_config;
 
 /**
- * Makes a pool (cuMemPoolCreate). The config can have any size from that of version 0.1 on. Missing fields are taken as
- * zero. Unknown fields must be zero (CCH_EINVAL). @since 0.1
+ * Makes a pool (cuMemPoolCreate). `config->size` can be the size of any version of the structure, from 0.1 on. Missing
+ * fields are taken as zero. Unknown fields must be zero (CCH_EINVAL). @since 0.1
  */
 CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 

@@ -7,8 +7,8 @@
  * Process-wide events: the end of a managed runtime, fork, and places where CUDA calls are forbidden.
  *
  * A reference can be dropped anywhere, even where the driver must not be called: in the destructor of a CUDA user
- * object, in a host function, or while a stream is captured in which the free would be recorded. There the box is
- * queued, without allocating. It is destroyed later at a safe point: the next call of this library that launches,
+ * object, in a host function, or during a capture that would record the free. In such places the box is queued, which
+ * allocates no memory. The box is destroyed later at a safe point: the next call of this library that launches,
  * records, creates something or waits, or cch_reclaim_drain(). Announce such places with cch_callback_enter().
  * Otherwise the driver refuses the destruction; then the box is queued, too. Calls that wait try again to destroy it,
  * and so do other calls from time to time. No destructor invalidates the capture of another stream.
@@ -32,8 +32,8 @@ CCH_EXPORT void cch_callback_enter(void);
 
 /**
  * 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), for example in a host
- * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED. Waiting for a thread that launches a
- * graph would be a deadlock. Destructor-safe. @since 0.1
+ * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED, because waiting for a thread that
+ * launches a graph would be a deadlock. Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_callback_active(void);
 

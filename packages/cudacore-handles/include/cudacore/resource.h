@@ -39,7 +39,7 @@ typedef struct cch_sm_group {
 CCH_EXPORT int cch_resource_of_device(cch_resource *out, int device, int kind);
 
 /**
- * A context's resource of a kind: for a green context, its part (cuGreenCtxGetDevResource); for another context,
+ * A context's resource of a kind: for a green context, its part (cuGreenCtxGetDevResource); for any other context,
  * everything that its device has (cuCtxGetDevResource). @since 0.1
  */
 CCH_EXPORT int cch_resource_of_context(cch_resource *out, cch_context *context, int kind);

@@ -65,9 +65,9 @@ CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
 /**
  * Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
- * must not call CUDA; boxes whose last references it drops are destroyed later. `bundle` (may be NULL) is kept until
- * the function was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps
- * `bundle`, whichever code began the capture. After work in a context has failed, functions are no longer called.
+ * must not call CUDA. A box whose last reference the function drops is destroyed later. `bundle` (may be NULL) is kept
+ * until the function was called. If the stream is captured, each launch of the graph calls the function, and the graph
+ * keeps `bundle`, whichever code began the capture. After work in a context has failed, functions are no longer called.
  * @since 0.1
  */
 CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,

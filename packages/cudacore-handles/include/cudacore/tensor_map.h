@@ -33,8 +33,9 @@ typedef struct cch_tensor_map {
 
 /**
  * A tensor, and how copies move parts of it. Zero-initialise; `size` determines the fields that exist. The first `rank`
- * elements of each array are used; of corners, the first `rank` - 2, for the axes between the first (N) and the last
- * one (C). An im2col-wide map uses only the first element of each corner, for the axis before the last one (W).
+ * elements of each array are used. Of the two corners, the first `rank` - 2 elements are used, for the axes between the
+ * first (N) and the last (C). An im2col-wide map uses only the first element of each corner, for the axis before the
+ * last one (W).
  */
 typedef struct cch_tensor_map_config {
   size_t size;                /**< sizeof(cch_tensor_map_config) */

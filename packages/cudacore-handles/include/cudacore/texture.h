@@ -11,7 +11,7 @@
 
 CCH_BEGIN_DECLS
 
-/** The values that are read outside of the texture, with CUDA's numbers (CUaddress_mode). */
+/** What a kernel reads outside of the texture, with CUDA's numbers (CUaddress_mode). */
 #define CCH_ADDRESS_WRAP 0
 #define CCH_ADDRESS_CLAMP 1
 #define CCH_ADDRESS_MIRROR 2
@@ -37,7 +37,7 @@ typedef struct cch_texture_resource {
   cch_mipmapped_array *mipmapped;
   cch_deviceptr *memory; /**< linear memory, or pitched memory if `height` is not 0 */
   size_t offset;         /**< in the memory */
-  size_t width;          /**< linear memory: its bytes; pitched memory: the texels of a row */
+  size_t width;          /**< linear memory: its size in bytes; pitched memory: texels per row */
   size_t height;         /**< rows */
   size_t pitch;          /**< bytes from row to row */
   int32_t format;        /**< the format of memory: CCH_FORMAT_* */

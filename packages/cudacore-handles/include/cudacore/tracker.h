@@ -30,8 +30,8 @@ typedef struct cch_tracker_config {
 /** The counts of a tracker. Set `size`, which determines the fields that exist. */
 typedef struct cch_tracker_counts {
   size_t size;           /**< sizeof(cch_tracker_counts) */
-  int64_t current_bytes; /**< bytes of live allocations; in a measurement, the difference since it began */
-  int64_t current_count; /**< number of live allocations; in a measurement, the difference */
+  int64_t current_bytes; /**< bytes of live allocations; in a measurement, the change since it began */
+  int64_t current_count; /**< number of live allocations; in a measurement, the change */
   int64_t peak_bytes;    /**< the maximum of current_bytes */
   int64_t peak_count;    /**< the maximum of current_count */
   int64_t total_bytes;   /**< bytes of all allocations, including those that were freed */
@@ -40,18 +40,21 @@ typedef struct cch_tracker_counts {
 
 /** A live allocation. */
 typedef struct cch_tracked {
-  uint64_t id; /**< larger than those of older allocations of the tracker */
+  uint64_t id; /**< grows with each allocation of the tracker */
   CUdeviceptr ptr;
   size_t size;
 } cch_tracked;
 
-/** Makes a tracker. CCH_EINVAL if the log cannot be opened. The config can have any size from that of version 0.1 on.
- * @since 0.1 */
+/**
+ * Makes a tracker. CCH_EINVAL if the log cannot be opened. `config->size` can be the size of any version of the
+ * structure, from 0.1 on.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
 
 /**
- * Begins a measurement: makes a tracker that counts the allocations of another one, from now until cch_tracker_stop()
- * or the destruction of the measurement. @since 0.1
+ * Begins a measurement: makes a tracker that counts the allocations of another tracker, from now until
+ * cch_tracker_stop() or the destruction of the measurement. @since 0.1
  */
 CCH_EXPORT int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
 
@@ -59,8 +62,8 @@ CCH_EXPORT int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
 CCH_EXPORT int cch_tracker_stop(cch_tracker *tracker);
 
 /**
- * Announces an allocation of `size` bytes, which cch_tracker_add() or cch_tracker_cancel() follows. CCH_ELIMIT if it
- * would exceed the limit. @since 0.1
+ * Announces an allocation of `size` bytes, which cch_tracker_add() or cch_tracker_cancel() follows. CCH_ELIMIT if the
+ * allocation would exceed the limit. @since 0.1
  */
 CCH_EXPORT int cch_tracker_begin(cch_tracker *tracker, size_t size);
 

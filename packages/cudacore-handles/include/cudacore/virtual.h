@@ -5,8 +5,8 @@
 /**
  * @file virtual.h
  * Virtual memory: physical memory that is mapped to reserved addresses, so that an allocation can grow. Physical memory
- * lives as long as an allocation that contains it. When an allocation has grown, the old and the new one share physical
- * memory, and can be freed in any order.
+ * lives as long as an allocation that contains it. When an allocation has grown, the old and the new allocation share
+ * physical memory, and can be freed in any order.
  */
 
 #include <cudacore/base.h>
@@ -14,7 +14,7 @@
 CCH_BEGIN_DECLS
 
 /** Flags of a cch_virtual_config. */
-#define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can access it (gpuDirectRDMACapable) */
+#define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can access the memory (gpuDirectRDMACapable) */
 #define CCH_VIRTUAL_MINIMUM 2u /**< sizes are multiples of the minimum granularity, not of the recommended one */
 
 /** A location that can access the memory, with CUmemAccess_flags. */
@@ -35,7 +35,7 @@ typedef struct cch_virtual_config {
   uint32_t reserved;          /**< zero */
   uint64_t address_hint;      /**< the preferred address; 0 for any */
   uint64_t address_alignment; /**< alignment of the address; 0 for the driver's own */
-  const cch_access *accesses; /**< the locations that can access it */
+  const cch_access *accesses; /**< the locations that can access the memory */
   size_t access_count;
 } cch_virtual_config;
 
@@ -62,10 +62,11 @@ CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *
 CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 
 /**
- * File descriptors of the physical memory of an allocation (for a part, of its whole allocation), for other processes
- * (cuMemExportToShareableHandle): one for each of its `count` pieces, in order, with the sizes of the pieces. The
- * caller must close them. The memory must have been made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in
- * `handle_types`, by this process. CCH_EINVAL if `count` is not that of cch_virtual_piece_count(). @since 0.1
+ * Exports the physical memory of an allocation (for a part, of its whole allocation) for other processes
+ * (cuMemExportToShareableHandle): makes a file descriptor for each of its `count` pieces, in order, and reads the sizes
+ * of the pieces. The caller must close the descriptors. The memory must have been made with
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` is not that of
+ * cch_virtual_piece_count(). @since 0.1
  */
 CCH_EXPORT int cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
 

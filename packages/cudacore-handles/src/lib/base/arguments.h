@@ -13,7 +13,7 @@
  *   CCH__REQUIRE_ARRAY(ptrs, count);         the array is not NULL, or its count is 0
  *   CCH__REQUIRE_ALL(names, count);          the same, and no pointer in it is NULL
  *
- * If an argument is wrong, each macro records a failure that names it, and returns from the function.
+ * If an argument is wrong, each macro records a failure that names the argument, and returns from the function.
  */
 
 #include "base/box.h"
@@ -43,7 +43,7 @@ static inline int cch__check(const void *argument, int kind, const char *what, c
 }
 
 /*
- * Checks also that the resource exists and can be used here: inside a function that CUDA calls, the driver may
+ * Also checks that the resource exists and can be used here: inside a function that CUDA calls, the driver may
  * deadlock.
  */
 static inline int cch__check_usable(const void *argument, int kind, const char *what, const char *operation) {
@@ -56,7 +56,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   return cch__is_gone(argument) ? cch__fail_gone(argument, operation) : 0;
 }
 
-/* Checks a member of a structure or an array. Returns 0, or a failure that is recorded. */
+/* Checks a member of a structure or an array. Returns 0 or a recorded failure. */
 #define CCH__USABLE(box, what, operation) cch__check_usable(box, CCH__KIND(box), what, operation)
 #define CCH__USABLE_OR_NULL(box, what, operation) ((box) == NULL ? 0 : CCH__USABLE(box, what, operation))
 
@@ -73,7 +73,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
 #define CCH__REQUIRE_USABLE_OR_NULL_1(argument)                                                                        \
   CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(argument, "the argument " #argument, __func__));
 
-/* A macro for each of up to five arguments. */
+/* Applies a macro to each of up to five arguments. */
 #define CCH__EACH_1(macro, a) macro(a)
 #define CCH__EACH_2(macro, a, ...) macro(a) CCH__EACH_1(macro, __VA_ARGS__)
 #define CCH__EACH_3(macro, a, ...) macro(a) CCH__EACH_2(macro, __VA_ARGS__)
@@ -121,7 +121,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   } while (0)
 
 /*
- * The functions ref, unref and raw of a kind. References are counted alike for all kinds, so the first two take any
+ * The functions ref, unref and raw of a kind. References are counted alike for all kinds, so ref and unref accept any
  * box.
  */
 #define CCH__DEFINE_VERBS(type, Raw, field)                                                                            \

@@ -31,8 +31,9 @@ typedef struct cch__box {
   cch_release_fn release;
 
   /*
-   * A resource with which this one is lost: the box of a context or, for a part of memory that is mapped for graphics,
-   * the box of that memory. This box holds a reference to it. NULL: none.
+   * When the resource of this other box is lost, the resource of this box is lost, too. It is the box of a context or,
+   * for a part of memory that is mapped for graphics, the box of the whole memory. This box holds a reference to it.
+   * NULL: none.
    */
   struct cch__box *context;
 } cch__box;
@@ -41,7 +42,10 @@ typedef struct cch__box {
 void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
 void cch__box_discard(void *box);
-/* The driver was called to create the resource of a new box: the box owns it or, after a failure, is discarded. */
+/*
+ * Call it with the driver's status for creating the resource of a new box. Discards the box after a failure; otherwise
+ * the box owns the resource.
+ */
 static inline int cch__box_created(void *box, int status) {
   if (status == 0)
     ((cch__box *)box)->owned = true;
@@ -71,7 +75,7 @@ bool cch__box_destroy(cch__box *box, bool is_there);
 /* Whether destroying the box calls the driver, or foreign code that may call it. */
 bool cch__box_needs_driver(const cch__box *box);
 
-/* The owner of the resource has destroyed it: the box becomes a tombstone. */
+/* Makes the box a tombstone, because the owner of the resource has destroyed it. */
 void cch__invalidate(void *box);
 
 /* Whether the owner of the resource has destroyed it, or the resource is known to be lost with its context. */
@@ -93,7 +97,7 @@ bool cch__in_callback(void);
 CCH__COLD int cch__fail_forbidden(const char *operation);
 
 void cch__release_owner(void *owner, cch_release_fn release);
-/* The runtime of foreign owners has ended or is ending: their owners are leaked. */
+/* Whether the runtime of foreign owners has ended or is ending. Then these owners are leaked. */
 bool cch__exiting(void);
 
 #endif

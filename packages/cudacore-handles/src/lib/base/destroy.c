@@ -100,8 +100,8 @@ static bool is_lost(const cch__box *box) {
 
 bool cch__box_destroy(cch__box *box, bool is_there) {
   /*
-   * A handle is removed before the driver can reuse it. A value is removed only after its resource was destroyed, so
-   * that no thread creates it again too early.
+   * A handle is removed from the registry before the driver can reuse it. A value is removed only after its resource
+   * was destroyed, so that no thread creates it again too early.
    */
   bool by_value = box->value_size > 0;
   if (!by_value)

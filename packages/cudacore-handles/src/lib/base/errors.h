@@ -59,8 +59,9 @@ void cch__owner_leave(const cch__errors *saved);
 void cch__report(int status);
 
 /*
- * Callers pass structures that grow by fields at their end. Copies a structure of `size` bytes (its own statement, at
- * least `oldest`) into one of `known` bytes. Missing fields become zero; surplus fields must be zero.
+ * Copies a structure of a caller, which can be of another version: later versions have more fields at the end. `size`
+ * is the size that the caller's structure states, at least `oldest`, and `known` is the size in this version. Missing
+ * fields become zero; surplus fields must be zero.
  */
 int cch__read_sized(void *into, size_t known, const void *given, size_t size, size_t oldest, const char *name,
                     const char *operation);

@@ -11,8 +11,8 @@
  *   end    destroys the resource; false if the driver refuses that now, and then nothing has changed
  *   drop   releases the references that the box holds; cannot fail
  *
- * A kernel is destroyed with its library, and a node with its graph. To free foreign memory, `end` calls its owner,
- * which needs the stream.
+ * A kernel is destroyed with its library, and a node with its graph. Foreign memory is freed by `end`, because its
+ * owner needs the stream, which `drop` releases.
  */
 #define CCH__KINDS(X)                                                                                                  \
   X(CONTEXT, cch_context, "context", "context", needs_if_owned, cch__context_end, nothing_to_drop)                     \

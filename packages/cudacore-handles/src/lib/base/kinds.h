@@ -47,7 +47,7 @@ struct cch_event {
   cch__box box;
   CUevent raw;
   cch_context *context;
-  cch_ipc_handle *imported_by; /* its name as another process exported it; NULL for an event of this process */
+  cch_ipc_handle *imported_by; /* the exporter's handle; NULL for an event of this process */
   unsigned flags;
   atomic_bool captured; /* whether the event was last recorded in a capture */
 };
@@ -103,7 +103,7 @@ struct cch_deviceptr {
   cch__track *tracks; /* one for each of its trackers: tracker.c */
   cch__use *uses;     /* the streams on which parts of it were closed; guarded by a lock of part.c */
   size_t use_count;
-  _Atomic(cch_ipc_handle *) exported; /* its name in other processes, once it was exported */
+  _Atomic(cch_ipc_handle *) exported; /* the handle for other processes; NULL until it was exported */
   _Atomic(cch_stream *) stream;
   uint64_t thread;  /* the thread whose per-thread default stream orders the free, if `stream` is that one */
   uint64_t capture; /* the number of the capture that allocated it; 0: none */
@@ -197,7 +197,7 @@ struct cch_array {
   cch__box box;
   CUarray raw;
   cch_context *context;
-  cch_mipmapped_array *whole; /* the mipmapped array of which it is a level; NULL: none */
+  cch_mipmapped_array *whole; /* the mipmapped array that it is a level of; NULL: none */
   cch_array_desc desc;
 };
 
@@ -281,8 +281,8 @@ void cch__allocator_drop(cch_allocator *allocator);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 /*
- * Drops a reference without calling the driver. Returns NULL, or the graph of the node; the caller must then drop a
- * reference to the graph.
+ * Drops a reference to a node without calling the driver. Returns NULL, or the graph of the node, with a reference that
+ * the caller must drop.
  */
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
@@ -315,8 +315,8 @@ int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, si
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
 
 /*
- * A stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If the stream was
- * joined into another one, that one is returned, during the capture and afterwards. Otherwise the stream itself.
+ * A stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream` was
+ * joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream` itself.
  */
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
 

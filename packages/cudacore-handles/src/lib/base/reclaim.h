@@ -31,7 +31,7 @@ bool cch__not_now(int result);
 
 /*
  * The result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not possible at
- * the moment. Reports other failures, because a destruction has no caller that could.
+ * the moment. Reports other failures, because a destructor cannot return them.
  */
 static inline bool cch__ended(int status) {
   if (cch__not_now(status))

@@ -6,8 +6,8 @@
  * Find live boxes by their keys, without holding references. A key is a driver handle, or a value of a few bytes (the
  * name of an object that a process exports). A box is entered only if it is known when its key becomes invalid: boxes
  * that own their resource, and kernels of libraries that we own. Borrowed handles are not entered, because the driver
- * can reuse such an address at any time. Bundles of captures that others began are entered under the capture's number,
- * which the driver never reuses.
+ * can reuse such an address at any time. Bundles of captures that other code began are entered under the capture's
+ * number, which the driver never reuses.
  */
 
 #include "base/box.h"
@@ -17,7 +17,8 @@ void *cch__registry_find(cch_kind kind, const void *handle);
 /* Removes the live box of a raw handle and returns it with the reference that the handle stands for, or NULL. */
 void *cch__registry_take(cch_kind kind, const void *handle);
 /*
- * Enters a box under its handle. If another box is there, it is removed: the handle is known to belong to the new one.
+ * Enters a box under its handle. If another box has the handle, that box is removed, because the handle now belongs to
+ * the new one.
  */
 void cch__registry_insert(void *box, const void *handle);
 /* Enters a box. If a live box already has the handle, that box is returned with a new reference instead. */

@@ -41,8 +41,8 @@ static int truncated(const char *what, size_t size) {
 }
 
 /*
- * Whether a section has bytes in the file. Sections of some types have only a size. Relocatable objects use CUDA's own
- * types for some of these.
+ * Whether a section has bytes in the file. Sections of some types have only a size. For some such sections, relocatable
+ * objects use CUDA's own types.
  */
 static bool has_bytes(const Elf64_Shdr *section) {
   switch (section->sh_type) {
