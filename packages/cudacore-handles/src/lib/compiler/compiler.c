@@ -65,7 +65,7 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
   made->handle = handle;
   find_symbol_of_simulator(made);
   fill(made);
-  /* The first two functions create and destroy a program. A library that has them is one of this kind. */
+  /* The first two functions create and destroy a program. A library is of this kind if it has both. */
   for (size_t i = 0; i < 2; i++)
     if (!has(made, i)) {
       free(made);
@@ -169,7 +169,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
     return status;
   if (out != NULL && *size < there)
     return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
-  /* For an empty output, libraries fail or write a NUL, so they are not called. */
+  /* For an empty output, libraries fail or write a NUL, so the library is not called. */
   if (out != NULL && there > 0)
     status = cch__compiled(compiler, bytes_of(program->raw, out), wanted->bytes_name);
   if (status == 0)

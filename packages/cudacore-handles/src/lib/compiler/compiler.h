@@ -29,7 +29,7 @@ typedef struct cch__compiler_kind {
   const char *const *sonames; /* newest first; NULL at the end */
   const cch__entry *entries;
   size_t count, size;
-  const cch__output *outputs; /* by the numbers of the public header */
+  const cch__output *outputs; /* indexed by the numbers of the public header */
   int output_count, log;
   /* Called after the functions were looked up by name, for anything else that the library needs. May be NULL. */
   void (*complete)(void *table);
@@ -127,8 +127,8 @@ int cch__program_explain(int status, const cch__program *program);
   cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
 
 /*
- * The structure of a kind of program, its functions ref, unref and raw, and for its own file library_of() and
- * handle_of().
+ * The structure of a kind of program, its functions ref, unref and raw, and two functions for use in its own file:
+ * library_of() and handle_of().
  */
 #define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
   struct type {                                                                                                        \

@@ -126,7 +126,7 @@ int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
   return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
 }
 
-/* During a compilation, NVRTC calls this some 100,000 times a second, and stops when it returns 1. */
+/* During a compilation, NVRTC calls this some 100,000 times a second, and stops compiling when this returns 1. */
 static int is_cancelled(void *flag, void *reserved) {
   (void)reserved;
   return atomic_load_explicit((atomic_bool *)flag, memory_order_relaxed);

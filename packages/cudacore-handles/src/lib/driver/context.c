@@ -18,7 +18,7 @@ static int identify(cch_context *context) {
   return 0;
 }
 
-/* Whether a foreign context is the primary one of its device. */
+/* Whether a foreign context is the primary context of its device. */
 static int is_primary(bool *out, const cch_context *context) {
   unsigned flags;
   int active = 0;
@@ -151,7 +151,7 @@ int cch_context_set_current(cch_context *context) {
   CUresult answer;
   if (context != NULL && cch__is_known_current(&answer, context))
     return 0;
-  CCH__REQUIRE_CONTEXT(context); /* the driver would make a context current that was reset */
+  CCH__REQUIRE_CONTEXT(context); /* otherwise the driver would accept a context that was reset */
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 

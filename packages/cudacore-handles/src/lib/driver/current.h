@@ -8,8 +8,8 @@
 #include "driver/driver_table.h"
 
 /*
- * Whether a context is a primary one whose number the driver can report. Any code in the process can reset a primary
- * context.
+ * Whether a context is a primary context whose id the driver can report (cuCtxGetId). Any code in the process can reset
+ * a primary context.
  */
 static inline bool cch__context_can_be_lost(const cch_context *context) {
   return context->id != 0 && cch__driver.cuCtxGetId != NULL;
@@ -18,13 +18,13 @@ static inline bool cch__context_can_be_lost(const cch_context *context) {
 /*
  * Checks that a primary context is still the one that the box was made for: 0, or a recorded failure. A reset keeps the
  * handle, which then refers to the next primary context. The driver crashes if it gets a stream, an event or an
- * executable graph of the old one (13.0, H200), so this must be called first. NULL stands for no context.
+ * executable graph of the old context (13.0, H200), so this must be called first. NULL stands for no context.
  */
 CCH__COLD int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation);
 static inline int cch__context_check(const cch_context *context, const char *operation) {
   if (context == NULL || !cch__context_can_be_lost(context))
     return 0;
-  unsigned long long id = 0; /* no two contexts of a process have the same number */
+  unsigned long long id = 0; /* no two contexts of a process have the same id */
   CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
   return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
 }
@@ -39,7 +39,7 @@ static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *
   return cch__context_check(cch__lost_with(&ptr->box), operation);
 }
 
-/* For public functions, after CCH__REQUIRE_USABLE(), if the context may be lost. */
+/* Returns a failure if the context is lost. Public functions call it after CCH__REQUIRE_USABLE(). */
 #define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
 
 /* Makes a context of a box current; NULL leaves the current one. */
@@ -49,8 +49,8 @@ typedef struct cch__current {
 } cch__current;
 
 /*
- * The slow parts, which are rarely needed. `answer` is the result of cuCtxGetId for the current context, if it was
- * called.
+ * The slow parts of cch__current_enter() and cch__current_leave(), which are rarely needed. `answer` is the result of
+ * cuCtxGetId for the current context, if it was called.
  */
 int cch__current_switch(cch__current *current, const cch_context *context, CUresult answer);
 void cch__current_restore(const cch__current *current);
@@ -110,7 +110,7 @@ void cch__relaxed_leave(CUstreamCaptureMode saved);
     status_here;                                                                                                       \
   })
 
-/* Stores the context of a new box, so that it stays alive, and the box is not used after it. NULL: there is none. */
+/* Gives a new box a reference to its context, which may be NULL. If the context is lost, the box cannot be used. */
 static inline void cch__box_in(cch__box *box, cch_context **place, cch_context *context) {
   if (context == NULL)
     return;

@@ -113,7 +113,9 @@ static int load(void) {
   memcpy(&cch__driver.name##_v##version, &entry, sizeof entry);
   CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
-  /* The function of CUDA 12.8 takes the same arguments, and does not query the device for each event. */
+  /*
+   * The version of CUDA 12.8 is preferred: it takes the same arguments, and does not query the device for each event.
+   */
   if (cch__driver.cuEventElapsedTime == NULL) {
     entry = cch__driver_entry("cuEventElapsedTime", 2000);
     memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);

@@ -243,9 +243,9 @@
   X(cuMemPrefetchAsync, 8000)
 
 /*
- * Macros of cuda.h rename some functions to names with a version. Where a name is pasted or made a string, it must not
- * be expanded: in the types PFN_* and in messages. In the table and in its uses, the same macro expands it, so that
- * both have the same name.
+ * cuda.h renames some functions by macros, such as cuMemFree to cuMemFree_v2. In the types PFN_* and in messages, the
+ * name is pasted or made a string, and the macro must not be expanded. In the table and in its uses, the macro is
+ * expanded, so that both have the same name.
  */
 
 /* From cudaGL.h, which needs the headers of OpenGL. */
@@ -312,8 +312,8 @@ static inline int cch__checked(int result, const char *operation) {
   (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
 
 /*
- * Calls an older function, as CCH__CALL() calls the others. If the driver does not have the function, the result is
- * CCH_ENOSYMBOL, and nothing is recorded.
+ * Calls an older function, as CCH__CALL() calls those of the table. If the driver does not have the function, the
+ * result is CCH_ENOSYMBOL, and nothing is recorded.
  */
 #define CCH__OLDER(name, arguments)                                                                                    \
   (cch__older.name ? cch__checked((int)cch__older.name arguments, #name) : CCH_ENOSYMBOL)

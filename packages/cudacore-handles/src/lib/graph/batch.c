@@ -128,7 +128,7 @@ static int look(rehearsal *self) {
 
 /*
  * Checks the free of an address. The memory that other graphs allocate cannot be listed, so a fill of the address is
- * added to the trial graph: it fails if there is no such memory.
+ * added to the trial graph: the fill is refused if there is no such memory.
  */
 static int check_free(rehearsal *self, CUdeviceptr address) {
   int status = self->looked ? 0 : look(self);

@@ -79,7 +79,7 @@ static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (!cch__not_now(status)) /* if another thread's illegal call has invalidated it already, it has ended too */
+  if (!cch__not_now(status)) /* the capture has also ended if another thread's illegal call has invalidated it */
     cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
@@ -212,7 +212,9 @@ static void free_joined(cch__joined *first) {
  * held.
  */
 static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
-  /* The latest join is first in the list: the stream that another was joined into can only be joined itself later. */
+  /*
+   * The latest join is first in the list. A stream that others were joined into was itself joined later than they were.
+   */
   const cch__joined *end = NULL, *one = graph->joined;
   uint64_t thread = cch__thread();
   while (one != end)
@@ -249,7 +251,7 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
   } while (gone != NULL);
 }
 
-/* The capture has ended. From now on, the graph alone keeps what the capture kept. */
+/* Forgets a capture that has ended. From now on, the graph alone keeps what the capture kept. */
 static void forget_capture(cch_graph *graph) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
@@ -264,7 +266,8 @@ static void forget_capture(cch_graph *graph) {
 /*
  * A capture failed, and the driver has destroyed its graph. The driver does so even with a graph that existed before,
  * and with the body of a conditional node. Then it crashes (13.0, H200) when it reaches that body again, for example to
- * destroy the graph around it. So the whole hierarchy is abandoned, and the driver's remaining objects are leaked.
+ * destroy the graph that contains it. So the whole hierarchy is abandoned, and the driver's remaining objects are
+ * leaked.
  */
 static void fail_graph(cch_graph *graph) {
   cch_graph *root = graph;
@@ -292,8 +295,8 @@ static bool goes_on(const cch__capture *capture) {
 }
 
 /*
- * Ends the capture, unless other code has ended it. Then the stream may be in another capture, whose graph belongs to
- * that code. The stream's context must be current.
+ * Ends the capture, unless other code has already ended it. In that case, the stream may be in another capture, which
+ * belongs to the other code. The stream's context must be current.
  */
 static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
@@ -425,7 +428,7 @@ static cch_graph *known_graph(cch_stream *stream) {
 
 /*
  * Queries the driver with one call, which each launch makes. Other code may have ended our capture through the stream's
- * handle, and begun another one; then ours is forgotten. The stream's context must be current.
+ * handle, and begun another one. In that case, our capture is forgotten. The stream's context must be current.
  */
 int cch__capture_ask(bool *out, cch_stream *stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -433,7 +436,7 @@ int cch__capture_ask(bool *out, cch_stream *stream) {
   const char *name = "cuStreamIsCapturing";
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
   if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
-    if (cch__driver.cuStreamIsCapturing == NULL) { /* the query failed, so there may be one */
+    if (cch__driver.cuStreamIsCapturing == NULL) { /* captures cannot be queried, so any stream may be in one */
       *out = cch_capture_count() != 0;
       return 0;
     }

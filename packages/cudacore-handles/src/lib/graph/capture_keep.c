@@ -6,7 +6,7 @@
 
 /*
  * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: a body uses memory of the
- * graph around it. The free of such memory is captured too, and waits for nothing. The graph may be NULL.
+ * graph that contains it. The free of such memory is captured too, and waits for nothing. The graph may be NULL.
  */
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
   if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)

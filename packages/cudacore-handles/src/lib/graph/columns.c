@@ -25,7 +25,7 @@ typedef struct addition {
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
   CUgraphNode *added;
-  size_t added_count; /* the last one may lack attributes */
+  size_t added_count; /* the attributes of the last added node may be missing */
   cch__node_params params;
   const cch_launch_config *filled; /* the configuration that `params` has */
   const char *operation;

@@ -10,7 +10,7 @@
 typedef struct raw_list {
   size_t count;
   CUgraphNode *nodes, *others; /* `others` is used for edges only */
-  CUgraphEdgeData *edges;      /* the driver fails without it if some edges are not plain */
+  CUgraphEdgeData *edges;      /* if this is NULL and an edge is not plain, the driver fails */
 } raw_list;
 
 static void free_raw(raw_list *list) {

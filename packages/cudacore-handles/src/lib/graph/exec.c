@@ -19,7 +19,7 @@ typedef struct given {
   struct given *next;
 } given;
 
-/* The objects that were used before, kept until the event has occurred. */
+/* Objects that were used before a change. They are kept until the event has occurred. */
 typedef struct replaced {
   cch_bundle *bundle;
   cch_event *event; /* NULL if none could be recorded yet */
@@ -33,7 +33,7 @@ struct cch_graph_exec {
   CUgraph source;
   cch_stream *stream;   /* the stream of the last launch that may use it */
   cch_context *context; /* the context of the last launch, if `stream` is a default stream */
-  cch_context *made_in; /* the executable graph is lost with this context */
+  cch_context *made_in; /* the context with which the executable graph is lost */
   cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */
   uint64_t launches;    /* the number of launches so far */
   given whole;          /* the bundle of the graph that it was made from, or last updated from */
@@ -215,7 +215,10 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
   return status;
 }
 
-/* Whether launches no longer use it. A failure that is not a temporary refusal is sticky, and nothing runs after it. */
+/*
+ * Whether no launch uses a replaced bundle any longer. A failure that is not a temporary refusal is sticky, and nothing
+ * runs after it.
+ */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
     return true;
@@ -433,7 +436,7 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
 }
 
 static int launch(CUgraphExec raw, const cch_stream *stream) {
-  /* A created stream implies its context. Any context may be current, but there must be one. */
+  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
   int status;
   if (stream->context != NULL && cch__driver.cuGraphLaunch != NULL) {
     status = (int)cch__driver.cuGraphLaunch(raw, stream->raw);

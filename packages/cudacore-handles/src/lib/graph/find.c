@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the nodes of handles that come from the driver. */
+/* Finds nodes by the handles that the driver returned. */
 #include "graph/graph.h"
 
 #include <stdlib.h>

@@ -216,7 +216,7 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
     known = level->box;
   } else {
     if (level->box != NULL)
-      level->box->level = NULL; /* the old box is dead; without a level, it cannot detach the level of the new box */
+      level->box->level = NULL; /* the old box has no references; without a level, it cannot detach the new box */
     level->box = graph;
     graph->level = level;
     graph->parent = cch_graph_ref(parent);

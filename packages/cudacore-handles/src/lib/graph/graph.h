@@ -17,7 +17,7 @@ typedef struct cch__level cch__level;
 typedef struct cch__record {
   CUgraphNode raw;
   cch_bundle *bundle;   /* the owners of the objects that the current parameters use */
-  CUuserObject object;  /* the user object by which the driver keeps it too, if the graph is shared */
+  CUuserObject object;  /* the user object by which the driver also keeps the bundle, if the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* the child graph or the bodies of the node */
   CUcontext context;    /* the context of a kernel, copy or fill node: the driver does not report it for all of them */
@@ -50,7 +50,7 @@ typedef struct cch__hierarchy {
   cch__level root;
 } cch__hierarchy;
 
-/* Two streams of a capture, one of which waited for the other: from then on, their work is ordered. */
+/* A stream of a capture that was joined into another one: from then on, the work of the two is ordered. */
 typedef struct cch__joined {
   struct cch__joined *next;
   cch_stream *stream, *into;
@@ -58,7 +58,7 @@ typedef struct cch__joined {
   uint64_t thread; /* the thread of the per-thread default stream, if that is one of the two */
 } cch__joined;
 
-/* A capture into a graph. It ends with the graph's box at the latest. */
+/* A capture into a graph. It ends when the graph's box is destroyed, or earlier. */
 typedef struct cch__capture {
   cch_stream *stream;
   cch_context
@@ -108,7 +108,7 @@ void cch__record_end(cch__level *level, cch__record *record);
 void cch__record_end_children(cch__record *record);
 /* Ends the records of all nodes of a graph. The level itself remains, and is empty. */
 void cch__level_end(cch__level *level);
-/* Removes the children of a node that no longer have a box or records. */
+/* From the children of a node, removes those that no longer have a box or records. */
 void cch__children_trim(cch__level *level, cch__record *record);
 
 /* ---- graph.c ---- */
@@ -143,7 +143,7 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
 /* Makes the driver keep the bundle of a node, if the graph is shared. Otherwise no user object is made. */
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
-/* Makes the driver release that user object. */
+/* Makes the driver release the user object of a bundle. */
 void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
 /* ---- nodes/kernel.c ---- */
@@ -157,8 +157,8 @@ typedef struct cch__kernel_read {
 } cch__kernel_read;
 
 /*
- * `known` is the kernel if the caller knows it. Arguments are read if `copies` is set. cch__kernel_read_drop() releases
- * the result.
+ * Reads a kernel node from the driver. `known` is its kernel, or NULL if the caller does not have it. Arguments are
+ * read if `copies` is set. cch__kernel_read_drop() releases the result.
  */
 int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
                           const char *operation);
@@ -201,8 +201,8 @@ typedef struct cch__node_params {
   CUcontext context; /* the context of a kernel, copy or fill node */
   unsigned attribute_count;
   CUlaunchAttribute attributes[4];
-  bool programmatic; /* it may begin before the kernels that it depends on have ended */
-  void **pointers;   /* to the arguments: `few`, or on the heap */
+  bool programmatic; /* the node may begin before the kernels that it depends on have ended */
+  void **pointers;   /* pointers to the arguments: the array `few`, or one on the heap */
   void *few[32];
   CUmemAccessDesc *peers;
   cch_alloc_node *alloc; /* where to store the address */

@@ -42,7 +42,7 @@ static int add_uses(cch_bundle *uses, const cch__level *level) {
   return status;
 }
 
-/* Adds what is kept for the node that contains a graph, and for all nodes further out. The lock is held. */
+/* Adds what is kept for the node that contains a graph, and for the nodes that contain this node. The lock is held. */
 static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
   int status = 0;
   for (; status == 0 && graph->parent != NULL; graph = graph->parent) {

@@ -203,7 +203,7 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
   cch__report(status);
   cch__destructor_leave();
   if (status == 0)
-    forget(graph, raw); /* otherwise the node remains, and so does what it uses */
+    forget(graph, raw); /* otherwise the node remains, and everything that it uses is kept */
 }
 
 /* Adds a node whose parameters are complete. If the graph is shared, `object` keeps the bundle already. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The records of a graph's nodes: a hash table with open addressing. Removing a record moves up those that it
- * displaced, so no markers are needed.
+ * displaced, so deleted records need no markers.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"

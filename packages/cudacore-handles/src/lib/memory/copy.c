@@ -12,7 +12,7 @@ typedef struct batch {
   size_t attribute_count; /* the number of runs of copies with equal attributes */
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
-  size_t *sizes, *first; /* `first`: the index of each run */
+  size_t *sizes, *first; /* `first`: for each run, the index of its first copy */
   void **boxes;          /* one destination and one source for each copy */
   cch__peers *peers;     /* the same order */
   bool waits;            /* a source must be read before the call returns */

@@ -44,7 +44,7 @@ cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
 
 int cch_deviceptr_check(const cch_deviceptr *ptr) {
   CCH__REQUIRE(ptr);
-  if (ptr->box.context == NULL) /* a reset of the context does not free it */
+  if (ptr->box.context == NULL) /* a reset of the context does not free the memory */
     return 0;
   CCH__REQUIRE_USABLE(ptr);
   /* A part of mapped memory is lost with the whole memory, which is lost with the context. */
@@ -337,13 +337,13 @@ int cch_pointer_check(CUdeviceptr raw) {
 
 /*
  * The stream that orders the free. The per-thread default stream is a different one on the thread that frees, so the
- * legacy stream is used there. It waits for all streams that are not non-blocking.
+ * legacy stream is used there. The legacy stream waits for all blocking streams.
  */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
   if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
     return stream;
   cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* it never dies */
+  cch_stream_unref(legacy); /* it is never freed */
   return legacy;
 }
 
@@ -404,7 +404,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     if (cch__is_capturing(stream))
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (ptr->capture != 0)
-      return 0; /* something else has freed it meanwhile */
+      return 0; /* the memory was freed by other code meanwhile */
     /* Another thread may have ended the capture between the refusal and cch__is_capturing(). Try once more. */
   }
   return cch__checked(result, "cuMemFreeAsync");

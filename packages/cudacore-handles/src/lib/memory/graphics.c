@@ -46,7 +46,7 @@ int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, uns
  */
 static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *operation) {
   pthread_mutex_lock(&lock);
-  /* Memory without references is being unmapped by its destruction. */
+  /* If the memory has no references, its destruction is unmapping it. */
   bool busy = resource->busy || (resource->mapped != NULL && !cch__box_try_ref(&resource->mapped->box));
   if (!busy) {
     resource->busy = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sharing with other processes. Memory is mapped once, even if it is imported several times: an import is a part of the
- * mapping, and the registry finds the mapping's box by the exporter's handle.
+ * Sharing with other processes. Memory is mapped once, even if it is imported several times. Each import is a part of
+ * the mapping, and the registry finds the mapping's box by the exporter's handle.
  */
 #include "driver/current.h"
 #include "memory/part.h"

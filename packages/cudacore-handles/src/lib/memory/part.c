@@ -76,8 +76,8 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
 cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
 
 /*
- * The smallest part with trackers that contains an allocation, or is it; NULL if there is none, or if the allocation is
- * a whole.
+ * The smallest part with trackers that contains an allocation or is the allocation itself. NULL if there is none, or if
+ * the allocation is a whole.
  */
 static cch__part *tracked_part(cch_deviceptr *ptr) {
   if (ptr->origin != CCH__PART)
@@ -118,7 +118,7 @@ static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
   if ((const cch__box *)context == checked || !cch__context_is_lost(context))
     return cch__stream_for_thread(use->stream, use->thread);
   cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* it never dies */
+  cch_stream_unref(legacy); /* it is never freed */
   return legacy;
 }
 
@@ -178,7 +178,7 @@ static void prune(cch_deviceptr *whole) {
 void cch__part_end(cch_deviceptr *ptr) {
   cch__part *part = (cch__part *)ptr;
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
-  if (stream == NULL) /* its work was ordered on the stream of the whole */
+  if (stream == NULL) /* the part was used on the stream of the whole */
     return;
   cch_deviceptr *whole = (cch_deviceptr *)ptr->backing;
   cch__use *left = part->use;

@@ -191,7 +191,10 @@ static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle
   return device_of_address(out, ptr);
 }
 
-/* The devices whose memory the current device cannot access unless access was granted. -1: none, or not known. */
+/*
+ * Finds, for each side of a copy, the device whose memory the current device can access only if access was granted. -1:
+ * there is none, or it is not known.
+ */
 static void find_other_devices(int out[2], CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
   CUdevice here = 0;
   if (CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_operand(&out[0], dst, bundle) != 0 ||
@@ -211,7 +214,7 @@ int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, cons
     status = count_devices();
   if (status != 0 || *out == NULL || cch__is_one_device())
     return status;
-  cch__destructor_enter(); /* a failed attempt is not a failure of the caller's */
+  cch__destructor_enter(); /* the caller has not failed if this attempt fails */
   find_other_devices(others, dst, src, bundle);
   bool found = (others[0] < 0 && others[1] < 0) || reaches(dst, src);
   for (int i = 0; i < 2 && !found; i++) {

@@ -14,7 +14,7 @@
 typedef struct cch__peers {
   /* References to contexts of the operands' devices; NULL if the plain functions can be used. */
   cch_context *dst, *src;
-  bool dst_pageable, src_pageable; /* ordinary host memory, which box copies and copies between devices must declare */
+  bool dst_pageable, src_pageable; /* ordinary host memory, which copies by rows or between devices must declare */
 } cch__peers;
 
 /* The number of devices; 0 until it was queried. With one device, no copy is between devices. */
@@ -32,7 +32,10 @@ static inline bool cch__is_one_device(void) {
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream);
 void cch__peers_release(cch__peers *peers);
 
-/* Copies a line or a box, in the order of a stream whose context is current; returns the driver's result. */
+/*
+ * Copies a row, or rows of up to three dimensions, ordered on a stream whose context is current. Returns the driver's
+ * result.
+ */
 int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream);
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream);
 

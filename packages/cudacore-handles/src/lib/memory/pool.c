@@ -17,7 +17,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   CCH__RETURN_FAILURE(
       cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__));
   config = &known;
-  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may define them */
+  if (config->reserved != 0 || config->reserved_2 != 0) /* later versions may define them, so they must be zero now */
     return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);

@@ -22,7 +22,7 @@
 
 enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_counts) };
 
-/* An allocation in one tracker. */
+/* An allocation of one tracker. */
 struct cch__track {
   cch__track *next; /* the next track of the same allocation */
   cch_tracker *tracker;
@@ -38,7 +38,7 @@ struct cch__tracker_log {
   int file;
   int error; /* errno of the last write that failed */
   size_t used;
-  time_t second; /* the second that `clock` shows */
+  time_t second; /* the second whose text is in `clock` */
   struct tm clock;
   char lines[1 << 14];
 };

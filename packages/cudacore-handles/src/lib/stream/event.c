@@ -69,7 +69,7 @@ static int shares_device(bool *out, const cch_context *context) {
 
 /* Records an event on a stream of its device. */
 static int record(cch_event *event, const cch_stream *stream) {
-  /* A created stream implies its context. Any context may be current, but there must be one. */
+  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
   int status;
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
@@ -83,8 +83,8 @@ static int record(cch_event *event, const cch_stream *stream) {
       return status;
   }
   /*
-   * A default stream means the one of the current context, if the event can be recorded there. The green contexts and
-   * the primary context of a device share events.
+   * A default stream means that of the current context, if the event can be recorded in it. The green contexts and the
+   * primary context of a device share events.
    */
   if (is_here && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);

@@ -101,10 +101,10 @@ int cch_stream_synchronize(cch_stream *stream) {
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }
 
-/* The context of the stream exists, or it is a default stream. */
+/* Makes a stream wait for an event. The stream is a default stream, or its context was checked. */
 static int wait_for_event(cch_stream *stream, CUevent event) {
   cch__poll();
-  /* A created stream implies its context. Any context may be current, but there must be one. */
+  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
   if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
     int status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event, CU_EVENT_WAIT_DEFAULT);
     if (status != CUDA_ERROR_INVALID_CONTEXT)

@@ -22,7 +22,7 @@ const state *state_of_type(PyTypeObject *type) {
     const state *st = PyType_GetModuleState(type);
     if (st != NULL)
       return st;
-    PyErr_Clear(); /* a class defined in Python: the module belongs to one of its base classes */
+    PyErr_Clear(); /* the class was defined in Python, and one of its base classes belongs to this module */
   }
   return NULL;
 }

@@ -103,7 +103,7 @@ enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTE
   X(launch, config_names)     /* a frozenset of the names of LaunchConfig's arguments */                               \
   X(launch, config_unknown)   /* (name): raises for an argument that LaunchConfig does not have */                     \
   X(launch, kernel)           /* the class Kernel */                                                                   \
-  X(launch, launch_checked)   /* launches what the fast path cannot launch, or raises an error that explains why */    \
+  X(launch, launch_checked)   /* the slow path: launches, or raises an error that explains why that is not possible */ \
   X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \
   X(launch, read_array)       /* (array, size) -> the address of an array that arrays.c cannot read itself */          \
   X(launch, check_device)     /* (value, address, device): raises if the device cannot access the memory */            \
@@ -157,14 +157,14 @@ typedef struct kept_options kept_options; /* texture/options.c */
   X(texture)
 
 typedef struct state {
-  type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
+  type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
   size_t mask;       /* slots - 1 */
   size_t used;
   PyObject *resolver;
-  PyObject *forget; /* the module's _forget, the callback of the weak references */
+  PyObject *forget; /* the function _forget of the module: the callback of the weak references */
   faces faces;
   runtime *runtime;
-  node_slot *nodes; /* open addressing, linear probing, at most half full; NULL before the first node */
+  node_slot *nodes; /* faces of nodes: open addressing, linear probing, at most half full; NULL before the first node */
   size_t node_mask, node_count;
 #define TYPE(name) PyTypeObject *name##_type;
   TYPES(TYPE)
@@ -228,7 +228,10 @@ PyObject *integer_of(const state *st, PyObject *value);
 int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,
              PyTypeObject **out);
 
-/* The state of the module that a type, or one of its bases, belongs to; NULL without an exception if there is none. */
+/*
+ * The state of the module that a type or one of its base classes belongs to; NULL without an exception if there is
+ * none.
+ */
 const state *state_of_type(PyTypeObject *type);
 
 /* A new object of a type of this module, filled with zeros; NULL with an exception. */

@@ -120,8 +120,8 @@ bool is_finalizing(void) {
 }
 
 /*
- * Whether this thread may call the driver now, as memory resources do when they free. A host function must not, and a
- * garbage collection can run in one. In a forked child, the queue belongs to the parent.
+ * Whether this thread may call the driver now, as memory resources do when they free memory. In a host function it must
+ * not, and a garbage collection can run there. In a forked child, the queue belongs to the parent.
  */
 static bool may_free(void) {
   cch_context *current = NULL;
@@ -136,7 +136,7 @@ static bool may_free(void) {
 /* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */
 static void drain(runtime *rt, PyObject *free_memory) {
   /*
-   * A garbage collection can run this between a failing call and the caller's look at the error record. So the record
+   * A garbage collection can run this between a failing call and the caller's query of the error record. So the record
    * is saved here, and set again at the end.
    */
   cch_error_record error = {.size = sizeof error};
@@ -146,7 +146,7 @@ static void drain(runtime *rt, PyObject *free_memory) {
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
     cch_error_put(&error);
-    return; /* the queue remains as it is */
+    return; /* the owners remain in the queue */
   }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {
@@ -222,7 +222,7 @@ PyObject *owner_object(const owner *self) { return self->object; }
 
 bool owner_ended(const owner *self) { return atomic_load(&self->runtime->ended); }
 
-/* PyGILState_Ensure() supports only the main interpreter. For another one, a thread state is created. */
+/* PyGILState_Ensure() supports only the main interpreter. For other interpreters, a thread state is created. */
 void *owner_attach(const owner *self) {
   if (self->runtime->is_main)
     return (void *)(uintptr_t)PyGILState_Ensure();

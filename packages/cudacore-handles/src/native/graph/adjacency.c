@@ -71,7 +71,9 @@ static int add_edges(state *st, cch_graph *graph, PyObject *place) {
   return status;
 }
 
-/* Adds all nodes or edges of a graph to a place, which is returned. The arguments are the graph and the place. */
+/*
+ * Adds all nodes or edges of a graph to a list or set, and returns it. The arguments are the graph and the collection.
+ */
 static PyObject *list_graph(PyObject *module, const char *function, PyObject *const *arguments, Py_ssize_t count,
                             int (*add)(state *, cch_graph *, PyObject *)) {
   state *st = PyModule_GetState(module);

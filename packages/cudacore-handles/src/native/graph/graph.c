@@ -233,7 +233,7 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
     return NULL;
-  void *box = handle_hold(graph); /* a reference for a separate face, which no other code can close */
+  void *box = handle_hold(graph); /* the condition has its own face of the graph, which no other code can close */
   PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
   if (own == NULL)
     return NULL;

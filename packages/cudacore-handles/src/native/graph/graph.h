@@ -19,7 +19,7 @@ typedef struct graph_lock {
   uint32_t stripes; /* a bit for each lock */
 } graph_lock;
 
-/* `other`: a second graph, or NULL. Releases the GIL while it waits. */
+/* Takes the lock of a graph and of `other`, which may be NULL. Releases the GIL while it waits. */
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
 /* Locks any number of graphs: add each to a lock that is all zero, then take the lock. */
 void graph_lock_add(graph_lock *lock, const cch_graph *graph);
@@ -37,8 +37,8 @@ void graph_lock_give(graph_lock lock);
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
-  bool used;                               /* a conditional node used it, and may still use it */
-  bool pending;                            /* a node that uses it is being added */
+  bool used;                               /* a conditional node has used the condition, and may still use it */
+  bool pending;                            /* a node that uses the condition is being added */
 } condition;
 
 typedef struct exec {
@@ -122,7 +122,7 @@ typedef struct node_params {
 /* A kind of node, which has one method that adds it. */
 typedef struct node_kind node_kind;
 
-/* The kind of a method's name; NULL with an exception. */
+/* Finds the kind of node that a method adds, by the method's name; NULL with an exception. */
 const node_kind *node_kind_find(PyObject *name);
 const char *node_kind_name(const node_kind *kind);
 

@@ -94,7 +94,7 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Reads one item: (kind, after, *arguments) */
+/* Reads one node of the batch, a tuple (kind, after, *arguments). */
 static int read_item(batch *self, size_t place, PyObject *item) {
   if (!PyTuple_Check(item) || PyTuple_Size(item) < 2) {
     PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (kind, after, *arguments), not %R", item);

@@ -37,7 +37,7 @@ static int read_pair(PyObject *pair, unsigned long long *first, long long *secon
 
 /* ---- columns ---- */
 
-/* Packs a list with a value for each node. */
+/* Packs a column that is a list with one value for each node. */
 static int read_list(additions *self, const layout *params, size_t index, PyObject *list) {
   const param p = param_at(params, (Py_ssize_t)index);
   unsigned char *block = self->blocks[index] = allocate(self->count, p.size);

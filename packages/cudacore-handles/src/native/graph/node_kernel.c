@@ -13,7 +13,10 @@ static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
                          ((kernel *)face)->shared_device == device);
 }
 
-/* The kernel with its layout, or a substitute for it: a new reference, NULL with an exception. */
+/*
+ * Prepares a kernel by the Python function check_node_kernel, which returns the kernel, or the object to use in its
+ * place. A new reference; NULL with an exception.
+ */
 static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face, const values *given) {
   PyObject *arguments = PyTuple_New(given->count);
   if (arguments == NULL)
@@ -46,7 +49,7 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   cch_kernel_node *params = &out->of.kernel;
   params->size = sizeof *params;
   params->kernel = use_face(face, st->kernel_type, "kernel must be a Kernel, not '%U'", out);
-  Py_XDECREF(made_ready); /* if it is a kernel, `out` has it in use now */
+  Py_XDECREF(made_ready); /* no longer needed: if it is a kernel, `out` has marked it as in use */
   if (params->kernel == NULL)
     return -1;
   out->config = ((config *)settings)->config;

@@ -47,7 +47,7 @@ done:
 
 /* ---- into an existing node ---- */
 
-/* Sets the parameters of a node; or, if `exec` is not NULL, those of the node in an executable graph. */
+/* Sets the parameters of a node: in its graph if `exec` is NULL, otherwise in that executable graph. */
 static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;

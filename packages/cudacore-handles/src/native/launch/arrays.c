@@ -201,9 +201,7 @@ static int raise_takes_no_map(const destination *to, PyObject *value) {
   return -1;
 }
 
-/*
- * Keeps the memory that a map describes at this moment. Another launch can be given the same map with another address.
- */
+/* Keeps the memory that a tensor map describes now. The map can get another address before the next launch. */
 static int keep_tensor(const destination *to, PyObject *object) {
   const view *tensor = (const view *)object;
   if (tensor->box != NULL) {
@@ -263,7 +261,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   dl_tensor tensor;
   cch_deviceptr *box = NULL;
   if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
-    tensor = ((const view *)value)->tensor; /* made by this library, so it is not checked */
+    tensor = ((const view *)value)->tensor; /* this module made the tensor, so it is not checked */
     box = ((const view *)value)->box;
     if (box != NULL && memory_check(to->st, box) < 0)
       return -1;

@@ -20,7 +20,7 @@ typedef enum hold { HELD, BORROWED, IN_USE } hold;
 /* The owner of one argument: a box, a Python object, or both. */
 typedef struct owned {
   Py_ssize_t index; /* index of the argument */
-  void *box;        /* a reference; if a face is in use, its box; if the object is borrowed, that of its memory */
+  void *box;        /* a reference to a box; the box of a face in use; or the box of a borrowed object's memory */
   PyObject *object; /* if a face is in use, the face, to check whether it was closed */
   hold how;
 } owned;

@@ -87,7 +87,7 @@ static int copy_bytes(const destination *to, PyObject *value, const char *data, 
 }
 
 static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
-  Py_INCREF(converter); /* it can be unregistered while it runs */
+  Py_INCREF(converter); /* the type can be unregistered while its converter runs */
   int status =
       pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
   Py_DECREF(converter);
@@ -118,7 +118,7 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
   *how = *types_find(st, type);
   if (!how->type && st->resolver) {
     PyObject *resolver = st->resolver;
-    Py_INCREF(resolver); /* it can be replaced while it runs */
+    Py_INCREF(resolver); /* the resolver can be replaced while it runs */
     Py_INCREF(type);     /* the call can change the class of the value */
     PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
     Py_DECREF(type);
@@ -300,8 +300,8 @@ int read_layout(PyObject *object, layout *out) {
 }
 
 /*
- * Packs arguments as long as they are ints of 64 bits without a sign; returns their number. Runs no Python code. On
- * CPython 3.12, PyLong_AsLongLongAndOverflow() takes 1.6 times as long.
+ * Packs arguments until one is not an int, or does not fit into 64 bits without a sign. Returns the number packed. Runs
+ * no Python code. On CPython 3.12, PyLong_AsLongLongAndOverflow() takes 1.6 times as long.
  */
 static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
   Py_ssize_t i = 0;

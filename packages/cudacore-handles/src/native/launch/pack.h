@@ -68,7 +68,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
 int pack_tensor_map(const destination *to, PyObject *value);
 /* Packs a value that needs Python code: an array in host memory, or a DLPack producer without the C interface. */
 int pack_with_python(const destination *to, PyObject *value);
-/* The tuple (address, device, object to keep) for pack_answer(). */
+/* Packs a tuple (address, device, object to keep), for pack_answer(). */
 int pack_place(const destination *to, PyObject *value, PyObject *place);
 
 #endif

@@ -141,8 +141,8 @@ static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, 
 }
 
 /*
- * Begins a call on a stream, with room for the given number of buffers; -1 with an exception. The caller calls
- * operands_failed() in any case.
+ * Begins a call on a stream; -1 with an exception. `faces` has room for the buffers of the call; NULL if there are at
+ * most two. After a failure, the caller calls operands_failed().
  */
 static int operands_begin(const state *st, operands *of, PyObject *stream, PyObject **faces) {
   of->count = 0;

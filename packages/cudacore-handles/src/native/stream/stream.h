@@ -13,7 +13,7 @@ int add_event_type(PyObject *module, state *st);
 int add_stream_type(PyObject *module, state *st);
 int add_order_functions(PyObject *module);
 
-/* Makes a stream wait for another one, as order_streams() does. Call it without the GIL. */
+/* Makes a stream wait for another stream, as order_streams() does. Call it without the GIL. */
 int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
 
 /* The Stream that an argument is or represents, as a new reference; NULL with an exception. Runs Python code. */

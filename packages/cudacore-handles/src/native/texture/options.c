@@ -12,10 +12,7 @@
 
 enum { KEPT = 8, DEPTH = 3, MAX_FIELDS = 16 };
 
-/*
- * The names and values are borrowed from the fields of the copy. Comparing these arrays is faster than looking up
- * fields.
- */
+/* The names and values are borrowed from `options.fields`. Comparing these arrays is faster than looking up fields. */
 typedef struct entry {
   checked_options options;
   Py_ssize_t count;
@@ -40,7 +37,7 @@ static bool is_plain(PyObject *value, int depth) {
   return true;
 }
 
-/* Returns whether a value has the same type as a plain one, and is equal to it. Runs no Python code. */
+/* Returns whether a value has the same type as a cached plain value, and is equal to it. Runs no Python code. */
 static bool is_same(PyObject *value, PyObject *plain) {
   if (value == plain)
     return true;

@@ -453,7 +453,7 @@ static PyObject *get_stream(PyObject *object, void *closure) {
   cch_stream *stream = self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL;
   if (stream == NULL)
     return PyLong_FromLong(0);
-  return PyLong_FromVoidPtr(stream); /* a reference, which the caller adopts */
+  return PyLong_FromVoidPtr(stream); /* the caller takes over the reference */
 }
 
 static int view_traverse(PyObject *object, visitproc visit, void *arg) {

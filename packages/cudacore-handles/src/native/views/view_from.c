@@ -379,7 +379,10 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   return view_of_managed(st, type, managed, versioned, object);
 }
 
-/* Returns how arrays of an object's type are read; the first array of a type decides. NULL with an exception. */
+/*
+ * The table entry for the type of an object. The first object of a type is examined to make the entry. NULL with an
+ * exception.
+ */
 static const type_entry *entry_of(const state *st, PyObject *object) {
   const type_entry *how = types_find(st, Py_TYPE(object));
   if (how->type != NULL || st->resolver == NULL)

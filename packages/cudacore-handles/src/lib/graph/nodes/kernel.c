@@ -14,7 +14,7 @@ int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const
   out->programmatic = false;
   for (unsigned i = 0; i < launch.config.numAttrs; i++)
     if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-      out->programmatic = true; /* an attribute for launches in streams; in graphs, edges have this property */
+      out->programmatic = true; /* an attribute of launches in streams; in a graph, it is a property of edges */
     else
       out->attributes[out->attribute_count++] = launch.attributes[i];
   CUDA_KERNEL_NODE_PARAMS_v3 *native = &out->native.kernel;
@@ -121,7 +121,7 @@ static void copy_extra(void *block, size_t size, void **extra) {
       memcpy(block, extra[1], size);
 }
 
-/* Copies the arguments if their layout is known. Drivers before 12.4 do not report it. */
+/* Copies the arguments if their layout is known. Drivers before 12.4 do not report the layout. */
 static int copy_arguments(cch__kernel_read *read, const char *operation) {
   cch_context context = {.raw = read->native.ctx};
   if (!cch__kernel_has_params(read->kernel))
