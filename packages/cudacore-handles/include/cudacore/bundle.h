@@ -4,8 +4,8 @@
 
 /**
  * @file bundle.h
- * Bundles: one reference to many owners. A bundle keeps what a piece of work uses: the boxes of its arguments, and
- * foreign objects. A launch, a prepared launch or a graph node holds the bundle.
+ * Bundles: one reference to many owners. A bundle keeps the objects that a piece of work uses: the boxes of its
+ * arguments, and foreign objects. A launch, a prepared launch or a graph node holds the bundle.
  *
  * One thread fills a bundle (*caller serialises*). Once it is shared, it is immutable.
  */

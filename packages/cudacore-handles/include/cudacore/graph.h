@@ -70,9 +70,9 @@ typedef struct cch_memcpy_node {
   size_t height;                  /**< rows per slice; 0 means 1 */
   size_t depth;                   /**< slices; 0 means 1 */
   size_t dst_pitch;               /**< bytes from row to row; 0: the width */
-  size_t src_pitch;               /**< likewise */
+  size_t src_pitch;               /**< as for `dst` */
   size_t dst_height;              /**< rows from slice to slice; 0: the height */
-  size_t src_height;              /**< likewise */
+  size_t src_height;              /**< as for `dst` */
   CUarray CCH_NULLABLE dst_array; /**< used instead of `dst` */
   CUarray CCH_NULLABLE src_array; /**< used instead of `src` */
 } cch_memcpy_node;
@@ -249,7 +249,7 @@ typedef struct cch_kernel_columns {
   size_t edge_count;     /**< pairs */
   cch_graph_node *const *after; /**< existing nodes: dependencies of all new nodes that no edge leads to */
   size_t after_count;
-  cch_bundle *bundle;   /**< owners of what the arguments point into, or NULL; the nodes take a reference */
+  cch_bundle *bundle;   /**< owners of the memory that the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
 } cch_kernel_columns;
 

@@ -77,8 +77,8 @@ CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, c
 /**
  * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
  * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. `keep` calls
- * cch_capture_keep_all(), so that the graph keeps the kernel and what the arguments point into. If `keep` fails,
- * nothing is launched, and its status is returned. @since 0.1
+ * cch_capture_keep_all(), so that the graph keeps the kernel and the memory that the arguments point into. If `keep`
+ * fails, nothing is launched, and the status of `keep` is returned. @since 0.1
  */
 CCH_EXPORT int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                   const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,

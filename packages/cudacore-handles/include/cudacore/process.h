@@ -37,12 +37,12 @@ CCH_EXPORT void cch_callback_enter(void);
  */
 CCH_EXPORT int cch_callback_active(void);
 
-/** Ends what cch_callback_enter() began. Destructor-safe. @since 0.1 */
+/** Ends the state that cch_callback_enter() began. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_leave(void);
 
 /**
- * Drops a reference to a box of any kind where CUDA calls are forbidden: if it was the last one, the box is queued.
- * NULL does nothing. Destructor-safe. @since 0.1
+ * Drops a reference to a box of any kind where CUDA calls are forbidden: if it was the last reference, the box is
+ * queued. NULL does nothing. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 

@@ -65,8 +65,8 @@ CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
  * Exports the physical memory of an allocation (for a part, of its whole allocation) for other processes
  * (cuMemExportToShareableHandle): makes a file descriptor for each of its `count` pieces, in order, and reads the sizes
  * of the pieces. The caller must close the descriptors. The memory must have been made with
- * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` is not that of
- * cch_virtual_piece_count(). @since 0.1
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` differs from the
+ * result of cch_virtual_piece_count(). @since 0.1
  */
 CCH_EXPORT int cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
 

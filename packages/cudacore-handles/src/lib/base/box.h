@@ -31,9 +31,9 @@ typedef struct cch__box {
   cch_release_fn release;
 
   /*
-   * When the resource of this other box is lost, the resource of this box is lost, too. It is the box of a context or,
-   * for a part of memory that is mapped for graphics, the box of the whole memory. This box holds a reference to it.
-   * NULL: none.
+   * The box that this one depends on: if the resource of that box is lost, so is the resource of this one. It is the
+   * box of a context or, for a part of memory that is mapped for graphics, the box of the whole memory. This box holds
+   * a reference. NULL: none.
    */
   struct cch__box *context;
 } cch__box;

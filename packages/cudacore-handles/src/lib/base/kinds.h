@@ -57,7 +57,7 @@ struct cch_pool {
   CUmemoryPool raw;
   int location_type, location_id; /* the type is 0 if it is unknown */
   int alloc_type;                 /* 0 if it is unknown */
-  bool imported;                  /* it belongs to another process */
+  bool imported;                  /* the pool belongs to another process */
   atomic_uint more_imports; /* further imports of the same pool: the driver counts them, and each must be destroyed */
 };
 

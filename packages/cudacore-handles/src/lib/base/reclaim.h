@@ -18,7 +18,7 @@ void cch__reclaim(cch__box *box);
 void cch__unref_later(void *box);
 
 /*
- * Destroys all boxes that this thread can destroy: those on its own list, and the queued ones. False inside a CUDA
+ * Destroys all boxes that this thread can destroy: those on its own list, and the queued boxes. False inside a CUDA
  * callback.
  */
 bool cch__reclaim_settle(void);

@@ -190,7 +190,7 @@ int cch__registry_claim(void **out, void *opaque, const void *value, size_t size
   while ((found = *entry_of(r, k)) != NULL && (found->claimed || !cch__box_try_ref(found))) {
     bool queued = atomic_load_explicit(&found->queued, memory_order_relaxed);
     if (found->claimed || (settled && !queued)) {
-      pthread_cond_wait(&r->changed, &r->lock); /* another thread makes or destroys it */
+      pthread_cond_wait(&r->changed, &r->lock); /* another thread makes or destroys the resource */
       continue;
     }
     /*

@@ -18,7 +18,7 @@ void *cch__registry_find(cch_kind kind, const void *handle);
 void *cch__registry_take(cch_kind kind, const void *handle);
 /*
  * Enters a box under its handle. If another box has the handle, that box is removed, because the handle now belongs to
- * the new one.
+ * the new box.
  */
 void cch__registry_insert(void *box, const void *handle);
 /* Enters a box. If a live box already has the handle, that box is returned with a new reference instead. */

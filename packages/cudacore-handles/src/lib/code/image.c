@@ -148,7 +148,7 @@ int cch__image_check(cch__format *out, const void *image, size_t size) {
   }
   if (image != NULL && begins_as_ptx(image, size)) {
     *out = CCH__PTX;
-    /* One NUL may end the text. The driver would stop at an earlier one. */
+    /* One NUL may end the text. The driver would stop at an earlier NUL. */
     const char *end = memchr(image, '\0', size);
     if (end != NULL && (size_t)(end - (const char *)image) != size - 1)
       return cch__fail(CCH_EIMAGE, OPERATION, "the PTX has a NUL byte at offset %zu of %zu",

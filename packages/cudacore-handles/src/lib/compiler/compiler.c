@@ -146,7 +146,7 @@ cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destro
 typedef int (*size_fn)(void *raw, size_t *size);
 typedef int (*bytes_fn)(void *raw, char *bytes);
 
-/* The functions of an output; false if the library lacks one. */
+/* The functions of an output; false if the library lacks one of them. */
 static bool reader_of(size_fn *size_of, bytes_fn *bytes_of, const struct cch__compiler *compiler,
                       const cch__output *output) {
   memcpy(size_of, (const char *)compiler + output->size_offset, sizeof *size_of);

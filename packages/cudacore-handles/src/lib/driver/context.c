@@ -69,7 +69,7 @@ int cch_context_primary(cch_context **out, int device) {
   cch_context *known;
   while ((known = cch__registry_insert_unless_known(context, context->raw)) != NULL && context->id != 0 &&
          known->id != context->id) {
-    cch__invalidate(known); /* that box is for the context before the reset */
+    cch__invalidate(known); /* the registered box is for the context before the reset */
     cch_context_unref(known);
   }
   if (known != NULL) {

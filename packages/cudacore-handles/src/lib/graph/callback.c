@@ -13,8 +13,8 @@ void CUDA_CB cch__host_trampoline(void *data) {
 }
 
 /*
- * Calls the function of cch_stream_callback() on a stream that is not being captured, and releases what was kept for
- * the call. CUDA calls are forbidden here, so the objects are destroyed later.
+ * Calls the function of cch_stream_callback() on a stream that is not being captured, and releases the objects that
+ * were kept for the call. CUDA calls are forbidden here, so the objects are destroyed later.
  */
 static void CUDA_CB call_once(void *data) {
   cch_bundle *kept = data;

@@ -251,7 +251,7 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
   } while (gone != NULL);
 }
 
-/* Forgets a capture that has ended. From now on, the graph alone keeps what the capture kept. */
+/* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
 static void forget_capture(cch_graph *graph) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
@@ -340,7 +340,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     graph->box.owned = graph->box.owned || makes_graph;
   else
     fail_graph(graph);
-  cch__poll_patiently(); /* destroys what could not be destroyed during the capture */
+  cch__poll_patiently(); /* destroys boxes that could not be destroyed during the capture */
   return status;
 }
 
@@ -379,7 +379,7 @@ bool cch__capture_abandon(cch_graph *graph) {
     return true;
   }
   if (!is_reached_from_here(capture))
-    return false; /* that thread ends the capture at its next poll */
+    return false; /* the thread of the per-thread default stream ends the capture at its next poll */
   cch__current current;
   int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))

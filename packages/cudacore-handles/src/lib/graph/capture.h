@@ -6,8 +6,8 @@
 #include "stream/capture_info.h"
 
 /*
- * Guards the captures of streams and of graphs, and what captures keep. Once a thread has taken this lock, a graph that
- * is being destroyed can no longer be found.
+ * Guards the captures of streams and of graphs, and the objects that captures keep. Once a thread has taken this lock,
+ * a graph that is being destroyed can no longer be found.
  */
 extern pthread_mutex_t cch__captures_lock;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes graphs keep what captured work uses, for captures of this library and of other code. */
+/* Makes graphs keep the objects that captured work uses, for captures of this library and of other code. */
 #include "graph/capture.h"
 
 #include "base/registry.h"

@@ -145,7 +145,7 @@ static int add_all(addition *self, CUgraph raw, size_t *done) {
   return status;
 }
 
-/* The driver cannot remove nodes from some graphs. For those, all nodes are first added to another graph. */
+/* The driver cannot remove nodes from some graphs. For those, all nodes are first added to a trial graph. */
 static int rehearse(addition *self, size_t *done) {
   CUgraph trial;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
@@ -250,7 +250,7 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     status = cch__driver_keep_shared(&object, self->graph, self->params.kept);
   if (status != 0)
     return status;
-  self->added_count = 0; /* until here, it counted the nodes of the other graph */
+  self->added_count = 0; /* until here, this was the number of nodes in the trial graph */
   status = add_all(self, self->graph->raw, done);
   uint64_t number;
   cch__graph_lock(self->graph);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. They keep what the nodes used at instantiation or at the last update, and the bundles that were
- * set for single nodes since then. A replaced bundle is kept while launches in flight may use it; an event after the
- * last launch shows when they are done.
+ * Executable graphs. They keep the objects that the nodes used at instantiation or at the last update, and the bundles
+ * that were set for single nodes since then. A replaced bundle is kept while launches in flight may use it; an event
+ * after the last launch shows when they are done.
  */
 #include "graph/capture.h"
 #include "base/reclaim.h"
@@ -238,7 +238,10 @@ static bool is_done(const cch_graph_exec *exec, replaced *one) {
   return done;
 }
 
-/* Releases what launches no longer use, the oldest first. False while any launch may still use something. */
+/*
+ * Releases the replaced bundles that launches no longer use, the oldest first. False if a launch may still use one of
+ * them.
+ */
 static bool settle(cch_graph_exec *exec) {
   for (replaced *one; (one = exec->first) != NULL;) {
     if (!is_done(exec, one))
@@ -447,8 +450,8 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
 }
 
 /*
- * Makes the graph into which a stream is captured keep what the executable graph uses, whichever code began the
- * capture.
+ * If a stream is being captured, makes the graph of the capture keep the objects that the executable graph uses,
+ * whichever code began the capture.
  */
 static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   int status = 0;

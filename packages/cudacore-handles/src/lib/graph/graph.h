@@ -31,10 +31,10 @@ typedef struct cch__record {
 struct cch__level {
   CUgraph raw;
   cch_graph *box;         /* weak */
-  cch_bundle *kept;       /* what the graph uses in addition to its nodes' bundles; NULL for nothing */
+  cch_bundle *kept;       /* objects that the graph uses in addition to its nodes' bundles; NULL for nothing */
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
-  bool shared;            /* its handle was exported, so the driver keeps what the graph used at that time */
+  bool shared;            /* its handle was exported: the driver keeps the objects that the graph used at that time */
   cch__level *next;       /* the next level of the same node */
 };
 
@@ -45,7 +45,7 @@ typedef struct cch__hierarchy {
   pthread_mutex_t lock;
   uint64_t serial;      /* unique to this hierarchy */
   uint64_t numbers;     /* how many numbers were given to nodes */
-  bool shared;          /* a handle was exported: from then on, the driver also keeps what nodes use */
+  bool shared;          /* a handle was exported: from then on, the driver also keeps the objects that nodes use */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */
   cch__level root;
 } cch__hierarchy;
@@ -63,7 +63,7 @@ typedef struct cch__capture {
   cch_stream *stream;
   cch_context
       *context;     /* the stream's context; for a default stream, the one that was current when the capture began */
-  cch_bundle *kept; /* the owners of what captured work uses; the graph keeps them. Guarded by a lock of capture.c */
+  cch_bundle *kept; /* the owners of captured work, which the graph keeps; guarded by a lock of capture.c */
   uint64_t id;
   uint64_t thread;  /* the thread of the stream, if that is the per-thread default stream */
   bool makes_graph; /* the graph was created by the capture, and fails with it */
@@ -193,7 +193,7 @@ int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, cons
 
 typedef struct cch__node_type cch__node_type;
 
-/* The parameters of a node in the driver's form, and what the graph keeps for them. */
+/* The parameters of a node in the driver's form, and the bundle that the graph keeps for them. */
 typedef struct cch__node_params {
   CUgraphNodeParams native;
   const cch__node_type *type;
@@ -208,7 +208,7 @@ typedef struct cch__node_params {
   cch_alloc_node *alloc; /* where to store the address */
 } cch__node_params;
 
-/* The context must be current. cch__node_params_drop() releases what this allocates, even after a failure. */
+/* Fills `out`. The context must be current. The caller must call cch__node_params_drop(), even after a failure. */
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation);
 void cch__node_params_drop(cch__node_params *params);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What graphs keep alive. The record of each node has a reference to what the node uses, and everything that this
- * library makes from the graph takes references to all of it. CUDA's user objects would also cover what other code
- * makes from the graph. But they are slow: they cost one or two calls for each node, and each launch takes twice as
- * long. So a graph has user objects only once its handle is shared.
+ * Keeps the objects that graphs use. The record of each node has a reference to the bundle of these objects, and
+ * everything that this library makes from the graph takes references to all bundles. CUDA's user objects would also
+ * cover graphs that other code makes from the graph. But they are slow: they cost one or two calls for each node, and
+ * each launch takes twice as long. So a graph has user objects only once its handle is shared.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
@@ -27,7 +27,7 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
   return status;
 }
 
-/* Adds what the nodes of a level use. The lock is held. */
+/* Adds the bundles of a level and of its nodes. The lock is held. */
 static int add_uses(cch_bundle *uses, const cch__level *level) {
   int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
   const cch_bundle *last = NULL; /* nodes that were added together share one bundle */
@@ -42,7 +42,7 @@ static int add_uses(cch_bundle *uses, const cch__level *level) {
   return status;
 }
 
-/* Adds what is kept for the node that contains a graph, and for the nodes that contain this node. The lock is held. */
+/* Adds the bundle of the node that contains a graph, and the bundles of the nodes further out. The lock is held. */
 static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
   int status = 0;
   for (; status == 0 && graph->parent != NULL; graph = graph->parent) {

@@ -343,7 +343,7 @@ int cch_graph_node_destroy(cch_graph_node *node) {
   cch__poll();
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphDestroyNode, (node->raw)));
   forget(node->graph, node->raw);
-  cch__poll(); /* destroys what is no longer needed */
+  cch__poll(); /* destroys boxes that are no longer needed */
   return 0;
 }
 
@@ -386,6 +386,6 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   int status = CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__));
-  cch__poll(); /* destroys what is no longer needed */
+  cch__poll(); /* destroys boxes that are no longer needed */
   return status;
 }

@@ -343,7 +343,7 @@ cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
   if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
     return stream;
   cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* it is never freed */
+  cch_stream_unref(legacy); /* the box is never freed */
   return legacy;
 }
 

@@ -153,7 +153,7 @@ int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
   }
   if (status != 0)
     return status;
-  if (mapped != NULL) { /* another thread has mapped it again */
+  if (mapped != NULL) { /* another thread has mapped the resource again */
     finish(resource, mapped);
     cch_deviceptr_unref(mapped);
     return cch__fail(CCH_EINVAL, __func__, "another thread has mapped the resource");

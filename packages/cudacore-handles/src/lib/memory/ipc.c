@@ -149,8 +149,8 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
 }
 
 /*
- * The context in which an import is freed: that of its stream, otherwise the current one, otherwise its device's
- * primary one.
+ * The context in which an import is freed: the context of its stream or, if there is none, the current context or, if
+ * there is none, the primary context of its device.
  */
 static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
   if (stream->context != NULL) {

@@ -21,7 +21,7 @@ struct cch__use {
 };
 
 struct cch__part {
-  cch_deviceptr ptr; /* its backing is the whole */
+  cch_deviceptr ptr; /* `ptr.backing` is the whole */
   cch__use *use;     /* allocated in advance, because closing a part must not fail */
   cch__part *within; /* the next larger part that has trackers; it counts as freed after the last part in it */
 };
@@ -118,7 +118,7 @@ static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
   if ((const cch__box *)context == checked || !cch__context_is_lost(context))
     return cch__stream_for_thread(use->stream, use->thread);
   cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* it is never freed */
+  cch_stream_unref(legacy); /* the box is never freed */
   return legacy;
 }
 
@@ -233,8 +233,8 @@ static bool join_stream(cch_stream *join, cch_stream *stream) {
 }
 
 /*
- * A new stream, so that no stream of the program waits for another one. If it cannot be created, one of the memory's
- * streams.
+ * A new stream, so that no stream of the program waits for another one. If it cannot be created, returns one of the
+ * memory's streams.
  */
 static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_context *context, cch_stream *own) {
   int status = context != NULL ? cch_stream_create(out, context, CU_STREAM_NON_BLOCKING, 0) : 0;
@@ -276,7 +276,7 @@ static void follow_joins(cch_deviceptr *whole) {
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
   if (whole->graph != NULL)
     follow_joins(whole);
-  if (own != NULL && cch__context_is_lost(own->context)) /* its work has ended */
+  if (own != NULL && cch__context_is_lost(own->context)) /* the work of the stream has ended */
     own = NULL;
   /* In most cases all uses are of one stream. */
   bool one = true;

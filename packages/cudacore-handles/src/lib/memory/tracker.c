@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts, limits, lists and logs allocations. Each allocation has a list of tracks, one for each of its trackers. A
- * tracker has one lock, for its counts, those of its measurements, its list and its log.
+ * Counts, limits, lists and logs allocations. Each allocation has a list of tracks, one for each of its trackers. One
+ * lock of a tracker guards its counts, the counts of its measurements, its list and its log.
  */
 #define _GNU_SOURCE /* gettid, O_CLOEXEC */
 #include "memory/tracker.h"
@@ -38,7 +38,7 @@ struct cch__tracker_log {
   int file;
   int error; /* errno of the last write that failed */
   size_t used;
-  time_t second; /* the second whose text is in `clock` */
+  time_t second; /* the time that `clock` was made from */
   struct tm clock;
   char lines[1 << 14];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory: physical memory that is mapped to reserved addresses. An allocation is a sequence of ranges. An
- * allocation that grew in place shares the ranges of the old one. An allocation that moved maps the same physical
- * memory a second time.
+ * allocation that grew in place shares the ranges of the old allocation. An allocation that moved maps the same
+ * physical memory a second time.
  */
 #include "driver/current.h"
 #include "base/reclaim.h"

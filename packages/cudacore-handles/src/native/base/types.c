@@ -36,7 +36,8 @@ static bool can_be_part(const dl_tensor *tensor) {
 
 /*
  * PyTorch conjugates lazily: x.conj() shares the memory of x and sets a flag, and its imaginary part has another flag.
- * PyTorch's exchange API does not report these flags. The flags of a tensor are read only if it can have one.
+ * PyTorch's exchange API does not report these flags. The flags of a tensor are read only if it can have one of these
+ * flags.
  */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
   if (tensor->data == NULL && has_elements(tensor))

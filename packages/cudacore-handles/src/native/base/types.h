@@ -45,7 +45,7 @@ typedef struct attribute {
 
 /*
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
- * entry before the type's address can be reused. Built-in types are immortal and have none.
+ * entry before the type's address can be reused. Built-in types are immortal and have no weak reference.
  */
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */

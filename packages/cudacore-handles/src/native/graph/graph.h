@@ -102,7 +102,10 @@ cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 
 /* ---- node_params.c ---- */
 
-/* The parameters of one node in the library's form, with what they use. Initialise with zeros. It must not be moved. */
+/*
+ * The parameters of one node in the library's form, with the objects that they use. Initialise with zeros. The
+ * structure must not be moved.
+ */
 typedef struct node_params {
   int type;  /* cch_node_type */
   int class; /* the class of the node: an index in faces.node_classes */
@@ -111,7 +114,7 @@ typedef struct node_params {
     CCH_NODE_STRUCTS(MEMBER)
 #undef MEMBER
   } of;
-  cch_bundle *bundle;       /* what the parameters point into; NULL if nothing */
+  cch_bundle *bundle;       /* the objects that the parameters point into; NULL if there are none */
   cch_launch_config config; /* the configuration of a kernel node */
   PyObject *used;           /* the face of the kernel, event or child graph, in use */
   PyObject *condition;

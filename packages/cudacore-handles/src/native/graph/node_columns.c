@@ -7,7 +7,7 @@ typedef struct additions {
   state *st;
   cch_graph *graph;
   size_t count;
-  node_params params; /* what the nodes share: the kernel in use, and the bundle */
+  node_params params; /* shared by the nodes: the kernel, which is in use, and the bundle */
   owners keep;
   int device;
   cch_kernel_columns given;

@@ -79,7 +79,7 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, const c
 
 /*
  * Reads an operand. Adds exactly one item to `keep`: the owner of the memory, or an empty item. So an update of one
- * operand of a copy finds the owner of the other one by its index.
+ * operand of a copy finds the owner of the other operand by its index.
  */
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
   *out = (operand){.name = name, .size = -1};

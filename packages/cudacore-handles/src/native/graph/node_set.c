@@ -162,7 +162,7 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
     if (read_launch(st, &given, &params) == 0)
       result = set(st, kind, face, NULL, &params);
   } else {
-    /* The argument block and what it points into remain; only the configuration is new. */
+    /* The argument block and the memory that it points into remain; only the configuration is new. */
     cch_graph_node *node = node_box(st, face, "node");
     params.type = CCH_NODE_KERNEL;
     params.of.kernel.size = sizeof params.of.kernel;

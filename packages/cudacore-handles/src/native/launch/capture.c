@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps what captured launches use. */
+/* Makes graphs keep the objects that captured launches use. */
 #include "launch/launch.h"
 
 #include <stdlib.h>

@@ -27,7 +27,7 @@ PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject
   return NULL;
 }
 
-/* A launch. If it is captured, the graph keeps what the launch uses. */
+/* A launch. If it is captured, the graph keeps the objects that the launch uses. */
 typedef struct launch_under_way {
   const state *st;
   const launch_arguments *given;
@@ -179,7 +179,7 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return result;
 }
 
-/* Whether these are a stream, a configuration, and a kernel whose layout is known; -1 with an exception. */
+/* Checks that the arguments are a stream, a configuration, and a kernel whose layout is known. -1 with an exception. */
 static int check_launch(const state *st, PyObject *const *given) {
   static const char *const names[] = {"stream", "config", "kernel"};
   PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};

@@ -137,9 +137,9 @@ static inline PyObject *value_at(const values *given, Py_ssize_t index) {
 }
 
 /*
- * Packs all values into `out`, which has room for the whole block, and adds what they point into to `keep`. -1 with an
- * exception; then `keep` has what was added so far. `device` is the ordinal of the launch's device, for which memory is
- * checked, or UNCHECKED_DEVICE. Runs Python code.
+ * Packs all values into `out`, which has room for the whole block, and adds the owners of the memory that they point
+ * into to `keep`. -1 with an exception; `keep` then has the owners that were added before. `device` is the ordinal of
+ * the launch's device, for which memory is checked, or UNCHECKED_DEVICE. Runs Python code.
  */
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 

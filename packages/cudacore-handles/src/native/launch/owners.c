@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps what packed arguments point into, as long as a launch may use them. */
+/* Keeps the objects that packed arguments point into, as long as a launch may use them. */
 #include "launch/launch.h"
 
 #include <string.h>

@@ -192,7 +192,7 @@ static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept 
       known = &items[i];
       matches++;
     }
-  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* the usual case: one owner replaces one */
+  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* usual case: one owner replaces another */
     owned *item = owners_items(added), swapped = *known;
     *known = *item;
     *item = swapped;

@@ -24,7 +24,7 @@ static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
   return -1;
 }
 
-/* Reads an int, whose bounds the library checks. An int of more than 64 bits is beyond all of them. */
+/* Reads an int, whose bounds the library checks. An int of more than 64 bits is beyond all bounds. */
 static int read_int(const state *st, const char *name, Py_ssize_t place, PyObject *given, int64_t *out) {
   PyObject *number = integer_of(st, given);
   if (number == NULL)

@@ -53,7 +53,7 @@ static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, elem
   return status;
 }
 
-/* A shape or strides as a tuple, a new reference; an int is a shape of one. */
+/* Makes a tuple of a shape or strides: a new reference. An int stands for a shape of one extent. */
 static PyObject *tuple_of_dims(PyObject *given, bool is_shape) {
   if (PyTuple_Check(given) || (!is_shape && given == Py_None)) {
     Py_INCREF(given);
@@ -97,7 +97,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
       PyObject *kind, *value, *traceback;
       PyErr_Fetch(&kind, &value, &traceback);
       PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* the layout is valid, so the error was about something else, and is raised */
+      if (layout != NULL) { /* the layout is valid, so the error is about something else, and is raised */
         Py_DECREF(layout);
         PyErr_Restore(kind, value, traceback);
       } else {
@@ -256,7 +256,7 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   return self;
 }
 
-/* Makes a view of an array whose attributes are faster to read than any protocol. Orders nothing. */
+/* Makes a view of an array whose attributes are faster to read than any protocol. Does not order streams. */
 static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
   PyObject *data = PyObject_GetAttr(object, st->data_name);
   PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
