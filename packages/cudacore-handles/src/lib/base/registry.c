@@ -36,7 +36,7 @@ static registry registries[CCH_KIND_COUNT] = {
 #undef REGISTRY
 };
 
-/* A handle, or the hash of a value and the value. */
+/* A handle; or a value, with its hash. */
 typedef struct key {
   uintptr_t number;
   const void *value;
@@ -90,7 +90,7 @@ static void unlink_at(registry *r, cch__box **at) {
   *at = box->link;
   box->link = NULL;
   r->count--;
-  atomic_store_explicit(&box->registered, false, memory_order_release); /* its thread may free it from now on */
+  atomic_store_explicit(&box->registered, false, memory_order_release); /* from now on, the box may be freed */
 }
 
 /*

@@ -33,9 +33,9 @@ void cch__registry_remove(void *box);
  * Find or claim a value. *out is the live box of the value with a new reference. If it is NULL, the caller creates the
  * resource in `box`. Other threads that look for the value wait until the claim ends with cch__registry_made(), or is
  * abandoned with cch__registry_remove(). They also wait while a box of that value is being destroyed, so that there are
- * never two. The value lies in the memory of the box. Fails with CUDA_ERROR_NOT_PERMITTED if the box that is being
- * destroyed cannot be destroyed now. While a thread has a claim, it must not drop references or poll: a release
- * function may look for the same value.
+ * never two boxes of a value. The value lies in the memory of the box. Fails with CUDA_ERROR_NOT_PERMITTED if the box
+ * that is being destroyed cannot be destroyed now. While a thread has a claim, it must not drop references or poll: a
+ * release function may look for the same value.
  */
 enum { CCH__VALUE_SIZE = 72 };
 int cch__registry_claim(void **out, void *box, const void *value, size_t size, const char *operation);

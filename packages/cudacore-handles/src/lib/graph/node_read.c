@@ -26,7 +26,7 @@ int cch_graph_node_get(void *params, cch_graph_node *node) {
     CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   cch_bundle *bundle = bundle_of(node);
   int status = cch__node_params_get(params, node, bundle, __func__);
-  cch_bundle_unref(bundle); /* the graph keeps it, as long as the node has these parameters */
+  cch_bundle_unref(bundle); /* the graph keeps the bundle as long as the node has these parameters */
   return status;
 }
 

@@ -49,7 +49,7 @@ static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, i
 
 /*
  * Checks that an imported pool is at the location that the caller stated. The driver does not report the location. But
- * the device of a pool has access from the beginning, and the host can access only pools of host memory.
+ * a device has access to its own pools from the beginning, and the host can access only pools of host memory.
  */
 static int check_location(const cch_pool *pool, const char *operation) {
   bool is_hosts = false, is_devices = false;

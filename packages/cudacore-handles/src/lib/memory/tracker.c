@@ -45,7 +45,10 @@ struct cch__tracker_log {
 
 enum { LONGEST_LINE = 160 };
 
-/* In a forked child, a thread of the parent may hold the lock. Nothing is allocated or freed there. */
+/*
+ * Does not take the lock in a forked child, where a thread of the parent may hold it. Nothing is allocated or freed
+ * there.
+ */
 static bool lock(cch_tracker *tracker) {
   if (cch__forked())
     return false;

@@ -71,7 +71,7 @@ void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |=
 void graph_lock_take_added(graph_lock *lock) {
   if (needs_no_lock())
     lock->stripes = 0;
-  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* the order is always the same */
+  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* locks are always taken in the same order */
     take_stripe(__builtin_ctz(left));
 }
 

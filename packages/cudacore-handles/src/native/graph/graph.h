@@ -26,7 +26,7 @@ void graph_lock_add(graph_lock *lock, const cch_graph *graph);
 void graph_lock_take_added(graph_lock *lock);
 void graph_lock_give(graph_lock lock);
 
-/* One call of the library for a graph, and perhaps a second one: with the lock, and without the GIL. */
+/* One call of the library for one or two graphs: with their lock, and without the GIL. `other` may be NULL. */
 #define WITH_GRAPH_LOCKED(graph, other, call)                                                                          \
   do {                                                                                                                 \
     graph_lock lock_ = graph_lock_take(graph, other);                                                                  \

@@ -110,7 +110,7 @@ static int read_configs(additions *self, PyObject *configs) {
       raise_about(PyExc_TypeError, "config must be a LaunchConfig, not '%U'", item, 0, 0);
       return -1;
     }
-    self->configs[i] = &((config *)item)->config; /* the caller's tuple keeps it */
+    self->configs[i] = &((config *)item)->config; /* the caller's tuple keeps the configuration */
   }
   self->given.configs = self->configs;
   self->given.config_count = (size_t)count;

@@ -89,7 +89,7 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
     return 0;
   condition *given = (condition *)params->condition;
   bool same = root_of(((handle *)given->graph)->box) == root_of(graph);
-  if (same && given->used) { /* the node that used it may have been destroyed since */
+  if (same && given->used) { /* the node that used the condition may have been destroyed since */
     int used = 1;
     cch_graph_condition_is_used(&used, (cch_graph *)(uintptr_t)graph, given->handle);
     given->used = used != 0;

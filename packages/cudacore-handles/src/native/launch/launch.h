@@ -150,7 +150,8 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 /* ---- arrays.c ---- */
 
 /*
- * Instead of the ordinal of a device: the device of the current context, for a default stream; or no check of memory.
+ * Values instead of the ordinal of a device. CURRENT_DEVICE: that of the current context, for a default stream.
+ * UNCHECKED_DEVICE: the devices of memory are not checked.
  */
 enum { CURRENT_DEVICE = -1, UNCHECKED_DEVICE = -1 };
 

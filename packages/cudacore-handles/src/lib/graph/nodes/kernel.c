@@ -193,7 +193,7 @@ static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bund
 /* ---- changes ---- */
 
 /*
- * The attributes that a kernel node shall have, and those that it had. An attribute that is not requested gets its
+ * The attributes that a kernel node will get, and those that it had. An attribute that is not requested gets its
  * default.
  */
 typedef struct attribute_change {
@@ -253,7 +253,7 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
   return 0;
 }
 
-/* Programmatic edges are made with a node, and are not a parameter of it. */
+/* Programmatic edges are made when a node is added. They are not a parameter that can be changed. */
 static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
   bool programmatic;
   int status = cch__node_is_programmatic(&programmatic, raw, operation);
