@@ -20,9 +20,9 @@ from pycparser.c_parser import CParser
 
 PREFIX = "cch_"
 TABLE = "cch_api"
-# This function returns the table, so it is not in it.
+# This function returns the table, so the table does not contain it.
 NOT_IN_TABLE = {"cch_get_api"}
-# The declarations of the C library's headers.
+# The types of the C standard library that the headers use.
 STANDARD = "typedef int size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
 
 
@@ -93,7 +93,7 @@ def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
 
 def table_entries(found: Interface) -> list[str]:
     """Return the functions of the table in its order, without their prefix; fail if some are missing."""
-    entries = found.structs[TABLE][1:]  # the first is the table's size
+    entries = found.structs[TABLE][1:]  # the first field is the size of the table
     functions = {name.removeprefix(PREFIX) for name in set(found.functions) - NOT_IN_TABLE}
     for problem, names in (
         (f"exported and not in {TABLE} (append them to it, in api.h)", functions - set(entries)),

@@ -203,7 +203,7 @@ typedef struct cch_node_spec {
   const void *params;   /**< the structure of the type; NULL for CCH_NODE_EMPTY */
   cch_bundle *bundle;   /**< the owners that the parameters need; the node takes a reference; NULL: none */
   cch_context *context; /**< the context of a kernel, copy, memset or conditional node; NULL: the current one */
-  cch_graph_node *const *dependencies; /**< nodes of the same graph on which it depends */
+  cch_graph_node *const *dependencies; /**< nodes of the same graph that the node depends on */
   size_t dependency_count;
   const uint32_t *earlier; /**< dependencies on earlier nodes of the batch, as their indices; NULL: none */
   size_t earlier_count;

@@ -4,7 +4,7 @@
 
 /**
  * @file managed.h
- * Managed memory, which moves to where it is used: advice about its location, and moving it ahead of its use. A
+ * Managed memory, which moves to where it is used: advice about its location, and moving it before it is used. A
  * location is a CCH_LOCATION_* with its id (pool.h). The driver checks whether an allocation is managed memory; if it
  * is not, these functions return CUDA_ERROR_INVALID_VALUE.
  */

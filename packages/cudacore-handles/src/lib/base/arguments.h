@@ -121,8 +121,8 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   } while (0)
 
 /*
- * The functions ref, unref and raw of a kind. References are counted alike for all kinds, so ref and unref accept any
- * box.
+ * Defines the functions ref, unref and raw of a kind. References are counted alike for all kinds, so ref and unref
+ * accept any box.
  */
 #define CCH__DEFINE_VERBS(type, Raw, field)                                                                            \
   type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \

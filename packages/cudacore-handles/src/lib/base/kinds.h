@@ -65,7 +65,7 @@ typedef enum cch__origin {
   CCH__FROM_POOL,
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
-  CCH__REGISTERED, /* host memory of the caller's, page-locked */
+  CCH__REGISTERED, /* page-locked host memory of the caller */
   CCH__FROM_MANAGED,
   CCH__FROM_RANGES,
   CCH__FROM_GRAPHICS, /* the memory that a graphics resource is mapped to */

@@ -4,7 +4,7 @@
 
 /*
  * Find live boxes by their keys, without holding references. A key is a driver handle, or a value of a few bytes (the
- * name of an object that a process exports). A box is entered only if it is known when its key becomes invalid: boxes
+ * name of an object that a process exports). A box is entered only if it is certain when its key becomes invalid: boxes
  * that own their resource, and kernels of libraries that we own. Borrowed handles are not entered, because the driver
  * can reuse such an address at any time. Bundles of captures that other code began are entered under the capture's
  * number, which the driver never reuses.

@@ -89,7 +89,7 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *
       return cch__fail_compiler_argument(argument, &kind, #argument, __func__);                                        \
   } while (0)
 
-/* The functions load, wrap and version of a compiler. */
+/* Defines the functions load, wrap and version of a compiler. */
 #define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
   int cch_##name##_load(cch_##name **out, const char *path) {                                                          \
     CCH__REQUIRE(out);                                                                                                 \
@@ -127,8 +127,8 @@ int cch__program_explain(int status, const cch__program *program);
   cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
 
 /*
- * The structure of a kind of program, its functions ref, unref and raw, and two functions for use in its own file:
- * library_of() and handle_of().
+ * Defines the structure of a kind of program, its functions ref, unref and raw, and two functions for use in its own
+ * file: library_of() and handle_of().
  */
 #define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
   struct type {                                                                                                        \

@@ -11,7 +11,7 @@
 #include <string.h>
 
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
-  /* The driver reports this even for a call that removes zero edges. */
+  /* For such a graph, the driver refuses even a call that removes zero edges. */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
     result = cch__driver.cuGraphRemoveDependencies_v12030(graph->raw, NULL, NULL, NULL, 0);

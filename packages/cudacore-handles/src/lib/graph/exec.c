@@ -31,7 +31,7 @@ struct cch_graph_exec {
   CUgraphExec raw;
   uint64_t serial; /* the serial number of the hierarchy that it was made from */
   CUgraph source;
-  cch_stream *stream;   /* the stream of the last launch that may use it */
+  cch_stream *stream;   /* the stream of the last launch */
   cch_context *context; /* the context of the last launch, if `stream` is a default stream */
   cch_context *made_in; /* the context with which the executable graph is lost */
   cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */

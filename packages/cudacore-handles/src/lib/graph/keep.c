@@ -10,7 +10,7 @@
 
 /* ---- by the library ---- */
 
-/* Adds to the bundle of a level, under the lock. */
+/* Adds a bundle to that of a level. The lock is held. */
 static int add_kept(cch__level *level, cch_bundle *bundle) {
   int status = level->kept != NULL ? 0 : cch_bundle_create(&level->kept, 1);
   return status != 0 ? status : cch_bundle_add(level->kept, bundle);

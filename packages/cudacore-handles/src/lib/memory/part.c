@@ -23,7 +23,7 @@ struct cch__use {
 struct cch__part {
   cch_deviceptr ptr; /* `ptr.backing` is the whole */
   cch__use *use;     /* allocated in advance, because closing a part must not fail */
-  cch__part *within; /* the next larger part that has trackers; it counts as freed after the last part in it */
+  cch__part *within; /* the next larger part with trackers, which counts as freed after the last part in it */
 };
 
 enum { MANY_USES = 16 };

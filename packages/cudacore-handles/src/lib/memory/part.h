@@ -21,7 +21,7 @@ void cch__part_end(cch_deviceptr *ptr);
 int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operation);
 /*
  * Frees memory after the work of the streams on which its parts were freed, and of `own`, which may be NULL. Call it
- * only if there are such uses. False if the driver refuses that now.
+ * only if such streams are recorded. False if the driver refuses that now.
  */
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own);
 /*

@@ -128,7 +128,7 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
 static void destroy_event(CUevent raw) {
   if (cch__driver.cuEventDestroy != NULL && cch__driver.cuEventDestroy(raw) == CUDA_SUCCESS)
     return;
-  cch__errors saved; /* the caller may return an earlier failure */
+  cch__errors saved; /* the record of an earlier failure that the caller may return */
   cch__owner_enter(&saved);
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event != NULL) {

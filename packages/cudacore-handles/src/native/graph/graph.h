@@ -176,8 +176,8 @@ int compare_boxes(const void *a, const void *b);
 /* ---- node_batch.c ---- */
 
 /*
- * Adds the index in a batch to the message of an exception, if the exception has one message of ours and no other
- * arguments.
+ * Adds the index in a batch to the message of an exception, if the only argument of the exception is a message of this
+ * module.
  */
 void name_node(size_t place);
 

@@ -46,7 +46,7 @@ static int read_list(additions *self, const layout *params, size_t index, PyObje
   self->columns[index] = (cch_column){block, (int64_t)p.size};
   for (size_t i = 0; i < self->count; i++) {
     PyObject *value = PyList_GetItem(list, (Py_ssize_t)i); /* borrowed; the caller's own list keeps it */
-    /* pack_parameter() adds the parameter's offset in a block of arguments. */
+    /* pack_parameter() adds the offset of the parameter, so the offset is subtracted here. */
     unsigned char *out = (unsigned char *)((uintptr_t)block + i * p.size - p.offset);
     if (value != NULL &&
         pack_parameter(self->st, params, (Py_ssize_t)index, value, out, &self->keep, self->device) == 0)

@@ -71,7 +71,10 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
   return more ? owners_add(to->keep, to->index, NULL, more) : 0;
 }
 
-/* Stores the address of memory that is already kept, after comparing its device. That can run Python code. */
+/*
+ * Stores the address of memory that is already kept. If the memory is on another device than the launch, Python code
+ * checks that the launch can access it.
+ */
 static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
   /* An empty array has no address, so no device is compared. */
@@ -110,7 +113,7 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
 
 /* ---- buffers ---- */
 
-/* The device of a box's memory; DEVICE_UNKNOWN if the box does not have it. */
+/* The device of a box's memory, or DEVICE_UNKNOWN. */
 static int device_of_memory(const cch_deviceptr *box) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   if (pool)

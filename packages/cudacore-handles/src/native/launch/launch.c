@@ -93,7 +93,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
       if (status == 0)
         result = Py_NewRef(Py_None);
       else
-        explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
+        explain_launch(st, status, settings, face); /* comes before anything else that can fail on this thread */
     }
   }
   if (keep.count != 0 && result != NULL) {
