@@ -31,13 +31,13 @@ typedef struct cch_copy_attributes {
 } cch_copy_attributes;
 
 /**
- * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes[i]` has the
- * properties of copy i; if `attributes` or an element is NULL, the properties are zero. The order of the copies is
- * undefined: none may read what another one writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of
+ * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes[i]` has the properties
+ * of copy i; if `attributes` or an element is NULL, the properties are zero. The order of the copies is undefined: no
+ * copy may read memory that another copy writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of
  * CUDA 12.8). The driver does not accept that call on the legacy default stream, while the stream is being captured, or
- * between devices (see cch_deviceptr_copy()). Then the copies are made one after the other. In that case, if a copy has
- * CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes differ, it
- * returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
+ * between devices (see cch_deviceptr_copy()). In these cases, the copies are made one after the other. If one of them
+ * then has CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes
+ * differ, it returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                               const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);

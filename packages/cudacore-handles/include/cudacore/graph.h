@@ -19,7 +19,7 @@
  * CUDA cannot remove nodes or edges from a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE). In such a
  * graph, a function that fails cannot remove the nodes that it has added: they remain, with everything that they use.
  *
- * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all functions that change or list it.
+ * CUDA allows one thread at a time to work on a hierarchy: *caller serialises* all functions that change or list it.
  * References and cch_is_valid() can be used on any thread.
  */
 

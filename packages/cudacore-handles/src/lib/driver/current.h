@@ -42,7 +42,10 @@ static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *
 /* Returns a failure if the context is lost. Public functions call it after CCH__REQUIRE_USABLE(). */
 #define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
 
-/* The context to restore after the context of a box was made current. */
+/*
+ * cch__current_enter() makes the context of a box current; NULL leaves the current one. cch__current_leave() restores
+ * the previous context, which is stored here.
+ */
 typedef struct cch__current {
   CUcontext saved;
   bool switched;

@@ -22,7 +22,7 @@
 
 enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_counts) };
 
-/* An allocation of one tracker. */
+/* The entry of an allocation in one tracker. */
 struct cch__track {
   cch__track *next; /* the next track of the same allocation */
   cch_tracker *tracker;
