@@ -50,7 +50,7 @@ define float @f(float %x) {{
   ret float %y
 }}
 {VERSION}"""
-# A kernel in NVVM IR: link-time optimization removes those that are not in @llvm.used.
+# A kernel in NVVM IR: link-time optimization removes kernels that are not in @llvm.used.
 KERNEL_IR = f"""{HEAD}
 declare float @f(float)
 define void @map(float addrspace(1)* %p) {{

@@ -166,7 +166,7 @@ adds("record", lambda w, _: w.kernel.record(w.event))
 adds("wait", lambda w, _: w.kernel.wait(w.event))
 adds("empty", lambda w, _: w.definition.empty())
 adds("join", lambda w, _: w.kernel.join(w.fill))
-# They have a separate graph, because a graph with a condition that no node uses cannot be instantiated.
+# Each of these operations has its own graph: a graph with a condition that no node uses cannot be instantiated.
 for name in ("if_then", "if_else", "while_loop"):
     operation(
         name,

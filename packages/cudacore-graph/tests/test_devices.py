@@ -41,7 +41,7 @@ def remote(device: ch.Device, other_device: ch.Device) -> Remote:
 
 
 def kernel_context(node: cg.GraphNode) -> int:
-    """Ask the driver for the context of a kernel node."""
+    """Query the driver for the context of a kernel node."""
     from cuda.bindings import driver
 
     return int(driver.cuGraphKernelNodeGetParams(node.handle)[1].ctx)

@@ -55,7 +55,7 @@ def compile_many(
     ----------
     jobs : iterable of CompileJob
         The jobs. A job can also be a tuple or a mapping of its fields. All jobs are read before compilation starts.
-        After that, a cache examines the included files once.
+        Then a cache examines each included file once for all jobs.
     cache : ProgramCacheResource, optional
         A cache in which the code is looked up first, and then stored. It is used in this process only, even if an
         executor has workers in other processes. Default none.
@@ -107,7 +107,7 @@ def compile_many(
 
 
 class _Group:
-    """Equal jobs, one of which is compiled."""
+    """A group of equal jobs, which are compiled once."""
 
     def __init__(self, job: CompileJob) -> None:
         self.job = job
@@ -235,7 +235,7 @@ class _Batch:
             self._look_up(cache, requests)
 
     def _look_up(self, cache: ProgramCacheResource, requests: Sequence[tuple[_Group, Request]]) -> None:
-        """Find the keys.
+        """Find the cache keys of all groups.
 
         Call this when all jobs are known, because the caller can write headers while it yields jobs.
         """

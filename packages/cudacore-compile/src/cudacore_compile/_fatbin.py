@@ -42,7 +42,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
         Cubins, PTX and LTO-IR; at most one of each type for an architecture. They should have the same kernels. The
         names of all of them (:attr:`~cudacore_handles.ObjectCode.symbol_mapping`) are combined.
     name : str, optional
-        The name of the combined code. Default: that of the first.
+        The name of the combined code. Default: the name of the first code.
     compress : bool, optional
         Whether to compress the code. Default True.
 

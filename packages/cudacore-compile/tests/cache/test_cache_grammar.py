@@ -93,7 +93,7 @@ def test_computed_names() -> None:
 
 PASTE = "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
 TRICKS = [
-    # Each of these once got old code from a cache.
+    # For each of these programs, a cache once returned old code.
     ("", "a macro of the options has __TIME__", {"define_macro": "NOW=__TIME__"}),
     ("", "a macro of the options has __has_include", {"define_macro": "HAS=__has_include(<h.h>)"}),
     ("#define HAS __has_include\n#if HAS(<h.h>)\n#endif", "the program has __has_include other than"),

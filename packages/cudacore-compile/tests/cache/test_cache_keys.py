@@ -382,8 +382,8 @@ def test_every_option_counts() -> None:
         "diag_error": 1, "diag_suppress": 1, "diag_warn": 1, "split_compile": 1, "frandom_seed": "1",
         "ofast_compile": "max", "pch_dir": "d",
     }  # fmt: skip
-    elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # no key
-    # The first two are options of other languages, and the target sets the last.
+    elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # these have no key
+    # extra_sources and use_libdevice are for other languages, and the target sets link_time_optimization.
     elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}
     seen = {key()}
     for field in dataclasses.fields(ProgramOptions):

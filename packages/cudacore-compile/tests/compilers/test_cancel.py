@@ -150,7 +150,7 @@ def test_cancelled_job() -> None:
 
 
 def test_cancelled_twin() -> None:
-    """A job would fail because another that is the same was cancelled."""
+    """A job would fail because an equal job was cancelled."""
     first, second = CompileJob(QUICK, {"arch": 90}), CompileJob(QUICK, {"arch": 90})
     first.cancel()
     assert all(code.code for code in compile_many([first, second]))

@@ -47,7 +47,7 @@ def test_use_bundled_headers(
 
 
 def test_cuda_include_path(build: Build) -> None:
-    """CUDA's own headers would not be found, or not all headers that these include."""
+    """CUDA's own headers, or some of the headers that they include, would not be found."""
     try:
         folders = cuda_include_path()
     except FileNotFoundError as error:

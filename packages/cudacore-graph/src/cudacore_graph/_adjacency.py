@@ -46,7 +46,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         return self
 
     def __iand__(self, it: Iterable[Any]) -> AdjacencySetProxy:
-        """Remove all other edges in one call."""
+        """Keep only edges to the given nodes: remove all others in one call."""
         self._change(lost=set(self) - set(it))
         return self
 

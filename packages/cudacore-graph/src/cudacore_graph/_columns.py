@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds many kernel nodes at once, with columns of arguments; has the sequence of these nodes."""
+"""Kernel nodes that are added at once, with columns of arguments, and the sequence of these nodes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class KernelNodes(Sequence["KernelNode"]):
         return found
 
     def count(self, value: object) -> int:
-        """Return 1 for one of the nodes, otherwise 0."""
+        """Return 1 if the value is one of the nodes, otherwise 0."""
         return int(value in self)
 
     def _find(self, value: object) -> int | None:

@@ -100,10 +100,10 @@ class GraphDefinition(_native.GraphHandle):
         Notes
         -----
         The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
-        for a batch with such nodes, the batch is first added to a temporary graph, which takes about the same time
-        again. The temporary graph does not detect two failures: the driver has no resources left, or it refuses to free
-        an address that was allocated and not yet freed, for instance because the graph has been instantiated. Then the
-        nodes before the failed one remain in the graph, and the error says so.
+        for a batch with such nodes, the batch is first added to a temporary graph, which roughly doubles the time. The
+        temporary graph does not detect two failures: the driver has no resources left, or it refuses to free an address
+        that was allocated and not yet freed, for instance because the graph has been instantiated. Then the nodes
+        before the failed one remain in the graph, and the error says so.
         """
         return _native.add_nodes(self, nodes)
 

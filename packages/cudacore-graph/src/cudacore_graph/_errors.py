@@ -12,7 +12,8 @@ from cudacore_handles._sdk import hold, last_error, lib, results
 _IN_EXEC = -2  # PLACE_IN_EXEC in src/native/graph/graph.h
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
-# The usual reason for a refusal, by the name of the method. The classes of nodes add theirs: _nodes/classes.py.
+# The usual reason for a refusal, by the name of the method. The classes of nodes add their reasons in
+# _nodes/classes.py.
 HINTS = {
     "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",
     "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",

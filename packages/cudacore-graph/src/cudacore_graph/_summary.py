@@ -18,7 +18,7 @@ _MAX_EDGES = 3  # edges per node, on average; more than that cannot be followed 
 class Group(NamedTuple):
     """Nodes that are drawn as one."""
 
-    nodes: tuple[int, ...]  # their indices in the graph
+    nodes: tuple[int, ...]  # indices of the nodes in the graph
     form: str  # the arrangement of the nodes; empty for a single node
     kinds: Counter[str]
 

@@ -127,7 +127,7 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
     gc.collect()
     capture.end()
     assert buffers() >= before  # the graph keeps it
-    fresh = device.allocate(64, stream=other)  # would get the address of `memory`, if that had been freed
+    fresh = device.allocate(64, stream=other)  # if `memory` had been freed, this allocation would get its address
     fresh.fill(7, stream=other)
     ch.Buffer.from_handle(numbers.at(0), 64).copy_from(fresh, stream=other)
     other.sync()

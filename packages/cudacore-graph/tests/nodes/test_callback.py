@@ -79,7 +79,7 @@ class TestCallback:
 
         definition.add_many([("callback", None, function()) for _ in range(20000)])
         assert len(alive) == 20000
-        thread = threading.Thread(target=definition.close)  # no context is current there
+        thread = threading.Thread(target=definition.close)  # no context is current on a new thread
         thread.start()
         thread.join()
         for _ in range(1000):

@@ -217,7 +217,7 @@ class TestMemcpy:
         source, target = Numbers(24), Numbers(24)
         for index in range(24):
             source[index] = index
-        # Two slices of two rows of two numbers, from slices of three rows of four.
+        # Two slices of two rows of two numbers, from slices of three rows of four numbers.
         node = definition.memcpy(
             target.buffer, source.buffer, 8, height=2, depth=2, src_pitch=16, src_height=3, dst_pitch=8
         )

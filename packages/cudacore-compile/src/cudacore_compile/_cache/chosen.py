@@ -76,7 +76,7 @@ def _recall(question: bytes, notes: Notes) -> bytes | None:
     known = None if data is None else _unpack(data)
     try:
         return known.build if known is not None and Look().are(known.places) else None
-    except UncacheableError:  # something can no longer be looked up
+    except UncacheableError:  # a file or directory can no longer be looked up
         return None
 
 
@@ -98,7 +98,7 @@ def _load_and_keep(question: bytes, notes: Notes, load: Load) -> bytes:
 
 
 def _is_loaded() -> bool:
-    """Return whether this process has loaded an NVRTC already, perhaps another one than a search would find."""
+    """Return whether this process has loaded an NVRTC already, which may not be the one that a search would find."""
     try:
         with open("/proc/self/maps", "rb") as file:
             return _LOADED.search(file.read()) is not None
@@ -141,7 +141,7 @@ def _library_path() -> list[str]:
 
 def _places() -> set[str]:
     """Return the files and directories that decide which NVRTC is found. Some of them do not exist."""
-    from glob import escape, glob  # not needed where the build is known
+    from glob import escape, glob  # imported here, because it is not needed if the build is known
 
     python = _directories(sys.path)
     toolkits = [path for path in _toolkits() if path]
@@ -158,7 +158,7 @@ def _places() -> set[str]:
 
 
 def _look_up(paths: Iterable[str]) -> _Places:
-    """Return the identities of files and directories. The identity of one that has just changed equals no other."""
+    """Return the identities of files and directories. If one has just changed, its identity equals no other."""
     return [(path, settled(identity_of(path))) for path in sorted(paths)]
 
 
@@ -167,7 +167,7 @@ def _pack(chosen: _Chosen) -> bytes:
 
 
 def _unpack(data: bytes) -> _Chosen | None:
-    """Return the argument of :func:`_pack`; None for other bytes."""
+    """Return the value that :func:`_pack` has packed; None for other bytes."""
     try:
         facts = json.loads(data)
         places = [(_notes.text(path), _notes.identity_or_none(found)) for path, found in facts["places"]]

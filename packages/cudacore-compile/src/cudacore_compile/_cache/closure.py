@@ -60,7 +60,7 @@ class Closure:
         return look.are(self._identities)
 
     def refreshed(self) -> Closure | None:
-        """Return the closure with the present identities; None if files were changed, created or removed."""
+        """Return the closure with the current identities; None if files were changed, created or removed."""
         try:
             return self._refreshed()
         except UncacheableError:
@@ -96,9 +96,9 @@ class Closure:
 
 
 def _first(name: str) -> str:
-    """Return the first part of a path.
+    """Return the first part of a path that is missing in a directory.
 
-    If a directory of that name is created, the rest of the path can be created in it without a change of the
+    If this part is created as a directory, the rest of the path can be created in it, which does not change the
     directories above.
     """
     return next((part for part in name.split("/") if part not in ("", ".")), "")

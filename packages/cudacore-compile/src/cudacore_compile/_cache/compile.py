@@ -18,7 +18,7 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
-_MAX_TRIES = 3  # how often the included files are determined if another process changes them meanwhile
+_MAX_TRIES = 3  # how often to determine the included files if another process keeps changing them
 
 
 def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:
@@ -112,7 +112,7 @@ class Watch:
                 return b""
         except UncacheableError:
             return b""
-        from cudacore_compile._compilers import process_state  # after a compilation, so that hits do not import it
+        from cudacore_compile._compilers import process_state  # imported here, so that cache hits do not import it
 
         return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
 

@@ -23,7 +23,7 @@ from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
 _LAYOUT = "v1"
 # A store waits at most this long for the lock, and is then skipped, because the process with the lock may be stopped.
 _LOCK_SECONDS = 5.0
-_BACK_OFF_SECONDS = 60.0  # for so long after a skipped store, stores try to take the lock but do not wait for it
+_BACK_OFF_SECONDS = 60.0  # for this long after a skipped store, stores do not wait for the lock
 _CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes
 _MANY = 512  # with more entries than this, several are evicted at once, because each eviction examines all of them
 
@@ -53,8 +53,8 @@ class FileStreamProgramCache(EntryCache):
         (``$XDG_CACHE_HOME``, or ``~/.cache``).
     max_size_bytes : int, optional
         The maximum size of all files. The least recently used entries are removed first. An entry that is larger than
-        the limit is not stored. Each writer enforces its own limit, so all users of a shared cache should set the same.
-        Default: no limit.
+        the limit is not stored. Each writer enforces its own limit, so all users of a shared cache should set the same
+        limit. Default: no limit.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class FileStreamProgramCache(EntryCache):
         try:
             self._write(self._file(key) + _CLOSURE, Entry(note, {}).pack())
         except OSError:
-            self.count("failures")  # the files are listed again
+            self.count("failures")  # other processes then determine the files again
 
     def _load(self, key: bytes) -> Entry | None:
         entry = self._read(self._file(key))
@@ -148,7 +148,7 @@ class FileStreamProgramCache(EntryCache):
     def _write(self, path: str, data: bytes) -> bool:
         """Write a file atomically; return whether it was stored."""
         if self._limit is not None and len(data) > self._limit:
-            _remove(path)  # too large to store; the file that it would replace is outdated
+            _remove(path)  # the data is too large to store, and the existing file is outdated
             return False
         with self._locked() as locked:
             if not locked:

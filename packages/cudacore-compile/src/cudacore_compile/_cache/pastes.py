@@ -96,7 +96,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
 
 
 def _is_after_unknown(body: bytes, at: int) -> bool:
-    """Return whether a macro that is defined elsewhere can end right before a position in the text."""
+    """Return whether the text before a position can end with a macro that is defined elsewhere."""
     while at > 0 and body[at - 1] in b" \t\n":
         at -= 1
     return at == 0 or body[at - 1] in _AFTER_UNKNOWN

@@ -105,7 +105,7 @@ _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
 def _parts(words: Sequence[bytes]) -> frozenset[bytes]:
-    """Return all parts of the words, but not the words themselves."""
+    """Return all substrings of the words, but not the words themselves."""
     parts = {word[start:end] for word in words for start in range(len(word)) for end in range(start + 1, len(word) + 1)}
     return frozenset(parts.difference(WORDS))
 
@@ -116,7 +116,7 @@ _ATOMS = _TIME_ATOMS | _TEST_ATOMS
 
 
 def atoms_of(text: bytes) -> frozenset[bytes]:
-    """Return the tokens that are parts of the relevant words."""
+    """Return the tokens that are substrings of the relevant words."""
     return _ATOMS.intersection(text.translate(_BLANKS).split())
 
 

@@ -77,7 +77,7 @@ def environment() -> list[tuple[str, str]]:
 
 
 def processors(flags: Sequence[bytes]) -> bytes:
-    """Return a key for code that is compiled by as many threads as there are processors; empty for other code."""
+    """Return the numbers of processors if the options let the compiler use several threads; otherwise empty bytes."""
     if not any(b"split-compile" in flag for flag in flags):
         return b""
     return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()

@@ -98,7 +98,7 @@ def close_over(
     walk.add(options, "a macro of the options", None, None)
     walk.add(scan_names(names), "a name expression", None, None)
     walk.add(scan(source), "the program", directory, None)
-    for header, content in headers.items():  # all of them are included, because their contents are in the key
+    for header, content in headers.items():  # all headers, even unused ones, because their contents are in the key
         text = os.fsdecode(header)
         walk.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
     for name in pre_include:
@@ -215,7 +215,7 @@ class _Walk:
             raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
 
     def add_reference(self, reference: Reference, directory: str | None) -> None:
-        """Add the file that a name refers to; `directory` is that of the file which contains the name."""
+        """Add the file that a name refers to; `directory` is the directory of the including file."""
         if not reference.is_quoted:
             directory = None
         if (reference, directory) in self._seen:

@@ -97,7 +97,7 @@ class Plan:
         ]
         self._jobs = [self._job(unit) for unit in self._units]
         self._outputs = [] if only_lists and not self._links else self._all_outputs()
-        self.linkers: dict[str | None, Linker] = {}  # available once everything is compiled
+        self.linkers: dict[str | None, Linker] = {}  # empty until everything is compiled
         self._linked: dict[str | None, ObjectCode] = {}
         self._check_files()
         self.cache: FileStreamProgramCache | None = None

@@ -18,7 +18,7 @@ _LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
 
 
 class Choice(NamedTuple):
-    """A linker, or None, with the reason."""
+    """The chosen linker, or None, and the reason for the choice."""
 
     backend: CompilerBackendType | None
     reason: str

@@ -26,12 +26,12 @@ _RESTRICT_STAYS = (
     "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
     "source instead, or compile such programs in a process of their own"
 )
-# If --restrict is in effect, the code of this program has a read-only load. If --optimization-info is, there is a log.
+# With --restrict, the code of this program has a read-only load. With --optimization-info, the compiler writes a log.
 _CANARY = b"""
 static __device__ float twice(float x) { return x + x; }
 __global__ void canary(const float *in, float *out) { *out = twice(*in); }
 """
-# If --use_fast_math is in effect, the code of this program has other instructions.
+# With --use_fast_math, the code of this program has no fused multiplication and addition in double precision.
 _FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0); }\n"
 _FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
 _MINIMAL = (12, 4)  # the first version with --minimal
@@ -67,7 +67,7 @@ class NVRTC:
             raise as_compiler_error(NVRTCError, error) from None
 
     def handle(self, box: Any) -> nvrtc.nvrtcProgram:
-        """Return a program as an object of ``cuda.bindings``, which this imports."""
+        """Import ``cuda.bindings``, and return a program as an object of it."""
         from cuda.bindings import nvrtc
 
         return nvrtc.nvrtcProgram(self._library.raw(box))
@@ -102,7 +102,7 @@ class NVRTC:
                 run_interruptibly(lambda: library.compile(box, flags), lambda: self.cancel(box))
             except CUDAError as error:
                 words = (b"nvrtc", *flags, program_name)
-                if error.code_name != "NVRTC_ERROR_CANCELLED":  # the log contains internal errors
+                if error.code_name != "NVRTC_ERROR_CANCELLED":  # after a cancellation, the log has only internal errors
                     log = log_text(library.log(box))
                 raise
             log = log_text(library.log(box))
@@ -147,7 +147,7 @@ class NVRTC:
             if library.pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
                 return False
             required = library.pch_heap_required(box)
-            with _pch_heap_lock:  # another thread may need more memory than this one
+            with _pch_heap_lock:  # so that this thread cannot reduce the heap that another thread has set
                 if required > library.pch_heap():
                     library.set_pch_heap(required)
         except CUDAError as error:
@@ -177,7 +177,7 @@ class NVRTC:
             self._library.compile(box, flags)
             ptx, log = self.ptx(box), log_text(self._library.log(box))
         except CUDAError:
-            return frozenset(("raw_options",))  # no stored program has these options
+            return frozenset(("raw_options",))  # the state is unknown: this keeps the code out of caches
         kept = {
             "restrict": b"ld.global.nc" in ptx,
             "optimization_info": bool(log.strip()),

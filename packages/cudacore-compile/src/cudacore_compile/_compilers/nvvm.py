@@ -14,8 +14,8 @@ from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
 
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
-# libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant is supported
-# together with its number.
+# libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant, such as 90a, is
+# supported if its number is.
 _ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
 # The data layout that all versions of NVVM accept, for all architectures.
 _LAYOUT = (
@@ -120,7 +120,7 @@ load = Loader(NVVM)
 def _libdevice(nvvm: str) -> bytes:
     """Return the libdevice that belongs to a libNVVM, or else any that is installed."""
     folder = os.path.dirname(nvvm)
-    for beside in ("../nvvm", ".."):  # the layout of wheels since CUDA 13; that of older wheels and of toolkits
+    for beside in ("../nvvm", ".."):  # in wheels since CUDA 13; in older wheels and in toolkits
         try:
             with open(os.path.join(folder, beside, "libdevice", "libdevice.10.bc"), "rb") as file:
                 return file.read()

@@ -207,7 +207,7 @@ def integer(field: str, value: object, least: int, most: int) -> int:
 
 
 def decimal(field: str, number: object) -> str:
-    """Return the digits of a number. Python limits how many it converts."""
+    """Return the digits of a number; raise an error if it has more digits than Python converts."""
     try:
         return str(number)
     except ValueError:

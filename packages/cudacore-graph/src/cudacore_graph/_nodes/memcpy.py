@@ -107,8 +107,8 @@ class MemcpyNode(GraphNode):
         dst, dst_owner = _operand(dst, dst_owner, known.dst, known.dst_array, owners[0])
         src, src_owner = _operand(src, src_owner, known.src, known.src_array, owners[1])
         extents: list[int | None] = [size, 1, 1, 0, 0, 0, 0]
-        # The node's extents are kept only for copies from memory to memory. An array has its own extents, and those of
-        # memory that replaces an array are unknown.
+        # The node's extents are kept only for copies from memory to memory. An array has its own extents, and the
+        # extents of memory that replaces an array are unknown.
         if not (known.dst_array or known.src_array or _is_array(dst) or _is_array(src)):
             extents[:3] = int(known.width) if size is None else size, known.height or 1, known.depth or 1
             if known.height > 1 or known.depth > 1:  # a copy of one row has no pitch to preserve

@@ -30,7 +30,7 @@ class GraphNode(_native.NodeHandle):
     _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
     _METHOD: ClassVar[str] = ""  # the method that adds such a node
     _HINT: ClassVar[str] = ""  # the usual reason for a refusal to add or change it
-    _EXEC_HINT: ClassVar[str] = ""  # the same for nodes of executable graphs
+    _EXEC_HINT: ClassVar[str] = ""  # the usual reason for nodes of executable graphs
     # the class of its views in executable graphs
     _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
 
