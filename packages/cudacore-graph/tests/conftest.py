@@ -84,7 +84,7 @@ def run(stream: ch.Stream) -> Callable[[GraphDefinition], None]:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run code in a fresh interpreter, on the same driver as this one."""
+    """Run code in a fresh interpreter, with the driver of this process."""
 
     def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "child.py"

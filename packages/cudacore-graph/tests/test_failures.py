@@ -47,10 +47,10 @@ def run_unfailed(op: Operation, world: World, sim: Any, here: ch.Device) -> list
 
 
 class Outcome(NamedTuple):
-    """The result of an operation of which one call was to fail."""
+    """The result of an operation in which one call was made to fail."""
 
     error: Exception | None
-    failed: bool  # whether the operation made the call that was to fail
+    failed: bool  # whether the operation made the call that should fail
     context_kept: bool
     leaked: list[str]
     captured: tuple[bool, int]  # whether a stream was left in a capture, and how many nodes the capture has

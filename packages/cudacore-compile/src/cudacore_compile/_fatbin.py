@@ -34,7 +34,8 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     one for the target architecture. Combining needs neither a driver nor a GPU.
 
     Code for only one architecture (``sm_90a``) and code for its generation (``sm_90``) can be in one fat binary. Cubins
-    and LTO-IR for a family (``sm_100f``) are labelled as code for its first architecture, because they are the same.
+    and LTO-IR for a family (``sm_100f``) are labelled as code for its first architecture, because that code is the
+    same.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ _LTOIR_ARCHITECTURE, _LTOIR_ACCELERATED, _LTOIR_LAST = 0x01, 0x20, 0x63
 
 
 def _architecture_of_ltoir(code: bytes) -> str:
-    """Read the architecture from the header of LTO-IR, which is not documented; the format is that of CUDA 12 and 13.
+    """Read the architecture from the header of LTO-IR, in its undocumented format of CUDA 12 and 13.
 
     The header has the offset of a list of tags, each with a value of 16 bits. The rest is encrypted.
     """

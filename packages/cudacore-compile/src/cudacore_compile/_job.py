@@ -50,7 +50,7 @@ class CompileJob:
     code : str or bytes
         The program.
     options : ProgramOptions or mapping, optional
-        Options of the compilation. Without an architecture, that of the current device is used. Default: the defaults.
+        Options of the compilation. Default: the defaults. If no architecture is set, the current device's is used.
     target_type : ObjectCodeFormatType or str, optional
         The format to compile to. Default ``"cubin"``.
     name_expressions : sequence of str or bytes, optional

@@ -348,7 +348,7 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
 
 
 def _names(codes: tuple[ObjectCode, ...]) -> list[str]:
-    """Return a name for each part: its own, or that of its file, if the name is unique."""
+    """Return a unique name for each part: its own or its file's name, with the number of the part if necessary."""
     if len(codes) == 1:
         return [codes[0].name or _file_of(codes[0]) or f"part 1 ({codes[0].code_type})"]
     given = ["" if code.name == "default_program" else code.name or _file_of(code) for code in codes]

@@ -38,8 +38,8 @@ class Program:
 
     A program can be compiled any number of times, to different formats, and by several threads at once: the compiler
     runs without the GIL. Later changes of `options` or `headers` do not affect the program. A driver is needed only if
-    no architecture is given, to query that of the current device. (NVRTC uses a cache in the driver if there is one;
-    see :attr:`ProgramOptions.no_cache`.)
+    no architecture is given, to query the current device's. (NVRTC uses a cache in the driver if there is one; see
+    :attr:`ProgramOptions.no_cache`.)
 
     Parameters
     ----------
@@ -416,8 +416,8 @@ class Program:
     def intermediate_ptx(self) -> ObjectCode | None:
         """ObjectCode or None: The PTX that NVRTC generated on the way to a cubin, without another compilation.
 
-        Available if the last compilation was one to a cubin by NVRTC. None before the first compilation, and after
-        others, including those whose code came from a cache.
+        Available if the last compilation was one to a cubin by NVRTC. None before the first compilation, and after any
+        other compilation, such as one whose code came from a cache.
         """
         with self._lock:
             if self._closed:
@@ -434,8 +434,8 @@ class Program:
         """cuda.bindings.nvrtc.nvrtcProgram or int: The program of the compiler, for ``cuda.bindings``.
 
         An ``nvrtcProgram``; or an int for an ``nvvmProgram`` or an ``nvJitLinkHandle``, as in ``cuda.bindings``. Before
-        the first compilation, it is the program that will be compiled; later that of the latest compilation, which can
-        be done, failed or running. It is valid until the next compilation starts or the program is closed.
+        the first compilation, it is the program that will be compiled; later, the program of the latest compilation,
+        which can be done, failed or running. It is valid until the next compilation starts or the program is closed.
         """
         if self._box is None and not self._closed:
             box = self._new_box()

@@ -61,7 +61,7 @@ def value_of(code: ObjectCode) -> int:
 
 
 def check(includes: str, *, change: Callable[[int], object], headers: Any = None, **options: Any) -> None:
-    """Compile with a cache while included files change, and compare the code with that of the compiler alone."""
+    """Compile with a cache while included files change, and compare with compilations without a cache."""
     cache = InMemoryProgramCache()
     options.setdefault("arch", "sm_90")
     for number in (1111, 2222, 2222, 3333):

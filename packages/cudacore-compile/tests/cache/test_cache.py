@@ -65,7 +65,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 
 def test_mapping(make: Make) -> None:
-    """A cache would not be a mapping of keys to bytes, like that of cuda.core."""
+    """A cache would not be a mapping of keys to bytes, like a cache of cuda.core."""
     with make() as cache:
         cache["a"] = b"first"
         assert (cache[b"a"], cache.get("a"), len(cache)) == (b"first", b"first", 1)

@@ -125,7 +125,7 @@ def test_something_has_changed(searches: Searches, tmp_path: Path, change: Calla
 
 @pytest.mark.parametrize("variable", ["CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"])
 def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """The compiler of another environment would be mistaken for that of this environment."""
+    """The compiler of another environment would be mistaken for this environment's."""
     assert searches.loads()
     monkeypatch.setenv(variable, "/elsewhere")
     assert searches.loads()

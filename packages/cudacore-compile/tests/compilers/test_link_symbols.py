@@ -353,7 +353,7 @@ def test_ptx_of_all_kinds(ptx: str, expected: dict[str, Symbol]) -> None:
 
 
 def test_damaged_code() -> None:
-    """Code that cannot be read would raise something else than the linker's error."""
+    """Code that cannot be read would raise an error other than the linker's."""
     good = bytes(build(F, "cubin").code)
     rnd = random.Random(1)
     for _ in range(20):
@@ -372,7 +372,7 @@ def test_damaged_code() -> None:
 
 
 def random_part(rnd: random.Random, index: int) -> str:
-    """Return PTX with functions and variables of a few names. Some are compatible with those of other parts."""
+    """Return PTX with functions and variables of a few names. Some are compatible with symbols of other parts."""
     text, uses = "", ""
     types = [".b32", ".b32", ".b32", ".f32", ".b64", ".align 8 .b8 @[16]"]
     for name in rnd.sample(["f", "g", "v", "w"], rnd.randint(1, 4)):

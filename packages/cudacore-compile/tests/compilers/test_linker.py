@@ -83,7 +83,7 @@ def test_ltoir_inlines(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """LTO-IR of C++ would not link with that of NVVM IR, or calls between the two would not be inlined."""
+    """LTO-IR of C++ would not link with LTO-IR of NVVM IR, or calls between the two would not be inlined."""
     other = build(FUNCTION_IR, "ltoir", "nvvm")
     code = Linker(ltoir[0], other, options=SM_90).link("ptx").code
     assert b"call" not in code

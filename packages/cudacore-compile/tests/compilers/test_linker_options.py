@@ -102,7 +102,7 @@ def test_arch_of_the_current_device(device: Device, ptx: tuple[ObjectCode, Objec
 
 
 def test_options_that_contradict(ltoir: tuple[ObjectCode, ObjectCode], ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """The linker would fail without a reason, or link something else than requested."""
+    """If options contradict the code, the linker would fail without a reason, or ignore an option silently."""
     for codes, options, target, match in (
         (ptx, {}, "ptx", "only LTO-IR links to ptx, and this is ptx: compile the programs to LTO-IR"),
         (ltoir, {"ptx": True}, "cubin", r'LinkerOptions\.ptx links to PTX, not cubin: call link\("ptx"\)'),

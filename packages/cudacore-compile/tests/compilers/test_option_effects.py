@@ -237,7 +237,7 @@ def test_fdevice_syntax_only(build: Build) -> None:
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
 @pytest.mark.parametrize("name", ["trace.json", "trace"])
 def test_fdevice_time_trace(target: str, name: str, build: Build, tmp_path: Path) -> None:
-    """The profile would go to another file than the one that was named, or the compilation fail."""
+    """The profile would be written to another file than the given one, or the compilation would fail."""
     build(KERNEL, target, fdevice_time_trace=tmp_path / name)
     assert os.listdir(tmp_path) == ["trace.json"]
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

@@ -152,7 +152,7 @@ def test_ptx_with_ptxas_options_keeps_arch() -> None:
     "options", [{}, {"debug": True}, {"max_register_count": 32}, {"relocatable_device_code": True}]
 )
 def test_ptx_of_virtual_arch_is_the_same(options: dict[str, Any], build: Build) -> None:
-    """PTX of the virtual architecture would differ from that of the requested real one."""
+    """PTX of the virtual architecture would differ from PTX of the requested real architecture."""
     spared = build(KERNEL, "ptx", arch="sm_90a", **options)
     assembled = build(KERNEL, "ptx", arch="sm_90a", ptxas_options="-v", **options)
     assert spared.code == assembled.code

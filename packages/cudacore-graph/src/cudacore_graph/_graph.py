@@ -260,7 +260,7 @@ def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
             if not missing[node]:
                 del missing[node]
                 ready.append(node)
-    # Following dependencies among these must return to a node that was visited before.
+    # Following dependencies among the remaining nodes must return to a node that was visited before.
     place: dict[GraphNode, int] = {}
     at = next(iter(missing), None)
     while at is not None and at not in place:

@@ -408,7 +408,7 @@ class TestStates:
         assert not is_capturing(stream)
 
     def test_no_context_is_current(self, stream: ch.Stream) -> None:
-        """A builder would use the current context instead of that of its stream."""
+        """A builder would use the current context instead of its stream's context."""
 
         def build() -> cg.Graph:
             with stream.create_graph_builder() as builder:

@@ -196,7 +196,7 @@ class BufferHandle(Handle):
         ----------
         stream : Stream, optional
             The stream that the free is ordered on (cuMemFreeAsync). Default: the stream of
-            :meth:`set_deallocation_stream`, otherwise that of the allocation.
+            :meth:`set_deallocation_stream`, or else the stream of the allocation.
         """
     def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None:
         """Set the stream that the free is ordered on.
@@ -346,7 +346,7 @@ def order_streams(consumer: int, producer: int, device: int, /) -> None:
     Parameters
     ----------
     consumer, producer : int
-        Addresses of the streams. A default stream is that of `device`.
+        Addresses of the streams. A default stream means the default stream of `device`.
     device : int
         Ordinal of the device that the memory is on; -1 for host memory.
     """

@@ -80,6 +80,6 @@ def _not_callable(*args: object, **kwargs: object) -> NoReturn:
     raise TypeError(f"a Kernel is not called: {_LAUNCH}")
 
 
-# The ways of CuPy, PyCUDA and Numba. Type checkers must not see them.
+# CuPy, PyCUDA and Numba call or index a kernel to launch it. The loop hides the methods from type checkers.
 for _name in ("__call__", "__getitem__"):
     setattr(Kernel, _name, _not_callable)

@@ -78,16 +78,16 @@ class Process:
 
     @property
     def state(self) -> ProcessStateType:
-        """ProcessStateType: the state of the process (cuCheckpointProcessGetState)."""
+        """ProcessStateType: The state of the process (cuCheckpointProcessGetState)."""
         out = ffi.new("int *")
         self._check(lib.cch_checkpoint_state(out, self._pid))
         return _STATES[out[0]]
 
     @property
     def restore_thread_id(self) -> int:
-        """int: the thread of the process that restores it (cuCheckpointProcessGetRestoreThreadId).
+        """int: The id of the thread that restores the process (cuCheckpointProcessGetRestoreThreadId).
 
-        Programs that save the memory of the host, such as CRIU, need this number.
+        Programs that save the memory of the host, such as CRIU, need this id.
         """
         out = ffi.new("int *")
         self._check(lib.cch_checkpoint_restore_thread(out, self._pid))
@@ -106,8 +106,8 @@ class Process:
         Raises
         ------
         CUDAError
-            When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``): then it continues to
-            run.
+            When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``). In the latter case, the
+            process continues to run.
         """
         timeout = check_int("timeout_ms", timeout_ms, "an int, in milliseconds")
         if not 0 <= timeout <= _MAX_TIMEOUT:

@@ -105,7 +105,7 @@ class FilterModeType(_Name):
 
 
 class ReadModeType(_Name):
-    """The type of a texture's integers in kernels."""
+    """How kernels read the integers of a texture: unchanged, or as floating-point numbers."""
 
     ELEMENT_TYPE = "element_type"
     NORMALIZED_FLOAT = "normalized_float"
@@ -211,7 +211,7 @@ class TensorMapDataType(IntEnum):
 
 
 class TensorMapInterleave(IntEnum):
-    """How channels lie in memory (``CUtensorMapInterleave``): together, or in slices such as those of NC/8HWC8."""
+    """How channels lie in memory (``CUtensorMapInterleave``): together, or in slices, as in the format NC/8HWC8."""
 
     NONE = 0
     INTERLEAVE_16B = 1

@@ -51,7 +51,7 @@ def compile_cached(
     cache : ProgramCacheResource
         The cache. If it fails, the program is compiled, with a RuntimeWarning.
     request : Request
-        What is compiled.
+        The program, and how to compile it.
     compile_now : callable
         Compiles; takes the object to write the log to.
     logs : object with a ``write`` method, or None
@@ -83,7 +83,7 @@ class Watch:
     Parameters
     ----------
     request : Request
-        What is compiled.
+        The program, and how to compile it.
     notes : Notes, optional
         Where closures are kept for other processes.
     """
@@ -125,7 +125,7 @@ class CachedCompilation:
     cache : ProgramCacheResource
         The cache.
     request : Request
-        What is compiled.
+        The program, and how to compile it.
     look : Look, optional
         Looks up files; shared by compilations that are looked up at the same time.
     """
@@ -159,7 +159,7 @@ class CachedCompilation:
         return None if code is None else (code, entry.log)
 
     def keep(self, code: ObjectCode, log: str, key: bytes) -> None:
-        """Store the code if its key is the one that was looked up.
+        """Store the code if its key equals the key that was looked up.
 
         The keys differ if a file was changed meanwhile, or if the process that compiled has another compiler, other
         files or another environment.

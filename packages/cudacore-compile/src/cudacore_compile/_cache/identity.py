@@ -106,7 +106,7 @@ def _open(path: str, flags: int) -> int:
 
 
 class Look(dict[str, "Identity | None"]):
-    """A cache of identities by path. Use it only for lookups at one time, such as those of a batch."""
+    """A cache of identities by path. Use it only for lookups at one time, such as the lookups of a batch."""
 
     def __missing__(self, path: str) -> Identity | None:
         found = self[path] = identity_of(path)

@@ -54,9 +54,9 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     cache : ProgramCacheResource
         The cache. If it fails, the code is linked, with a RuntimeWarning.
     facts : LinkFacts
-        What is linked, and how.
+        The input, the options and the linker.
     link_now : callable
-        Links it.
+        Links the input.
     """
     before = environment()
     try:

@@ -78,7 +78,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def note_statistics(cache: FileStreamProgramCache | None) -> None:
-    """Add the cache statistics of this command to those of all commands. Failures are ignored."""
+    """Add the cache statistics of this command to the totals of all commands. Failures are ignored."""
     if cache is None:
         return
     with contextlib.suppress(OSError, ValueError), _locked(cache.directory) as file:

@@ -27,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The arguments. Default: those of the process; then Ctrl-C ends the process at once, even while a compiler runs
-        that cannot be interrupted.
+        The arguments. Default: the arguments of the process; then Ctrl-C ends the process at once, even while a
+        compiler runs that cannot be interrupted.
 
     Returns
     -------

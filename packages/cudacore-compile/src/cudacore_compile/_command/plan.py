@@ -288,7 +288,7 @@ class Plan:
 
     @property
     def link_name(self) -> str:
-        """str: The name of the linked code, which is that of the first output."""
+        """str: The name of the linked code: the name of the first output."""
         return self._outputs[0].path
 
     @property

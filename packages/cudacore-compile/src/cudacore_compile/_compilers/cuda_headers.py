@@ -10,8 +10,8 @@ from cudacore_compile._compilers.libraries import cuda_major, pip_command
 from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
-# The names in pathfinder: headers of the runtime and of CCCL, which are required; those of cuRAND, and those that mma.h
-# includes.
+# The names in pathfinder: headers of the runtime and of CCCL, which are required; headers of cuRAND, and headers that
+# mma.h includes.
 _NEEDED = ("cudart", "cccl")
 _MORE = ("curand", "nvcc")
 

@@ -94,7 +94,7 @@ def pip_command(extra: str = "", *, upgrade: bool = False) -> str:
 
 
 def cuda_major() -> int:
-    """Return the major version of the CUDA in use: that of the loaded NVRTC, or else of cuda-bindings."""
+    """Return the major version of the CUDA in use: the version of the loaded NVRTC, or else of cuda-bindings."""
     if _of_nvrtc is not None:
         return _of_nvrtc
     import importlib.metadata  # imported late, because it takes half as long to import as this whole package

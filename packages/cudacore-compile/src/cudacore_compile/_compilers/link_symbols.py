@@ -63,7 +63,7 @@ def check_symbols(parts: Iterable[tuple[str, Mapping[str, Symbol]]]) -> None:
 
 
 def _compare(name: str, first: tuple[str, Symbol], second: tuple[str, Symbol]) -> Conflict | None:
-    """Compare two symbols of one name, which are in the parts with these names."""
+    """Compare two symbols of one name. Each is given with the name of its part."""
     (part, a), (other_part, b) = first, second
 
     def mismatch(one: str, other: str) -> Conflict:

@@ -20,7 +20,7 @@ class LinkerOptions:
     """Options of the linker.
 
     Options that are None are not passed to the linker, which has its own defaults. All values are checked when the
-    object is created, and again when it is used. The flags below are those of nvJitLink. The driver's linker supports
+    object is created, and again when it is used. The flags below are nvJitLink's. The driver's linker supports
     `arch`, `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`. If it is
     used, any other option is an error that explains why nvJitLink was not used.
 
@@ -29,7 +29,7 @@ class LinkerOptions:
     name : str, optional
         The name of the linked code. Default ``"<default linker>"``.
     arch : str or int, optional
-        The GPU architecture, as :attr:`ProgramOptions.arch`. Default: that of the current device. ``-arch=``.
+        The GPU architecture, as :attr:`ProgramOptions.arch`. Default: the current device's. ``-arch=``.
     max_register_count : int, optional
         Maximum number of registers per thread. ``-maxrregcount=``.
     time : bool, optional

@@ -148,7 +148,7 @@ _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 
 def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
     """Return the error for a mismatch between LTO-IR and other code, which nvJitLink reports but links anyway."""
-    # the names in nvJitLink's message are those of the last input, which need not be the cause
+    # nvJitLink's message has the names of the last input, which need not be the cause
     found = _NAMED.sub("", _ERROR.findall(log)[0])
     optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
     others = ", ".join(part.name for part in inputs if not part.has_ltoir)

@@ -53,7 +53,7 @@ class ProgramOptions:
         searches it for included files. Default ``"default_program"``.
     arch : str or int, optional
         The GPU architecture to compile for: ``"sm_90"``, ``"compute_90"``, a variant such as ``"sm_90a"`` or
-        ``"sm_100f"``, or the number alone, which means ``sm_``. Default: that of the current device. ``-arch``.
+        ``"sm_100f"``, or the number alone, which means ``sm_``. Default: the current device's. ``-arch``.
     relocatable_device_code : bool, optional
         Make code that can be linked with other device code. ``--relocatable-device-code={true|false}``.
     extensible_whole_program : bool, optional

@@ -65,7 +65,7 @@ def _is_array(operand: object) -> bool:
 
 
 def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: Any) -> tuple[Any, object]:
-    """Return an operand of a copy and its owner: the given ones, or else those of the node."""
+    """Return an operand of a copy and its owner: the given ones, or else the node's."""
     if given is not None:
         return given, given_owner
     if not array:

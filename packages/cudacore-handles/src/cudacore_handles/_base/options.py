@@ -50,7 +50,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     ----------
     cls : type
         The dataclass.
-    value : object of it, mapping of str or None
+    value : instance of `cls`, mapping of str or None
         The argument; None means the defaults.
     name : str, optional
         The argument that it was given for. Default ``"options"``.
@@ -58,7 +58,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     Raises
     ------
     TypeError
-        If it is neither, or the mapping has a key that is not a field of the class.
+        If the value is neither, or the mapping has a key that is not a field of the class.
     """
     if value is None:
         return cls()

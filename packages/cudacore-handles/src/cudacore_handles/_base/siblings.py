@@ -7,7 +7,7 @@ import sys
 
 
 def check_handles(package: str, version: str) -> None:
-    """Raise an error if a package's minor version differs from this one's.
+    """Raise an error if a package's minor version differs from that of cudacore-handles.
 
     The packages are released and tested together. Each package is compared only with cudacore-handles, so all of them
     have the same minor version.

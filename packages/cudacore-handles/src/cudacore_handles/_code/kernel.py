@@ -184,7 +184,7 @@ class Kernel(_native.KernelHandle):
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
         """Return the kernel with its layout; if that is unknown, a substitute with the layout of the arguments.
 
-        `stacklevel` is that of the caller's warnings.
+        `stacklevel` is the stack level of the caller's warnings.
         """
         if self._layout is None:
             try:
@@ -196,7 +196,7 @@ class Kernel(_native.KernelHandle):
         return self
 
     def _packed_by(self, args: Sequence[object], *, stacklevel: int) -> Kernel:
-        """Make another object for the kernel, with parameters derived from the arguments: the real ones are unknown."""
+        """Make another object for the kernel, whose unknown parameters are derived from the arguments."""
         from cudacore_handles._code.parameters import by_values, state, warn_unknown
 
         if not getattr(self, "_warned", False):
@@ -258,8 +258,9 @@ class Kernel(_native.KernelHandle):
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
 
-        Drivers before CUDA 12.4 do not report parameters. Then they are known for kernels from an :class:`ObjectCode`
-        that can be read; for others, such as those from :meth:`from_handle`, a :class:`CUDAError` is raised.
+        Drivers before CUDA 12.4 do not report parameters. With such a driver, they are known for kernels from an
+        :class:`ObjectCode` that can be read. For other kernels, such as those from :meth:`from_handle`, a
+        :class:`CUDAError` is raised.
 
         Offsets and sizes are in bytes. Kinds are known for PTX, for code that :class:`~cudacore_compile.Program`
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.

@@ -33,7 +33,7 @@ _SIZE_MAX = 2**63 - 1
 class KernelAttributes:
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
-    :attr:`Kernel.attributes` returns it. Properties are those of the kernel on the current device. To choose a device,
+    :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
     index the object: ``kernel.attributes[device].num_regs``.
 
     Raises
@@ -371,7 +371,8 @@ def _c_function(needed: object) -> object:
     module = sys.modules.get("cuda.bindings.driver")  # if the value is such an object, its module has been imported
     if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
         return needed
-    # The object contains the function's address; if it was made with `_ptr`, that is the address of the object.
+    # An object that was made with `_ptr` is at the function's address. Any other object contains the function's
+    # address.
     address, begin = needed.getPtr(), id(needed)
     if begin <= address < begin + type(needed).__basicsize__:
         address = int(needed)

@@ -272,10 +272,10 @@ class _Name:
             return _VOID
         if self._take("L"):
             if self._peek() == "_":
-                self._fail()  # a different function, or a variable
+                self._fail()  # the address of a function or a variable, which is not supported
             self._type()
             self._match(_LITERAL)
-            return _VOID  # not a type, and never the type of a parameter
+            return _VOID  # a value, not a type, so no parameter can have this type
         return self._type()
 
     # -- types

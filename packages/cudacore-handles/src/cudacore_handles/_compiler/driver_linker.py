@@ -37,7 +37,7 @@ _FUNCTIONS = {
 def link_with_driver(
     inputs: Sequence[tuple[str, bytes, bytes]], options: Mapping[str, int], *, time: bool
 ) -> tuple[bytes, bytes, bytes]:
-    """Link code to a cubin, in the current context or, if there is none, in that of device 0.
+    """Link code to a cubin, in the current context or, if there is none, in the context of device 0.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ class Context(_native.Handle):
 
     @property
     def resources(self) -> DeviceResources:
-        """DeviceResources: The resources for work in the context; a green context has a part of the device's."""
+        """DeviceResources: Resources for work in the context; a green context has a part of the device's resources."""
         if self.is_closed:
             raise closed(self)
         own = Context._adopt(self._reference())

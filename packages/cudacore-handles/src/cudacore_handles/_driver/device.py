@@ -163,7 +163,7 @@ class Device:
         if self._primary is None or not _native.set_current(self._primary):  # another library has reset the context
             _native.set_current(self._retain())
         if _thread_contexts_used:
-            _thread.contexts.pop(self._id, None)  # last: this may destroy the old context while it is not current
+            _thread.contexts.pop(self._id, None)  # last, because this can destroy the old context
         return None
 
     def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
@@ -438,7 +438,7 @@ class Device:
         return Context._adopt(self._target()._reference())
 
     @property
-    def memory_resource(self) -> DeviceMemoryResource | Any:  # so type checkers assume a DeviceMemoryResource
+    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume a DeviceMemoryResource
         """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of

@@ -372,7 +372,7 @@ class DeviceResources:
     """The resources that a device, a context or a stream can use.
 
     :attr:`Device.resources` has all resources of the device. :attr:`Context.resources` and :attr:`Stream.resources`
-    have those of the context; a green context has a part of the device's.
+    have the resources of the context; a green context has a part of the device's resources.
     """
 
     __slots__ = ("__weakref__", "_context", "_device_id")
@@ -430,7 +430,7 @@ class ContextOptions:
     resources : sequence of SMResource or WorkqueueResource
         The resources for work in the context: multiprocessors, from :attr:`DeviceResources.sm` or groups of one
         :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors, the context has
-        all of the device's.
+        all multiprocessors of the device.
     """
 
     resources: DeviceResourcesType

@@ -98,7 +98,7 @@ def resolve(cls: type, value: Any) -> bool:
 
 def _code(cls: type, value: Any) -> _Code | None:
     bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
-    if issubclass(cls, type):  # the value is itself a class, whose attributes are those of its instances
+    if issubclass(cls, type):  # the value is itself a class; its attributes are for its instances
         return None
     # NumPy first: its float64, complex128 and bytes_ are subclasses of Python's types too.
     if "numpy.generic" in bases:

@@ -38,7 +38,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
     Parameters
     ----------
     mr : MemoryResource
-        A resource of a pool, or an adaptor of one that needs no Python code.
+        A resource of a pool, or an adaptor of such a resource. The adaptor must need no Python code.
 
     Raises
     ------

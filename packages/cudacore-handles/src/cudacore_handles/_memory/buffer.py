@@ -488,7 +488,7 @@ class Buffer(_native.BufferHandle):
         shape : tuple of int, optional
             Extents. Default: one dimension with all elements; the buffer's size must be a multiple of the element size.
         strides : tuple of int, optional
-            Strides in elements. Default: those of C order.
+            Strides in elements. Default: C order.
 
         Returns
         -------
@@ -621,7 +621,7 @@ def _copy_array(
                 f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
                 "of LegacyPinnedMemoryResource, which the graph can keep"
             )
-        # A graph keeps the operands of its copies. Otherwise the host has waited when this returns.
+        # A graph keeps the owner of the memory. Host memory needs no owner, because this function waits for the copy.
         other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
         _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
         if memory.on_host:

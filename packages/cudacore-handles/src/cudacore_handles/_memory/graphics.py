@@ -53,7 +53,7 @@ class MappedBuffer(Buffer):
         Parameters
         ----------
         stream : Stream, optional
-            Default: the stream that it was mapped on, or that of :meth:`set_deallocation_stream`.
+            Default: the stream of :meth:`set_deallocation_stream`, or else the stream that it was mapped on.
         """
         resource = getattr(self, "_resource", None)
         if resource is not None and resource._mapped() is self:

@@ -55,7 +55,7 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
 def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
-    if getattr(_thread, "collects", False):  # the collection below runs a finalizer that allocates
+    if getattr(_thread, "collects", False):  # a finalizer that the collection below runs has allocated
         return
     # The wait for another thread has a limit, because finalizers on that thread can wait for this one, or can allocate.
     deadline = time.monotonic() + _PATIENCE

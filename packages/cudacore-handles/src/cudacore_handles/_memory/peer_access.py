@@ -112,7 +112,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained=set(), lost=current - current.intersection(*map(_ordinals, others)))
 
     def symmetric_difference_update(self, other: Iterable[Device | int]) -> None:
-        """Remove the access of those devices in `other` that have it, and give access to the others."""
+        """For each device in `other`, remove its access if it has access, and otherwise give access to it."""
         given, current = _ordinals(other), self._ordinals()
         self._change(gained=given - current, lost=given & current)
 

@@ -25,7 +25,7 @@ def pointer_attributes(ptr: int) -> Attributes:
     out = ffi.new("int[3]")
     check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
     memory_type, ordinal, managed = out
-    if memory_type == 0:  # CUDA does not manage it: ordinary host memory
+    if memory_type == 0:  # ordinary host memory, which CUDA does not manage
         return Attributes(-1, False, True, False)
     if managed:
         return Attributes(ordinal, True, True, True)

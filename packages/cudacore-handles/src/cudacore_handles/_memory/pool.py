@@ -46,9 +46,9 @@ class PooledMemoryResource(AccessibleMemoryResource):
     (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
-    _pool = Pool()  # a closed pool: until a pool is set, and in subclasses that have none
+    _pool = Pool()  # a closed pool, until a pool is set; subclasses without a pool keep it
     _is_handle_owned = False
-    _max_size = 0  # the maximum size that a new pool was given; 0: none
+    _max_size = 0  # the maximum size of a pool that this object created; 0: no maximum
     _buffer_class: type[Buffer] = Buffer
     _ipc_data: IPCDataForMR | None = None  # None if the pool cannot be shared
 

@@ -59,7 +59,7 @@ class MemoryResource:
     #: Whether an allocation collects garbage (``gc.collect()``) and tries once more before it raises OutOfMemoryError.
     #: Cycles of Python objects can keep buffers that are no longer needed. Nothing is collected while a stream is
     #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. It has no effect on a
-    #: subclass that implements its own :meth:`allocate`, unless that calls one of these classes.
+    #: subclass that implements its own :meth:`allocate`, unless that method calls one of these classes.
     collects_garbage: bool = True
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
@@ -125,7 +125,7 @@ def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None
 
 
 def _in_current_context(function: Callable[..., int], flags: int) -> Callable[[Any, int], int]:
-    """Return a function that allocates in the current context, or else in that of the current device."""
+    """Return a function that allocates in the current context, or else in the current device's."""
     context = current_context() or Device().context
     return lambda out, nbytes: function(out, hold(context), nbytes, flags)
 

@@ -101,7 +101,7 @@ class VirtualMemoryResourceOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
-        if isinstance(self.peers, Iterator):  # an iterator can be read only once, but each allocation needs it
+        if isinstance(self.peers, Iterator):  # an iterator can be read only once, but each allocation reads the peers
             self.peers = tuple(self.peers)
 
 
@@ -274,7 +274,7 @@ class VirtualMemoryResource(MemoryResource):
         """Map memory of another process (cuMemImportFromShareableHandle, cuMemMap).
 
         Each import is a separate mapping at its own address, even in the process that exported the memory. The
-        resource's options determine who can access it.
+        resource's options determine who can access the memory.
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ __all__ = [
     "ptx_symbols",
 ]
 
-# Not used where code comes from a cache.
+# Imported at first use, because they are not needed if the code comes from a cache.
 _LATER = {
     "cudacore_handles._code.demangle": ("demangle",),
     "cudacore_handles._code.ptx_signatures": ("ptx_signatures",),

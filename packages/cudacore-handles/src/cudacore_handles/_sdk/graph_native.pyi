@@ -221,7 +221,8 @@ class NodeMethods:
 
         Parameters
         ----------
-        size : int            Number of bytes.
+        size : int
+            Number of bytes.
         device : cudacore_handles.Device or int, optional
             The device whose memory is allocated. Default: the current device.
         memory_type : GraphMemoryType or str, optional
@@ -487,7 +488,7 @@ def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int
 def read_node(node: NodeHandle, address: int, /) -> tuple[Any, Any]:
     """Read the parameters of a copy or a fill into the library's structure at an address.
 
-    Return the present owners of its two operands, each an object, a handle or None.
+    Return the present owners of the two operands, each an object, a handle or None.
     """
 
 def host_function_of(node: NodeHandle, /) -> Callable[[], Any] | None:

@@ -137,7 +137,7 @@ class Plan(NamedTuple):
 def plan(
     to: int, origin: int, shape: Sequence[int], to_steps: Sequence[int], origin_steps: Sequence[int], itemsize: int
 ) -> Plan:
-    """Return the plan for copying the elements of an array, which is not empty, to those of another one.
+    """Return the plan for copying the elements of an array, which is not empty, to another array.
 
     Parameters
     ----------

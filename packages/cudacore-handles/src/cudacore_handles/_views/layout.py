@@ -283,7 +283,7 @@ class _StridedLayout:
             )
         return fits((high + 1) * self.itemsize, "the size in bytes")
 
-    # ---- layouts that can be made of it ----
+    # ---- layouts that can be made of this one ----
 
     def flattened_axis_mask(self) -> int:
         """Return which axes :meth:`flattened` can merge: bit i is set if axis i can be merged into axis i - 1."""

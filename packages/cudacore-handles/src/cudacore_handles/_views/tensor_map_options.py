@@ -23,7 +23,7 @@ class TensorMapDescriptorOptions:
     element_strides : tuple of int, optional
         The step of a copy along each axis: 1 to 8 each. Default: 1.
     data_type : numpy.dtype or TensorMapDataType, optional
-        The type of the elements, of the view's item size. Default: that of the view's dtype.
+        The type of the elements, of the view's item size. Default: the type for the view's dtype.
     interleave : TensorMapInterleave, optional
         How the channels are arranged in memory. Default: together.
     swizzle : TensorMapSwizzle, optional

@@ -162,7 +162,7 @@ class StridedMemoryView(_native.ViewHandle):
         max_version : tuple of int, optional
             The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
-            The device to export to, which must be that of the memory.
+            The device to export to, which must be the device of the memory.
         copy : bool, optional
             True raises an error, because the memory is never copied.
         """
