@@ -470,7 +470,7 @@ for name, use in {
         end=end_foreign,
         kept=("bundle", "user_object"),
     )
-# For a stream that joined a capture through an event, the driver is queried which capture that is.
+# For a stream that joined a capture through an event, the driver is queried for the capture.
 for name, do in {
     "copy": lambda b, stream: b.copy_from(b, stream=stream),
     "copy_part_from": lambda b, stream: b.copy_part_from(b, 4, src_offset=8, stream=stream),

@@ -55,7 +55,7 @@ class Step(NamedTuple):
     parts: tuple[list[Step], ...]
 
     def chosen(self) -> list[list[Step]]:
-        """Return the graphs in the node that run, one after the other."""
+        """Return the graphs in the node that a launch runs, in order. The body of a loop is repeated."""
         value, parts = self.op.addend, self.parts
         return {
             "if_then": lambda: [parts[0]] if value else [],
@@ -187,7 +187,7 @@ class Exec:
         self.version = root.version
         self.steps = root.steps()
         self.disabled: set[Node] = set()
-        self.has_views = True  # whether nodes can be identified
+        self.has_views = True  # False once the definition was dropped, or an update came from a changed one
 
     def step_of(self, node: Node) -> int:
         return next((i for i, step in enumerate(self.steps) if step.node is node), -1)

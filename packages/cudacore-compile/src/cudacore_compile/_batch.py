@@ -113,7 +113,7 @@ class _Group:
         self.job = job
         self.cached: CachedCompilation | None = None
         self.indices: list[int] = []
-        self.cancellations: list[Cancellation] = []  # the indices of its jobs
+        self.cancellations: list[Cancellation] = []  # one for each job
         self._lock = threading.Lock()  # guards the three attributes below
         self._future: Future[_Outcome] | None = None
         self._program: Program | None = None

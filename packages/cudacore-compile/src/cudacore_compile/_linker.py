@@ -175,7 +175,7 @@ class Linker:
         with self._lock:
             self._closed = True
             box, self._box, self._codes = self._box, None, ()
-        del box  # nvJitLinkDestroy, outside the lock
+        del box  # calls nvJitLinkDestroy, outside the lock
 
     @classmethod
     def which_backend(cls) -> CompilerBackendType:
@@ -371,7 +371,7 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
         for inner in parts_of(part.code, part.code_type, arch.partition("_")[2]) or ():
             name = f"{part.name}({inner.name})" if inner.name else part.name
             if part.code_type == "cubin" and not _runs_on(inner.target, arch):
-                # After nvJitLink (12.9, 13.5) has refused such code, every other thread that links waits forever.
+                # If nvJitLink (12.9, 13.5) refuses such a cubin, every other thread that links waits forever.
                 raise NVJitLinkError(
                     "link",
                     -1,
@@ -395,7 +395,7 @@ def _runs_on(target: str, arch: str) -> bool:
     """Return whether nvJitLink can link a cubin for one architecture to code for another."""
     wanted_text = arch.partition("_")[2]
     number, wanted = (int(text.rstrip("af")) for text in (target[3:], wanted_text))
-    is_alone = target.endswith("a")  # the code runs on that architecture only
+    is_alone = target.endswith("a")  # the cubin runs on its own architecture only
     version = _nvjitlink_version() or (13, 0)
     if number == wanted:
         return not is_alone or wanted_text.endswith("a") or version < (13, 0)

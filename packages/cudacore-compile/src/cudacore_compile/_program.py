@@ -83,8 +83,8 @@ class Program:
         "_running",
     )
     _box: Any  # the compiler's program that was created last, or None; for PTX a Linker
-    _is_new: bool  # whether it has not been compiled yet
-    _cubin_names: dict[str, str] | None  # the lowered names, if it was compiled to a cubin
+    _is_new: bool  # whether the program in `_box` has not been compiled yet
+    _cubin_names: dict[str, str] | None  # lowered names, if the program in `_box` was compiled to a cubin
     _running: list[Any]  # the compiler's programs that are being compiled
 
     def __init__(
@@ -293,7 +293,7 @@ class Program:
         with self._lock:
             self._closed = True
             box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
-        del box  # nvrtcDestroyProgram, outside the lock
+        del box  # calls nvrtcDestroyProgram, outside the lock
 
     def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
         from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed if the code comes from a cache

@@ -60,7 +60,7 @@ class PCHStatusType(_Name):
     FAILED = "failed"
 
 
-# Type checkers cannot compute these types from the enumerations and SUPPORTED_TARGETS. A test compares them with these.
+# Type checkers cannot compute these types from the enumerations and SUPPORTED_TARGETS. A test compares the two.
 SourceCodeName = Literal["c++", "ptx", "nvvm"]
 CompileTargetName = Literal["ptx", "cubin", "ltoir", "optixir"]
 LinkTargetName = Literal["cubin", "ptx", "ltoir"]

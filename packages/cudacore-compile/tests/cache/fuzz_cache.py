@@ -413,14 +413,14 @@ class Case:
             self.counts["compilations"] += 1
             is_hit = cache.statistics.hits > before[0]
             self.counts["hits"] += is_hit
-            if is_hit and cached != fresh:  # a second compilation may differ, because of the time
+            if is_hit and cached != fresh:  # without a hit, both codes can differ by the time
                 raise StaleError(f"seed {self.seed}")
             if isinstance(fresh, str):
                 self.counts["that fail"] += 1
             if cache.statistics.uncacheable > before[1]:
                 self.counts["refused programs"] += 1
                 if not self.choose.random() < 0.2:
-                    return  # it will be refused again after any change
+                    return  # the program would be refused again after any change
             for _ in range(self.choose.choice([0, 1, 1, 1, 2])):
                 self.change()
 

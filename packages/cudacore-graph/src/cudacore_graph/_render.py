@@ -58,7 +58,7 @@ def _layout(graph: GraphDefinition) -> _Layout:
             missing[following] -= 1
             if not missing[following]:
                 ready.append(following)
-    order += sorted(set(range(len(nodes))) - set(order))  # a cycle that another library has made
+    order += sorted(set(range(len(nodes))) - set(order))  # nodes of a cycle that another library has made
     new = {old: index for index, old in enumerate(order)}
     return _Layout([nodes[old] for old in order], [sorted(new[i] for i in before[old]) for old in order])
 

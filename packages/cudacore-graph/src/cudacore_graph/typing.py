@@ -31,5 +31,5 @@ class GraphConditionalType(_Name):
 
 # Type checkers cannot compute these types from the enumerations. A test compares them with the enumerations.
 GraphMemoryName = Literal["device", "host", "managed"]
-# Modes have no enumeration.
+# The modes of a capture have no enumeration.
 CaptureModeName = Literal["global", "thread_local", "relaxed"]

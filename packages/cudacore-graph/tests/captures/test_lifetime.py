@@ -403,7 +403,7 @@ def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, 
     builder.close()
     graph.close()
     del builder, graph
-    for _ in range(100):  # the driver releases it on its own thread
+    for _ in range(100):  # the driver releases the graph's objects on its own thread
         gc.collect()
         device.create_event().close()
         if alive() is None:

@@ -29,7 +29,7 @@ def memory_of_a_fork(device: ch.Device, builder: cg.GraphBuilder) -> tuple[ch.Bu
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
     """Memory that is allocated and dropped in a capture would not belong to it, or the pools would become unusable."""
-    # Only the relaxed mode allows to create a pool during the capture.
+    # Only the relaxed mode allows the creation of a pool during the capture.
     pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None
     builder = stream.create_graph_builder().begin_building(mode)
     pool = pool or ch.DeviceMemoryResource(device, {})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension module, but for what cudacore-graph alone uses: that is in its own stub, cudacore_graph/_native.pyi.
+# The extension module. The functions and classes that only cudacore-graph uses have their own stub,
+# _sdk/graph_native.pyi.
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -559,7 +560,7 @@ def tensor_map_make(cls: type[_M], view: ViewHandle, kind: int, data_type: int, 
     """Return a tensor map of a view.
 
     The further arguments are the numbers of interleave, swizzle, L2 promotion and fill; the element strides or None;
-    the box of a tiled map, or None. An im2col map has five more: two corners, channels, pixels, and the mode.
+    the box of a tiled map, or None. An im2col map has five more arguments: two corners, channels, pixels, and the mode.
     """
 
 class ResourceHandle:
@@ -576,7 +577,7 @@ class ResourceHandle:
 def resource_make(cls: type[_R], kind: int, source: Handle, /, *numbers: int) -> _R:
     """Return a description of an array, a mipmapped array, or linear or pitched memory, by the number of the kind.
 
-    The numbers are format, channels, width, height and pitch. The width of linear memory is its size in bytes; arrays
+    The `numbers` are format, channels, width, height and pitch. The width of linear memory is its size in bytes; arrays
     have their own format and channels.
     """
 

@@ -79,7 +79,7 @@ def program_key(
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
-    if options.debug or options.lineinfo:  # these make the compiler write the program's absolute path into the code
+    if options.debug or options.lineinfo:  # with these options, the code has the program's absolute path
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None

@@ -122,7 +122,7 @@ class Look(dict[str, "Identity | None"]):
                         self[path] = identity
                         continue
                 except (OSError, ValueError):
-                    pass  # looked up again below, which raises the right error
+                    pass  # the path is looked up again below, which raises the right error
             if self[path] != identity:
                 return False
         return True

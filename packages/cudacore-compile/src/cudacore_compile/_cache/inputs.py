@@ -22,7 +22,7 @@ _MAX_CLOSURES = 200
 _MAX_QUESTIONS = 10_000
 _VERSION = f"cudacore-closure-5 {__version__}"  # the format may differ between releases
 _FRESH_SECONDS = 0.02
-_NO_FILES = b""  # stored instead of a question: the program reads no files
+_NO_FILES = b""  # stored instead of a question if the program reads no files
 _closures: dict[bytes, Closure] = {}
 _questions: dict[bytes, bytes] = {}
 

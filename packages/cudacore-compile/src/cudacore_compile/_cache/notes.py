@@ -16,7 +16,7 @@ class Notes(NamedTuple):
     save: Callable[[bytes, bytes], None]
 
 
-# Notes are JSON. These functions check its types.
+# Notes are JSON. These functions check the types of values that were read from JSON.
 
 
 def text(value: object) -> str:

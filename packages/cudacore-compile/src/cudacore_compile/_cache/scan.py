@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
     name: bytes
     is_quoted: bool
-    is_next: bool  # #include_next: the search continues after the directory of the file that contains it
+    is_next: bool  # #include_next: the search continues after the directory of the including file
 
 
 class Computed(NamedTuple):
@@ -35,8 +35,8 @@ class Computed(NamedTuple):
 class Definition(NamedTuple):
     """A ``#define`` that can be part of a name."""
 
-    parameter: bytes | None  # the parameter of a macro that has one parameter
-    name: bytes  # part of a name, or the name of a macro
+    parameter: bytes | None  # the macro's parameter; None for a macro without parameters
+    name: bytes  # the macro's value: a part of a file name, or another macro
     is_quoted: bool
 
 
@@ -203,7 +203,7 @@ class _Directives:
         self.unbalanced: set[bytes] = set()
         self.openers: set[bytes] = set()
         self.before_tests: set[bytes] = set()
-        self.words = 0  # occurrences of __has_include in a supported form
+        self.words = 0  # how often __has_include occurs in a supported form
         self._strings = lexed.strings
 
     def read(self, name: bytes, rest: bytes) -> None:
@@ -301,7 +301,7 @@ class _Directives:
             try:
                 return Definition(parameter, self._string(part["string"]), True)
             except UncacheableError:
-                return None  # this is a name only if another directive includes it
+                return None  # this matters only if an #include uses the macro
         return Definition(parameter, part["part"] or part[0], False)
 
 

@@ -85,7 +85,7 @@ class _Thread(threading.Thread):
         try:
             while (work := self.calls.get()) is not None:
                 result = _call(work)
-                del work  # before the result is delivered, so that this thread no longer keeps the objects of the call
+                del work  # before the result is delivered, so that this thread keeps no objects of the call
                 self._results.put(result)
                 del result
                 if self._is_given_up:
@@ -149,7 +149,7 @@ def start_thread(thread: threading.Thread) -> None:
         raise RuntimeError(*failure.args)
 
 
-# Changed by the main thread and by threads that end.
+# The main thread adds threads, and each thread removes itself when it ends.
 _threads: set[_Thread] = set()
 _idle: list[_Thread] = []  # several threads, if signal handlers have compiled programs
 _is_ending = False

@@ -37,7 +37,7 @@ class LinkerOptions:
     verbose : bool, optional
         Write the linker's steps to the info log. ``-verbose``.
     link_time_optimization : bool, optional
-        Optimize LTO-IR as a whole. Default: if there is any. ``-lto``.
+        Optimize LTO-IR as a whole. Default: True if there is LTO-IR. ``-lto``.
     ptx : bool, optional
         Link to PTX, which is possible only for LTO-IR. The target ``"ptx"`` implies it. ``-ptx``.
     optimization_level : int, optional

@@ -441,7 +441,7 @@ def _headers_directory() -> str:
     from cudacore_compile._compilers.nvrtc import load
 
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # as the XDG specification requires
+    if not os.path.isabs(cache):  # the XDG specification requires that relative paths are ignored
         cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "cudacore", "nvrtc-headers", load().version_text)
 
@@ -574,7 +574,7 @@ _TITLES = {
 }
 # Options without an effect on programs of a type. They are ignored, because cuda.core accepts them.
 _IGNORED = {
-    SourceCodeType.CXX: {"use_libdevice"},  # C++ programs always have it
+    SourceCodeType.CXX: {"use_libdevice"},  # C++ programs always have libdevice
     SourceCodeType.NVVM: {
         *("fdevice_time_trace", "frandom_seed", "ofast_compile", "device_float128"),
         *("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages", "instantiate_templates_in_pch"),

@@ -90,7 +90,7 @@ class CUDAError(RuntimeError):
     def _message(self) -> str:
         """Return the message; subclasses extend it."""
         text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}" if self.code_name else self.operation
-        if self.hint:  # some meanings in the driver end with a full stop
+        if self.hint:  # some of the driver's texts end with a full stop
             text = f"{text.removesuffix('.')}. {self.hint}"
         if self.log:
             text += f"\n{self.log}"

@@ -236,8 +236,7 @@ class Cubin:
 
 def arch_of(image: bytes) -> int:
     """Return the number of a cubin's architecture. The ELF header suffices for this."""
-    # The number is in the low byte of the flags, or in the second byte if the version of the ABI is 8 or more (since
-    # CUDA 13).
+    # It is in the low byte of the ELF header's flags; from version 8 of the ABI on (CUDA 13), in the second byte.
     flags = _u32(image, 48)
     return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
 

@@ -162,8 +162,8 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
 class KernelOccupancy:
     """The occupancy of a kernel on a device.
 
-    :attr:`Kernel.occupancy` returns it. If a method takes a stream, its device is used; otherwise the current one.
-    Without a current context, :class:`CUDAError` is raised.
+    :attr:`Kernel.occupancy` returns it. A method that takes a stream uses the stream's device. Other methods use the
+    current device. Without a current context, :class:`CUDAError` is raised.
 
     Methods that take a size of dynamic shared memory return the result for a :func:`launch` with that size. Like a
     launch, they raise the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` if it is smaller and the

@@ -14,7 +14,10 @@ LEGACY, _PER_THREAD = 1, 2  # handles of the default streams
 
 
 def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
-    """Make a DLPack consumer's stream wait for a buffer's stream. Takes over `reference`, the stream's box, or 0."""
+    """Make a DLPack consumer's stream wait for a buffer's stream.
+
+    This takes over `reference`, a reference to the box of the buffer's stream; 0 if there is none.
+    """
     producer = _adopt(reference)
     if producer is None:
         return

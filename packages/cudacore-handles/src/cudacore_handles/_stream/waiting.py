@@ -102,7 +102,7 @@ class _Poller:
             self._schedule(loop, ended)
 
     def _ask(self, waiting: _Waiting, now: float) -> None:
-        if waiting.future.done():  # it was cancelled, or a host function woke it
+        if waiting.future.done():  # the future was cancelled, or a host function has woken the loop
             return
         status = lib.cch_event_poll(waiting.event)
         if status == lib.CCH_NOT_READY:

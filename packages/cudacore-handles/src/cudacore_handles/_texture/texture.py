@@ -133,7 +133,7 @@ class TextureObject(AnyObject):
     """
 
     __slots__ = ("_shown",)
-    _shown: TextureObjectOptions  # a copy of `_options`, which textures with equal options share
+    _shown: TextureObjectOptions  # a copy of `_options`, because textures with equal options share that object
     _context = staticmethod(lib.cch_texture_context)
 
     @property

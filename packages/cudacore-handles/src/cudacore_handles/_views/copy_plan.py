@@ -70,21 +70,21 @@ class Plan(NamedTuple):
         return steps[::-1]
 
     def to_dense(self, address: int) -> Plan:
-        """Return a copy of the same runs, in the same order, to contiguous memory."""
+        """Return the plan for copying the same runs, in the same order, to contiguous memory."""
         axes = map(Axis, (axis.extent for axis in self.axes), self._dense_steps(), (axis.origin for axis in self.axes))
         return self._replace(to=address, axes=tuple(axes))
 
     def from_dense(self, address: int) -> Plan:
-        """Return a copy from the memory that :meth:`to_dense` has written."""
+        """Return the plan for copying from the memory that :meth:`to_dense` has written."""
         axes = map(Axis, (axis.extent for axis in self.axes), (axis.to for axis in self.axes), self._dense_steps())
         return _simplified(self.to, address, self.width, axes)
 
     def unrepeated(self) -> Plan:
-        """Return a copy without the axes along which the source is broadcast."""
+        """Return the plan without the axes along which the source is broadcast."""
         return self._replace(axes=tuple(axis for axis in self.axes if axis.origin))
 
     def repeated_from(self, address: int) -> Plan:
-        """Return a copy from the memory that ``unrepeated().to_dense()`` has written."""
+        """Return the plan for copying from the memory that ``unrepeated().to_dense()`` has written."""
         steps = iter(self.unrepeated()._dense_steps())
         axes = [Axis(axis.extent, axis.to, next(steps) if axis.origin else 0) for axis in self.axes]
         return _simplified(self.to, address, self.width, axes)

@@ -275,7 +275,7 @@ def _memory(address: int, nbytes: int, owner: Any) -> Buffer:
 
 
 def _empty(nbytes: int) -> Any:
-    """Return host memory as an intermediate copy of the elements."""
+    """Return host memory for an intermediate copy of the elements."""
     import numpy as np
 
     return np.empty(nbytes, np.uint8)
