@@ -97,7 +97,7 @@ def test_kernel_in_nvvm_ir(device: Device, way: str) -> None:
 
 
 def test_libdevice(device: Device) -> None:
-    """A function of libdevice would be missing, or another be linked."""
+    """A function of libdevice would be missing, or another function would be linked."""
     arch = f"sm_{device.arch}"
     sine = build(arch, SINE_IR, "ltoir", "nvvm", use_libdevice=True)
     code = Linker(build(arch, KERNEL, "ltoir"), sine, options={"arch": arch}).link("cubin")

@@ -51,7 +51,7 @@ def test_source_is_utf_8() -> None:
 
 
 def test_program_keeps_its_source() -> None:
-    """Changing a bytearray or the headers would change the program that was made of it."""
+    """Changing a bytearray or the headers would change the program that was made of them."""
     source = bytearray(b'#include "a.h"\nstatic_assert(A == 1);')
     headers: dict[str, str | bytes] = {"a.h": "#define A 1"}
     program = Program(source, "c++", SM_90, headers=headers)

@@ -58,7 +58,7 @@ class TestBatch:
         ],
     )
     def test_bad_input(self, definition: cg.GraphDefinition, item: Any, error: type[Exception], match: str) -> None:
-        """A mistake in a batch would leave some nodes behind, or the error would not say where it is."""
+        """A mistake in a batch would leave some nodes behind, or the error would not name the node."""
         with pytest.raises(error, match=match):
             definition.add_many([("empty", None), item])
         assert not definition.nodes()

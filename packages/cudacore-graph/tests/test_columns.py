@@ -41,7 +41,7 @@ def test_arrays(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["every second", "backwards"])
 def test_strides(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, reverse: bool) -> None:
-    """Parts of arrays, and fields of structured ones, would be read as if they were dense."""
+    """Parts of arrays, and fields of structured arrays, would be read as if they were dense."""
     amounts = np.arange(32, dtype=np.uint32)[:: -2 if reverse else 2]
     table = np.zeros(16, [("at", np.uint64), ("other", np.uint16)])
     table["at"] = addresses(numbers, 16)

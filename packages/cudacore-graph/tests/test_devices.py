@@ -102,7 +102,7 @@ def test_captured_in_a_green_context(device: ch.Device, stream: ch.Stream, add: 
 
 
 def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, remote: Remote) -> None:
-    """Memory that the current device cannot reach would be passed to a kernel on it."""
+    """Memory that the current device cannot access would be passed to a kernel on that device."""
     with pytest.raises(ch.CUDAError, match="is memory of device 1, and the current device is 0"):
         definition.launch(ONE, add, remote.memory, 1)
     assert not definition.nodes()

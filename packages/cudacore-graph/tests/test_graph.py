@@ -206,7 +206,7 @@ class TestViews:
     def test_kernel_arguments(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch, iterable: Any
     ) -> None:
-        """Arguments in another sequence than a tuple would be refused; or too few or too many would be misread."""
+        """Arguments in a list would be refused, or a wrong number of arguments would be misread."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
         view = graph[node]

@@ -65,7 +65,7 @@ def make_array(device: ch.Device, stream: ch.Stream, values: Any) -> OpaqueArray
 
 
 def make(kind: str, device: ch.Device, stream: ch.Stream, first: int) -> tuple[Any, Any]:
-    """Return a texture or surface of the values from `first` on, and what it reads."""
+    """Return a texture or surface of the values from `first` on, and the objects that it reads."""
     values = np.arange(first, first + WIDTH, dtype=np.float32)
     source: Any
     if kind == "linear":

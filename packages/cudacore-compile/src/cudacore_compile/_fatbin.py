@@ -18,7 +18,7 @@ _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)
 class NVFatbinError(CUDAError):
     """nvFatbin failed; see :class:`~cudacore_handles.CUDAError`.
 
-    ``"NVFATBIN_NOT_FOUND"`` (-1) is not one of its result codes: the library cannot be loaded.
+    ``"NVFATBIN_NOT_FOUND"`` (-1) is not a result code of nvFatbin. It means that the library cannot be loaded.
     """
 
     __module__ = "cudacore_compile"  # the name shown in tracebacks

@@ -262,7 +262,7 @@ class Linker:
         return found[0] if found is not None and found[1] == flags else None
 
     def _check(self, inputs: list[Input], target: ObjectCodeFormatType) -> None:
-        """Raise for options that contradict the code or the target; warn of those without effect."""
+        """Raise for options that contradict the code or the target; warn of options without effect."""
         options = self._options
         options._flags()
         has_ltoir = any(part.has_ltoir for part in inputs)
@@ -371,7 +371,7 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
         for inner in parts_of(part.code, part.code_type, arch.partition("_")[2]) or ():
             name = f"{part.name}({inner.name})" if inner.name else part.name
             if part.code_type == "cubin" and not _runs_on(inner.target, arch):
-                # If nvJitLink (12.9, 13.5) refuses such a cubin, every other thread that links waits forever.
+                # If nvJitLink (12.9, 13.5) refuses such a part, every other thread that links waits forever.
                 raise NVJitLinkError(
                     "link",
                     -1,
@@ -405,7 +405,7 @@ def _runs_on(target: str, arch: str) -> bool:
 
 
 def _check_elf(code: bytes, name: str) -> None:
-    """Raise for an incomplete cubin: nvJitLink before 13 reads beyond its end, and links what it finds there."""
+    """Raise for an incomplete cubin: nvJitLink before 13 reads beyond its end, and links the bytes there."""
     if code[:4] != b"\x7fELF":
         return  # nvJitLink reports that
     end = 64

@@ -60,7 +60,7 @@ class PCHStatusType(_Name):
     FAILED = "failed"
 
 
-# Type checkers cannot compute these types from the enumerations and SUPPORTED_TARGETS. A test compares the two.
+# Type checkers cannot compute these types from the enumerations and SUPPORTED_TARGETS, so a test compares them.
 SourceCodeName = Literal["c++", "ptx", "nvvm"]
 CompileTargetName = Literal["ptx", "cubin", "ltoir", "optixir"]
 LinkTargetName = Literal["cubin", "ptx", "ltoir"]

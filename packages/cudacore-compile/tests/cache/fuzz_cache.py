@@ -413,7 +413,7 @@ class Case:
             self.counts["compilations"] += 1
             is_hit = cache.statistics.hits > before[0]
             self.counts["hits"] += is_hit
-            if is_hit and cached != fresh:  # without a hit, both codes can differ by the time
+            if is_hit and cached != fresh:  # without a hit, the code can differ, because it can contain the time
                 raise StaleError(f"seed {self.seed}")
             if isinstance(fresh, str):
                 self.counts["that fail"] += 1

@@ -55,7 +55,7 @@ class DictCache(ProgramCacheResource):
 
 @pytest.fixture(params=["memory", "files"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
-    """Make caches of either kind; those in files share a directory."""
+    """Make caches in memory, or in files; the caches in files share a directory."""
     if request.param == "memory":
         return InMemoryProgramCache
     return lambda **options: FileStreamProgramCache(tmp_path / "cache", **options)

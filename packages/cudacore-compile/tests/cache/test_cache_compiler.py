@@ -148,7 +148,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another library has loaded its own NVRTC, that one compiles. It would be mistaken for the installed one."""
+    """If another library has loaded its own NVRTC, that NVRTC compiles. It would be mistaken for the installed one."""
     assert searches.loads()
     monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
     notes = dict(searches.notes)

@@ -195,7 +195,7 @@ def test_code_that_is_not_relocatable() -> None:
 
 
 def test_other_architecture(python: Run) -> None:
-    """After a cubin for another architecture, every other thread that links would wait forever."""
+    """If one thread links a cubin for another architecture, all other threads that link would wait forever."""
     result = python(f"""
         import threading
         from cudacore_compile import Linker, NVJitLinkError, Program

@@ -83,7 +83,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         self._change(lost=set(self).intersection(set().union(*others)))
 
     def replace(self, nodes: Iterable[GraphNode]) -> None:
-        """Replace all edges with these. Assigning to ``pred`` or ``succ`` calls this."""
+        """Replace all edges with edges to the given nodes. Assigning to ``pred`` or ``succ`` calls this."""
         wanted, current = _nodes(nodes), set(self)
         self._change(gained=wanted - current, lost=current - wanted)
 

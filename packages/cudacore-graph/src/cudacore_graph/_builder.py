@@ -530,7 +530,7 @@ class GraphBuilder(Builder):
             )
 
     def _is_lost(self) -> bool:
-        """Return whether the graph was lost because the capture of another builder of it failed."""
+        """Return whether the graph was lost because the capture of another of its builders failed."""
         return self._state is _State.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
 
     def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> _Capture:

@@ -271,7 +271,7 @@ def _depths(layers: _Layers, x: list[float]) -> tuple[list[float], list[float]]:
 def _routes(
     layers: _Layers, x: list[float], tops: list[float], depths: list[float]
 ) -> Iterator[tuple[list[tuple[float, float]], bool]]:
-    """Return the points of each arrow: its ends, and where it enters and leaves the layers between."""
+    """Return the points of each arrow: its ends, and where it enters and leaves the layers in between."""
     at = {v: i for i, layer in enumerate(layers.layers) for v in layer}
 
     def ports(v: int, others: list[int]) -> dict[int, float]:

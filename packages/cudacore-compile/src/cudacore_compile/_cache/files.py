@@ -141,7 +141,7 @@ class FileStreamProgramCache(EntryCache):
             self.count("corrupt")
             _remove(path)
             return None
-        with contextlib.suppress(OSError):  # the file was evicted in the meantime, or is read-only
+        with contextlib.suppress(OSError):  # the file was evicted meanwhile, or the file system is read-only
             os.utime(path)
         return entry
 

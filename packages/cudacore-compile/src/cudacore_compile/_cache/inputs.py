@@ -184,7 +184,7 @@ def inputs_of(
     for item in (source, *names):
         text.update(hashlib.sha256(item).digest())
 
-    # Scanning a program, and the modules that do it, take longer than the rest of a cache hit.
+    # Scanning a program, and importing the modules for that, takes longer than the rest of a cache hit.
 
     def ask() -> bytes:
         from cudacore_compile._cache.scan import scan, scan_names
@@ -236,7 +236,7 @@ def _pack(closure: Closure) -> bytes:
 
 
 def _unpack(data: bytes) -> Closure | None:
-    """Return the closure that bytes contain; None if they are not one."""
+    """Return the closure that bytes contain; None if they contain none."""
     try:
         facts = json.loads(data)
         return Closure(

@@ -33,8 +33,8 @@ _ALL = re.compile(
 )
 
 
-# After a digit and a sign, what looks like the prefix of a raw string is part of a number. After a literal, it is a
-# suffix.
+# After these characters, the prefix of a raw string is no prefix: it is part of a number, such as 1e+R, or the suffix
+# of a literal.
 _GOES_ON = frozenset(b"$.+-'\"")
 _LITERAL_MARK = b"\x02"
 _DIRECTIVE_FOLLOWS = re.compile(rb"(?:[ \t]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:#|%:)")
@@ -159,7 +159,7 @@ class _Literals:
 
 
 def _continues_a_word(match: re.Match[bytes]) -> bool:
-    """Return whether the text before a token can belong to it, as in a literal with a suffix or in a number."""
+    """Return whether a token can continue the text before it, such as a number, or a literal with a suffix."""
     before = match.string[max(0, match.start() - 1) : match.start()]
     return before >= b"\x80" or (before != b"" and before[0] in _GOES_ON)
 

@@ -301,7 +301,7 @@ class _Directives:
             try:
                 return Definition(parameter, self._string(part["string"]), True)
             except UncacheableError:
-                return None  # this matters only if an #include uses the macro
+                return None  # such a string matters only if an #include uses the macro
         return Definition(parameter, part["part"] or part[0], False)
 
 

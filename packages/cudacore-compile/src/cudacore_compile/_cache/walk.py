@@ -171,7 +171,7 @@ class _Walk:
         self._check_pastes()
 
     def _check_tests(self) -> None:
-        """Raise if a macro's arguments may contain ``__has_include``, whose file name could then have macros."""
+        """Raise if ``__has_include`` may be in a macro's arguments, where macros in its file name are expanded."""
         if any(said.openers for said, _ in self._texts):
             for said, _ in self._texts:
                 if not said.before_tests.isdisjoint(self._macros):

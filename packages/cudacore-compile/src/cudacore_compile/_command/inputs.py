@@ -64,12 +64,12 @@ class Input(NamedTuple):
 
     @property
     def is_source(self) -> bool:
-        """bool: Whether it is input for a compiler."""
+        """bool: Whether the file is input for a compiler."""
         return self.kind in SOURCES
 
     @property
     def stem(self) -> str:
-        """str: The base name of its outputs."""
+        """str: The base name of the file's outputs."""
         return "stdin" if self.file == "-" else Path(self.file).stem
 
     @property

@@ -187,7 +187,7 @@ _SINCE = {"split_compile": (12, 3), "split_compile_extended": (12, 3), "no_cache
 
 
 def newer_fields(flags: Sequence[bytes], version: tuple[int, int]) -> dict[str, str]:
-    """Return the fields of LinkerOptions for flags that an nvJitLink is too old for, with the first versions."""
+    """Return the fields of LinkerOptions that an nvJitLink is too old for, with the first version that has the flag."""
     given = {flag.partition(b"=")[0].decode() for flag in flags}
     return {
         field: f"{since[0]}.{since[1]}"

@@ -20,7 +20,7 @@ def version_text(version: int) -> str:
 
 
 def need_driver(version: int, operation: str, what: str) -> None:
-    """Raise an error if the driver is older than a version, because its own error would only be "invalid value".
+    """Raise an error if the driver is older than a version, because the driver's error would only be "invalid value".
 
     Parameters
     ----------

@@ -100,8 +100,8 @@ class CUDAError(RuntimeError):
 class OutOfMemoryError(CUDAError, MemoryError):
     """A device, a pool or the host has no memory left.
 
-    It is also a ``MemoryError``, like the errors of RMM and CuPy, because programs that can continue with less memory
-    catch that. The hint lists the requested size, the free memory, and what uses the rest.
+    It is also a ``MemoryError``, like the errors of RMM and CuPy, which programs catch if they can continue with less
+    memory. The hint lists the requested size, the free memory, and what uses the rest.
     """
 
     __module__ = "cudacore_handles"  # the name shown in tracebacks

@@ -71,7 +71,8 @@ class HasDescriptors:
 class Shared:
     """The objects of shared resources, by their names between processes.
 
-    A resource can have several objects, and each can be closed separately. Any open one gives access to the resource.
+    A resource can have several objects, and each can be closed separately. Any open object gives access to the
+    resource.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ _MOST_CHARACTERS = 80
 
 
 def symbol_name(what: str, name: object) -> str:
-    """Return the name of a symbol as a str; raise an error if it cannot be one.
+    """Return the name of a symbol as a str; raise an error if the argument cannot be a name.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class Cubin:
 
     @property
     def is_relocatable(self) -> bool:
-        """bool: Whether it can be linked with other code: it was compiled as relocatable device code."""
+        """bool: Whether the cubin can be linked with other code: it was compiled as relocatable device code."""
         return _u16(self._image, 16) == _ET_REL
 
     @property
@@ -236,7 +236,8 @@ class Cubin:
 
 def arch_of(image: bytes) -> int:
     """Return the number of a cubin's architecture. The ELF header suffices for this."""
-    # It is in the low byte of the ELF header's flags; from version 8 of the ABI on (CUDA 13), in the second byte.
+    # The architecture's number is in the low byte of the ELF header's flags, or in the second byte from version 8 of
+    # the ABI on (CUDA 13).
     flags = _u32(image, 48)
     return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
 

@@ -98,7 +98,7 @@ class Context(_native.Handle):
 
     @property
     def is_green(self) -> bool:
-        """bool: Whether it is a green context, which has a part of the device's resources."""
+        """bool: Whether this is a green context, which has a part of the device's resources."""
         if self.is_closed:
             return False
         out = ffi.new("int *")

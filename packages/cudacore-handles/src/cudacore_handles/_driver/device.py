@@ -421,13 +421,13 @@ class Device:
 
     @property
     def compute_capability(self) -> ComputeCapability:
-        """ComputeCapability: The version of its architecture, such as ``(9, 0)``."""
+        """ComputeCapability: The version of the device's architecture, such as ``(9, 0)``."""
         properties = self.properties
         return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
 
     @property
     def arch(self) -> str:
-        """str: Its architecture's number, such as ``"90"``: compile for ``f"sm_{device.arch}"``."""
+        """str: The number of the device's architecture, such as ``"90"``: compile for ``f"sm_{device.arch}"``."""
         major, minor = self.compute_capability
         return f"{major}{minor}"
 

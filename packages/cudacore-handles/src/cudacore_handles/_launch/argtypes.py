@@ -142,7 +142,7 @@ def _numpy_code(dtype: Any) -> _Code | None:
 
 def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
     if "_ctypes._SimpleCData" in bases:
-        # A type of the other byte order has a reference to the native type.
+        # A ctypes type of the other byte order has a reference to the native type.
         if getattr(cls, f"__ctype_{sys.byteorder[0]}e__", cls) is not cls:
             return None
         letter: str = cls._type_  # type: ignore[attr-defined]

@@ -254,7 +254,7 @@ class GraphicsResource(_native.Handle):
 
     @property
     def is_mapped(self) -> bool:
-        """bool: Whether it is mapped."""
+        """bool: Whether the resource is mapped."""
         return not self.is_closed and bool(lib.cch_graphics_is_mapped(hold(self)))
 
     @property

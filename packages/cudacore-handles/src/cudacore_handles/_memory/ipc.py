@@ -318,7 +318,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         if known is not None:
             _check_known(known, cls, device)
             if known.is_closed:
-                raise closed(known)  # if imported again, the driver would treat it as another process's pool
+                raise closed(known)  # if it were imported again, the driver would take it for another process's pool
             return known
     else:
         number = as_integer(alloc_handle)

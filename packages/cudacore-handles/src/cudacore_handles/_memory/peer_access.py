@@ -117,7 +117,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained=given - current, lost=given & current)
 
     def _replace(self, devices: Iterable[Device | int]) -> None:
-        """Give access to these devices only."""
+        """Give access to the given devices only."""
         wanted, current = _ordinals(devices), self._ordinals()
         self._change(gained=wanted - current, lost=current - wanted)
 

@@ -249,7 +249,7 @@ class VirtualMemoryResource(MemoryResource):
         """Return file descriptors with which another process maps a buffer (cuMemExportToShareableHandle).
 
         ``multiprocessing`` also sends the buffer itself. The memory lives as long as any process has it mapped, or has
-        its descriptors open. It needs ``handle_type="posix_fd"``, which is the default.
+        its descriptors open. This needs ``handle_type="posix_fd"``, which is the default.
 
         Parameters
         ----------

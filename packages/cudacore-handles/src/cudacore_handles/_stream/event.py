@@ -157,7 +157,7 @@ def raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
 
 
 def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
-    """Make the exception for a time that cannot be measured. It has the reason, which the driver does not report."""
+    """Make the exception for a time that cannot be measured, with the reason, which the driver does not report."""
     error = last_error(status)
     if status == lib.CCH_NOT_READY:
         error.operation = "cuEventElapsedTime"

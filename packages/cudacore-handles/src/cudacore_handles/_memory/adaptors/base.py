@@ -50,8 +50,9 @@ class AllocationCounts(NamedTuple):
 class ResourceAdaptor(MemoryResource):
     """The base class of adaptors: memory resources that wrap another memory resource.
 
-    An adaptor allocates from its upstream resource, and can be used wherever that can. Adaptors can wrap each other.
-    The ``memory_resource`` of a buffer is the adaptor that allocated it. All adaptors can be used by many threads.
+    An adaptor allocates from its upstream resource, and can be used wherever that resource can. Adaptors can wrap each
+    other. The ``memory_resource`` of a buffer is the adaptor that allocated it. All adaptors can be used by many
+    threads.
 
     An adaptor records the allocations that are made through it, and their frees on any thread, whether by
     :meth:`Buffer.close` or by the garbage collector. It does not record other allocations of the upstream resource. A
@@ -99,7 +100,7 @@ class ResourceAdaptor(MemoryResource):
         return made
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
-        """Have the upstream resource free memory that was not allocated as a buffer. It is not counted."""
+        """Have the upstream resource free memory that was not allocated as a buffer. The free is not counted."""
         self._upstream.deallocate(ptr, size, stream=stream)
 
     @property

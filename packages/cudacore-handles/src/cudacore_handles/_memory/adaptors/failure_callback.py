@@ -15,7 +15,7 @@ from cudacore_handles._stream.stream import IsStreamType, Stream
 
 @public
 class FailureCallbackResourceAdaptor(ResourceAdaptor):
-    """A memory resource that calls a function when another one has no memory, and tries again if it returns true.
+    """A memory resource that calls a function when another one has no memory, and tries again if the result is true.
 
     Parameters
     ----------

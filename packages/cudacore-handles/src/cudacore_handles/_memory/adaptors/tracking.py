@@ -92,7 +92,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
             check(lib.cch_tracker_list(found, room, count, box))
             if count[0] <= room:
                 break
-            room = count[0] + _FEW  # other threads have allocated meanwhile
+            room = count[0] + _FEW  # other threads have made more allocations meanwhile
         return [(found[i].id, int(found[i].ptr), found[i].size) for i in reversed(range(count[0]))]
 
     def _forget(self) -> None:
