@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
 
     class _Base(Exception):
-        """The part of ``ExceptionGroup`` of Python 3.11 that batches need."""
+        """The features of Python 3.11's ``ExceptionGroup`` that batches need."""
 
         message: str
         exceptions: tuple[Exception, ...]

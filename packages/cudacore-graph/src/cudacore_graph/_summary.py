@@ -11,7 +11,7 @@ _MAX_ALIKE = 12  # nodes of one kind with the same neighbours; if there are more
 _MAX_KINDS = 3  # kinds that the text of a group lists
 _MAX_WIDE = 16  # nodes side by side; if there are more, equal chains form one group too
 _WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
-_MAX_LAYERS = 24  # groups of layers, if finding chains and repetitions did not make a graph small enough
+_MAX_LAYERS = 24  # groups of layers, if grouping chains and repetitions did not make a graph small enough
 _MAX_EDGES = 3  # edges per node, on average; more than that cannot be followed by eye
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension module. The functions and classes that only cudacore-graph uses have their own stub,
-# _sdk/graph_native.pyi.
+# The extension module, without the parts that only cudacore-graph uses: these are in _sdk/graph_native.pyi.
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 

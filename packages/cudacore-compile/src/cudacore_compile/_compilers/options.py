@@ -42,8 +42,8 @@ class ProgramOptions:
     `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`, `no_cache` and
     `time` (True), which are passed to the linker; `ftz`, `prec_sqrt`, `prec_div` and `fma` have no effect there. So
     that one set of options can be used for programs of all types, some options are ignored, and one RuntimeWarning
-    names them: for PTX programs all others except `extra_sources` and `raw_options`; for C++ `use_libdevice`; for NVVM
-    programs the options for precompiled headers, `fdevice_time_trace`, `frandom_seed`, `ofast_compile` and
+    names them: for PTX programs all other options except `extra_sources` and `raw_options`; for C++ `use_libdevice`;
+    for NVVM programs the options for precompiled headers, `fdevice_time_trace`, `frandom_seed`, `ofast_compile` and
     `device_float128`. Any other unsupported option is a ValueError.
 
     Parameters

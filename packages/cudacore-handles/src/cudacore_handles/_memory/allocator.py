@@ -63,7 +63,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
 
 
 class TorchFunctions(NamedTuple):
-    """PyTorch's functions of the C library."""
+    """The functions of the C library that PyTorch calls."""
 
     path: str
     """The path of the library."""
@@ -78,7 +78,7 @@ class TorchFunctions(NamedTuple):
 
 
 def set_torch_allocator(device_id: int, allocator: Allocator) -> TorchFunctions:
-    """Set the allocator of PyTorch's functions for a device; return these functions."""
+    """Set the allocator of a device for the functions that PyTorch calls; return these functions."""
     check(lib.cch_torch_set_allocator(device_id, hold(allocator)))
     record = int(ffi.cast("uintptr_t", ffi.addressof(lib, "cch_torch_record_stream")))
     return TorchFunctions(get_library(), "cch_torch_alloc", "cch_torch_try_alloc", "cch_torch_free", record)

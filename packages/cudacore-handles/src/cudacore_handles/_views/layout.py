@@ -254,12 +254,12 @@ class _StridedLayout:
 
     @property
     def min_offset(self) -> int:
-        """int: The first of :attr:`offset_bounds`."""
+        """int: The lowest position of an element; see :attr:`offset_bounds`."""
         return self.offset_bounds[0]
 
     @property
     def max_offset(self) -> int:
-        """int: The second of :attr:`offset_bounds`."""
+        """int: The highest position of an element; see :attr:`offset_bounds`."""
         return self.offset_bounds[1]
 
     @property

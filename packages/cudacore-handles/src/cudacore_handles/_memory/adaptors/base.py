@@ -94,7 +94,7 @@ class ResourceAdaptor(MemoryResource):
         size : int
             Bytes.
         stream : Stream
-            As for the upstream resource, which may not need one.
+            The stream, which is passed to the upstream resource. Some resources need none.
         """
         made: Buffer = self._allocate(self, self._trackers, size, stream)
         return made
