@@ -300,7 +300,7 @@ class IsDType(Protocol):
 
     @property
     def kind(self) -> str:
-        """str: The letter of its kind."""
+        """str: The letter of the type's kind."""
 
     @property
     def itemsize(self) -> int:

@@ -38,7 +38,7 @@ _AFTER_UNKNOWN = frozenset(b")\x03\x04")
 
 
 def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
-    """Return the tokens of a file that may be parts of the words, where macros are expanded or defined.
+    """Return the tokens that may be parts of the words, at the places of a file where macros are expanded or defined.
 
     Parameters
     ----------
