@@ -41,11 +41,11 @@ typedef enum cudasim_kind {
   CUDASIM_ADDRESS_RANGE = 8,
   CUDASIM_LIBRARY = 9,
   CUDASIM_MODULE = 10,
-  CUDASIM_GRAPH = 11, /**< graphs inside of nodes are not counted */
+  CUDASIM_GRAPH = 11, /**< without the graphs inside of nodes */
   CUDASIM_GRAPH_EXEC = 12,
   CUDASIM_USER_OBJECT = 13,
-  CUDASIM_GRAPHICS = 14, /**< resources that are registered */
-  CUDASIM_ARRAY = 15,    /**< also mipmapped ones, but not their levels */
+  CUDASIM_GRAPHICS = 14, /**< registered resources */
+  CUDASIM_ARRAY = 15,    /**< includes mipmapped arrays, but not their levels */
   CUDASIM_TEXTURE = 16,
   CUDASIM_SURFACE = 17,
   CUDASIM_KIND_COUNT = 18
@@ -53,7 +53,7 @@ typedef enum cudasim_kind {
 
 /** A call that has returned. */
 typedef struct cudasim_call {
-  uint64_t number;      /**< from 1; numbers are missing if the bounded log was full */
+  uint64_t number;      /**< numbers begin at 1; the full log drops the oldest calls */
   const char *name;     /**< the exported symbol, such as "cuMemAlloc_v2" */
   uint64_t thread;      /**< the thread id (TID) that Linux gives the calling thread */
   void *context;        /**< the context that was current when the call began */
@@ -65,7 +65,7 @@ typedef struct cudasim_call {
 
 /** The parameters of a launch. */
 typedef struct cudasim_launch {
-  uint64_t number;       /**< the number of the launch, from 1 */
+  uint64_t number;       /**< numbers begin at 1 */
   void *stream;          /**< the CUstream argument */
   void *context;         /**< the context that it ran in */
   uint32_t grid[3];      /**< in blocks */
@@ -93,12 +93,15 @@ CUDASIM_EXPORT const char *cudasim_kind_name(int kind);
 /** The number of live objects of a kind; 0 for an unknown kind. */
 CUDASIM_EXPORT size_t cudasim_live(int kind);
 
-/** Writes a line for every live object of a kind (-1: of all) to `out`, and returns the length of the whole text. */
+/**
+ * Writes a line for every live object of a kind (-1: of all kinds) to `out`, and returns the length of the whole text.
+ */
 CUDASIM_EXPORT size_t cudasim_describe_live(int kind, char *out, size_t size);
 
 /**
- * Copies the numbers of the live objects of a kind (-1: of all), in the order of the lines of cudasim_describe_live, at
- * most `max`, and returns how many there are. Objects are numbered in the order in which they are created, from 1.
+ * Copies the numbers of at most `max` live objects of a kind (-1: of all kinds), in the order of the lines of
+ * cudasim_describe_live. Returns the number of all of these objects. Objects are numbered in the order in which they
+ * are created, from 1.
  */
 CUDASIM_EXPORT size_t cudasim_live_numbers(int kind, uint64_t *out, size_t max);
 
@@ -154,15 +157,15 @@ CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
  */
 CUDASIM_EXPORT unsigned cudasim_gl_buffer(size_t size, void **data);
 
-/** Deletes a buffer of cudasim_gl_buffer, by its name: 0, or -1 for an unknown name. */
+/** Deletes a buffer of cudasim_gl_buffer, given by its name. Returns 0, or -1 for an unknown name. */
 CUDASIM_EXPORT int cudasim_gl_delete(unsigned name);
 
 /** How many calls cudasim_fail has made fail, since the start or the last cudasim_reset. */
 CUDASIM_EXPORT uint64_t cudasim_injected(void);
 
 /**
- * Hides an entry point from cuGetProcAddress, by its name there ("cuMemAlloc"), until cudasim_reset: as if the driver
- * were too old for it. Code that has looked it up before can still call it.
+ * Hides an entry point from cuGetProcAddress until cudasim_reset, as if the driver were too old for it. `name` is the
+ * name for cuGetProcAddress, such as "cuMemAlloc". Code that has looked the function up before can still call it.
  *
  * @return 0, or -1 for an unknown entry point
  */
@@ -226,10 +229,10 @@ CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 
 /**
- * Looks up a function as dlsym does, with `look_up`, or with dlsym itself if that is NULL. Functions of NVRTC and
- * nvJitLink that return cubins are replaced. The cubins then contain the PTX from which they were made, in a section
- * ".cudacore_sim.ptx", which the simulator runs. Other functions are returned unchanged. `python -m cudacore_sim` does
- * this for a whole program.
+ * Looks up a function, as dlsym does. The search is made by `look_up`, or by dlsym itself if `look_up` is NULL.
+ * Functions of NVRTC and nvJitLink that return cubins are replaced. The cubins then contain the PTX from which they
+ * were made, in a section ".cudacore_sim.ptx", which the simulator runs. Other functions are returned unchanged.
+ * `python -m cudacore_sim` does this for a whole program.
  */
 CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
 
@@ -256,9 +259,9 @@ CUDASIM_EXPORT int cudasim_clear_errors(void);
 typedef struct cudasim_device {
   char name[96];
   char uuid[48];         /**< "GPU-..." */
-  uint32_t pci_bus;      /**< its domain, device and function are 0 */
+  uint32_t pci_bus;      /**< the bus; domain, device and function are 0 */
   int32_t major, minor;  /**< compute capability */
-  uint32_t has_context;  /**< whether this process has a context on it */
+  uint32_t has_context;  /**< whether this process has a context on the device */
   uint64_t memory, used; /**< in bytes; `used` is allocated by this process */
 } cudasim_device;
 

@@ -24,7 +24,7 @@ for folder in (".", "checks", "sequences"):
 
 @pytest.fixture(scope="session")
 def on_gpu(pytestconfig: pytest.Config) -> bool:
-    """Return whether the driver under test is that of the GPU, by ``--cuda-driver=gpu``."""
+    """Return whether the tests run on the driver of the GPU, as ``--cuda-driver=gpu`` requests."""
     return pytestconfig.stash[CHOICE] == "gpu"
 
 
@@ -89,7 +89,7 @@ def cuda(driver: Driver) -> Iterator[Driver]:
 
 @pytest.fixture
 def calls(cuda: Driver) -> Any:
-    """Give a recorder, with which sequences make their calls."""
+    """Give a recorder, which makes the calls of sequences."""
     from recorder import Recorder
 
     listing: list[str] = []

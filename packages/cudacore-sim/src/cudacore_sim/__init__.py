@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated CUDA driver: a ``libcuda.so.1`` for machines without a GPU, and its controls.
 
-``python -m cudacore_sim COMMAND...`` runs a program with it in place of the driver. Or call `load` before other code in
-the process loads the driver. The controls act on the simulator that this process has loaded.
+``python -m cudacore_sim COMMAND...`` runs a program with the simulator in place of the driver. Or call `load` before
+other code in the process loads the driver. The controls act on the simulator that this process has loaded.
 """
 
 from cudacore_sim._control import (

@@ -170,7 +170,7 @@ def ignored_settings() -> list[str]:
     Returns
     -------
     list of str
-        A line for each setting, with the values that it allows. An invalid setting has no effect.
+        A line for each setting, with the values that are allowed. An invalid setting has no effect.
     """
     return _text(lambda out, size: _controls().cudasim_ignored_settings(out, size)).splitlines()
 

@@ -30,7 +30,7 @@ def get_library() -> str:
     given = os.environ.get("CUDACORE_SIM_LIBRARY")
     installed = _HERE / "lib" / "libcuda.so.1"
     if not given and not installed.exists():
-        # An editable install has it in the build folder. The package's loader returns that path.
+        # In an editable install, the library is in the build folder. The package's loader returns its path.
         import importlib.resources
 
         return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")
@@ -94,7 +94,7 @@ def _load_nvml(driver: str) -> None:
     try:
         ctypes.CDLL(library.name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
-        if library.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may not have it
+        if library.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack NVML
             ctypes.CDLL(str(library))
 
 

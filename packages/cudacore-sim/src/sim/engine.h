@@ -72,7 +72,7 @@ struct ModuleInfo {
 };
 
 struct CompileResult {
-  std::shared_ptr<const Module> module; /* null on failure */
+  std::shared_ptr<const Module> module; /* null if compilation has failed */
   std::string log;                      /* one line for each error: "line 12: unknown instruction 'foo.bar'" */
   enum class Failure {
     none,
@@ -112,7 +112,7 @@ struct Instance {
  */
 struct Range {
   uint64_t begin, end; /* device addresses */
-  std::byte *host;     /* the memory of `begin` on the host */
+  std::byte *host;     /* where the host has the byte at `begin` */
   bool writable;
   uint64_t allocation;          /* identifies the allocation in reports */
   std::byte *written = nullptr; /* a flag for each byte, nonzero once it was written; null: writes are not recorded */
@@ -129,12 +129,12 @@ struct Texels {
     volume,
     cube,
     linear
-  }; /* linear: linear memory of CUDA, one row of any length */
+  }; /* linear: the kind of texture memory that CUDA calls linear, one row of any length */
   enum class Type : uint8_t { unsigned_integer, signed_integer, real };
   struct Level {
     uint64_t address;
     uint32_t width, height, depth; /* at least 1 each; the extents of one layer or face */
-    uint64_t pitch, slice;         /* bytes from row to row, and from each plane, layer or face to the next */
+    uint64_t pitch, slice;         /* the distance in bytes of two rows, and of two planes, layers or faces */
   };
   Shape shape = Shape::line;
   bool layered = false;
@@ -163,14 +163,14 @@ using SamplerMap = std::unordered_map<uint64_t, std::shared_ptr<const Sampler>>;
 /* The heap of malloc() in kernels. Each context has one, which outlives launches. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
-size_t pieces_in(Heap &heap); /* pieces that were not freed */
+size_t pieces_in(Heap &heap); /* the number of allocations that were not freed */
 
 /* The checks of a running kernel, besides those of a GPU. */
 struct Checks {
   bool sync = false;  /* barriers and masks whose effect is undefined */
   bool init = false;  /* reads of memory that was never written, or was freed */
   bool race = false;  /* accesses of a kernel that nothing orders */
-  bool order = false; /* such accesses by different work; the engine only reports which bytes a kernel accesses */
+  bool order = false; /* unordered accesses of different work; the engine only reports which bytes a kernel accesses */
   bool any() const { return sync || init || race || order; }
 };
 

@@ -69,7 +69,7 @@ static void open(void) {
   FUNCTIONS(CHECK_LOAD)
 }
 
-/* An entry point that is missing could not be told from one that is newer than the requested version. */
+/* A missing entry point could not be distinguished from one that is newer than the requested version. */
 static void entry_points(void) {
   void *entry = &entry;
   CUdriverProcAddressQueryResult found;
@@ -271,7 +271,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemHostAlloc(&pinned, 64, 0));
   ANSWERS(0, cuCtxSetCurrent(NULL));
 
-  /* Calls with a stream, and calls that destroy an object, take the context from the object. */
+  /* Calls with a stream, and calls that destroy an object, use the context of that stream or object. */
   ANSWERS(0, cuStreamSynchronize(stream));
   ANSWERS(0, cuStreamGetFlags(stream, &flags));
   ANSWERS(0, cuStreamGetCtx(stream, &of_stream));

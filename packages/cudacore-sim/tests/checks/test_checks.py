@@ -17,7 +17,7 @@ from running import RUN, Run, check_kernels, reports_of
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_kernels(check: str, run_python: Run, tmp_path: Path) -> None:
-    """A defect would not be found, be reported at a wrong place, or be reported for a correct kernel."""
+    """A defect would not be found or have a wrong place in the report, or a correct kernel would be reported."""
     check_kernels(check, reports_of(check, run_python, tmp_path, CHECK=check), planted=12)
 
 

@@ -11,7 +11,7 @@ NAME = "asynchronous"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A race would not be found, be reported at a wrong place, or be reported for a correct kernel."""
+    """A race would not be found or have a wrong place in the report, or a correct kernel would be reported."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=9)
 
 

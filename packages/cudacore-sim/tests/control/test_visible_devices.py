@@ -48,6 +48,6 @@ print(code, *found)
     ],
 )
 def test_visible_devices(run_python: Callable[..., subprocess.CompletedProcess[str]], value: str, devices: str) -> None:
-    """A process would use hidden devices, or other devices than its parent intended."""
+    """A process would use hidden devices, or devices that its parent did not intend."""
     child = run_python(ASK.format(value=value), DEVICES=3)
     assert (child.stdout.strip(), child.stderr) == (devices, "")

@@ -78,7 +78,7 @@ def test_integer_to_integer(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_float_to_float(engine: Engine, rng: np.random.Generator) -> None:
-    """Conversions between precisions would round wrongly, or integral ones keep fractions."""
+    """Conversions between precisions would round wrongly, or conversions to integral values would keep fractions."""
     x, y = floats(rng, np.float64), floats(rng, np.float32)
     with np.errstate(all="ignore"):
         narrow = apply(engine, "cvt.rn.f32.f64", "f32", ["f64"], [x])

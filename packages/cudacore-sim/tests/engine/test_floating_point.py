@@ -74,7 +74,7 @@ def test_fused_multiply_add(engine: Engine, rng: np.random.Generator, type_name:
 
 
 def test_flush_and_saturate(engine: Engine, rng: np.random.Generator) -> None:
-    """.ftz would keep subnormal numbers, or .sat let values out of [0, 1]."""
+    """.ftz would keep subnormal numbers, or .sat would leave values outside of [0, 1]."""
     a, b = floats(rng, np.float32), floats(rng, np.float32)
 
     def flushed(x: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ def test_minimum_and_maximum(engine: Engine, rng: np.random.Generator, op: str) 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "fma"])
 @pytest.mark.parametrize("paired", [False, True])
 def test_half_precision(engine: Engine, rng: np.random.Generator, op: str, paired: bool) -> None:
-    """f16 arithmetic would be rounded twice, or the halves of a pair swapped."""
+    """f16 arithmetic would be rounded twice, or the halves of a pair would be swapped."""
     inputs = [floats(rng, np.float16) for _ in range(3 if op == "fma" else 2)]
     if paired:
         packed = [one.view(np.uint32) for one in inputs]
@@ -243,7 +243,7 @@ def test_comparisons(engine: Engine, rng: np.random.Generator, comparison: str, 
 
 
 def test_set_and_boolean_operators(engine: Engine, rng: np.random.Generator) -> None:
-    """`set` would return something else than all ones or 1.0 for true, or combine the predicate wrongly."""
+    """`set` would not return all ones or 1.0 for true, or would combine the predicate wrongly."""
     a, b = integers(rng, 32), integers(rng, 32)
     less = a < b
     np.testing.assert_array_equal(

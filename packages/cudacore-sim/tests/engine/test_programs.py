@@ -132,7 +132,7 @@ def test_ackermann_deep_recursion(engine: Engine) -> None:
 
 
 def test_function_pointers_and_virtual_calls(engine: Engine) -> None:
-    """Addresses of functions, tables of them, or virtual tables would lead elsewhere."""
+    """Addresses of functions, tables of them, or virtual tables would lead to wrong functions."""
     source = """__device__ int inc(int x) { return x + 1; } __device__ int dbl(int x) { return x * 2; }
         __device__ int (*table[2])(int) = {inc, dbl};
         struct Shape { int side; __device__ virtual int area() const = 0; };
@@ -491,7 +491,7 @@ def test_half_precision_dot_product(engine: Engine, rng: np.random.Generator) ->
 
 
 def test_bulk_copies(engine: Engine) -> None:
-    """cp.async.bulk would copy other bytes, or not count them on its mbarrier."""
+    """cp.async.bulk would copy wrong bytes, or not count the bytes on its mbarrier."""
     source = """extern "C" __global__ void k(const int *x, int *y) { __shared__ alignas(16) int s[64];
           __shared__ unsigned long long bar; int i = threadIdx.x;
         unsigned b = (unsigned)__cvta_generic_to_shared(&bar), d = (unsigned)__cvta_generic_to_shared(s);

@@ -61,7 +61,7 @@ def test_nans_of_fused_multiply_add(engine: Engine, op: str) -> None:
 
 
 def test_invalid_operations_of_f64(engine: Engine) -> None:
-    """The NaN of an invalid operation would not be the hardware's."""
+    """The NaN of an invalid operation would differ from the hardware's."""
     infinity = 0x7FF0000000000000
     assert run(engine, "sub.f64", 64, [infinity], [infinity], bits=64) == [0xFFF8000000000000]
     assert run(engine, "div.rn.f64", 64, [SECOND, 0], [THIRD, 0], bits=64) == [SECOND, 0xFFF8000000000000]
@@ -103,7 +103,7 @@ def test_signs_of_nans(engine: Engine, op: str, given: list[int], expected: list
 def test_conversions_of_nans(
     engine: Engine, op: str, bits: int, given: list[int], result_bits: int, expected: list[int]
 ) -> None:
-    """A conversion would keep more or less of a NaN than the hardware does."""
+    """A conversion would keep more or fewer bits of a NaN than the hardware does."""
     assert run(engine, op, result_bits, given, bits=bits) == expected
 
 
@@ -131,6 +131,6 @@ def test_divisors_out_of_range(engine: Engine) -> None:
 
 
 def test_seeds_ignore_low_words(engine: Engine) -> None:
-    """rcp.approx and rsqrt.approx of f64 would not ignore the low word. Without it, these NaNs are infinities."""
+    """rcp.approx and rsqrt.approx of f64 would use the low word. Without that word, these NaNs are infinities."""
     assert run(engine, "rcp.approx.ftz.f64", 64, [FIRST, FIRST | 1 << 63], bits=64) == [0, 1 << 63]
     assert run(engine, "rsqrt.approx.ftz.f64", 64, [FIRST], bits=64) == [0]

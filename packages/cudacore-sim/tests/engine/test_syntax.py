@@ -42,7 +42,7 @@ HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
     ],
 )
 def test_constant_expressions(engine: Engine, text: str, value: int) -> None:
-    """A constant expression would be refused, or have another value than with the driver's compiler."""
+    """A constant expression would be refused, or have a different value than with the driver's compiler."""
     module = engine.ptx(f"{HEADER}.global .align 8 .u64 v = {text};\n.visible .entry k() {{ ret; }}\n")
     assert module.variables["v"].array.view(np.int64)[0] == value
     module = engine.body(f".reg .b64 %a, %v; ld.param.u64 %a, [out]; mov.b64 %v, {text}; st.global.b64 [%a], %v;")

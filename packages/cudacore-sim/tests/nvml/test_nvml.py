@@ -39,7 +39,7 @@ def test_all_functions_of_the_bindings(library: ctypes.CDLL) -> None:
 
 
 def test_structures() -> None:
-    """A structure would have another size than NVML's, so that a call writes beyond the caller's memory."""
+    """A structure would differ in size from NVML's, so that a call writes beyond the caller's memory."""
     nvml = pytest.importorskip("cuda.bindings.nvml", reason="this cuda.bindings has no NVML")
     sizes = {"memory": 24, "memory_v2": 40, "pci_info": 68, "pci_info_ext_v1": 64, "process_info": 24}
     assert {name: getattr(nvml, f"{name}_dtype").itemsize for name in sizes} == sizes
@@ -48,7 +48,7 @@ def test_structures() -> None:
 
 
 def test_devices(library: ctypes.CDLL, cuda: Any) -> None:
-    """A device would have another name or address than in the driver."""
+    """A device would have a name or an address that differs from the driver's."""
     handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(96)
     assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
     assert library.nvmlDeviceGetName(handle, text, len(text)) == 0

@@ -78,7 +78,7 @@ LISTED = subprocess.run([sys.executable, str(HERE / "run.py")], stdout=subproces
 
 @pytest.mark.parametrize("name", LISTED.stdout.split())
 def test_sequence(runner: Runner, name: str) -> None:
-    """A program would get another error, or another result, than on a GPU."""
+    """A program would get a different error or result than on a GPU."""
     if name not in SEQUENCES:
         pytest.skip("not recorded yet: record.py --missing does it where there is a GPU")
     about, listing = runner.run(name)

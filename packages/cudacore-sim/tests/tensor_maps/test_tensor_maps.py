@@ -37,7 +37,7 @@ def copier(machine: Machine) -> Iterator[Copier]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_copies(copier: Copier, group: str) -> None:
-    """A copy would move other elements than on a GPU, or move them to other places."""
+    """A copy would move the wrong elements, or move them to the wrong places."""
     for case, facts, data in RECORDED:
         if f"{case['op']}-{case['mode']}" == group:
             found, bytes_ = copier.run(case)
@@ -45,7 +45,7 @@ def test_copies(copier: Copier, group: str) -> None:
 
 
 def test_encoding(copier: Copier) -> None:
-    """A descriptor would have other bytes than the driver's, or be made where the driver refuses it."""
+    """The bytes of a descriptor would differ from the driver's, or one would be made where the driver refuses it."""
     with gzip.open(RECORDING.with_name("encodings.json.gz"), "rt") as file:
         rows = json.load(file)
     for case, code, bytes_ in rows:

@@ -46,7 +46,7 @@ bool read(const char *data, size_t size, Elf64_Ehdr &header, std::vector<Elf64_S
   return names.sh_offset <= size && names.sh_size <= size - names.sh_offset;
 }
 
-/* The last such section is used, because nvJitLink copies the sections of its inputs to its output. */
+/* Finds the last section of this kind, because nvJitLink copies the sections of its inputs to its output. */
 const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
                        const std::vector<Elf64_Shdr> &sections) {
   const Elf64_Shdr &names = sections[header.e_shstrndx];

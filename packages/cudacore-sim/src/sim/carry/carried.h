@@ -19,10 +19,13 @@ struct Carried {
   std::string code; /* PTX, or a fat binary with PTX; empty: not known */
 };
 
-/* The cubin with a section of these inputs, in place of an existing one. Data that is no cubin stays unchanged. */
+/*
+ * Returns the cubin with a section of these inputs, which replaces an existing one. Data that is not a cubin is
+ * returned unchanged.
+ */
 std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts);
 
-/* The inputs that a cubin carries; empty: it has no such section. */
+/* The inputs that a cubin carries; empty if the cubin has no such section. */
 std::vector<Carried> carried_by(const char *cubin, size_t size);
 
 bool starts_as_ptx(std::string_view text);

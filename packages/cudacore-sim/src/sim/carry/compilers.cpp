@@ -38,7 +38,10 @@ template <class F> void *as_symbol(F function) {
   return symbol;
 }
 
-/* The output of a pair of functions: its size, then its bytes. Empty if there is none, or if `result` is an error. */
+/*
+ * The output that a pair of functions returns: one its size, the other its bytes. Empty if there is no output, or if
+ * `result` is an error.
+ */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;
   if (size_of == nullptr || bytes_of == nullptr || (result = size_of(program, &size)) != 0 || size == 0)
@@ -54,7 +57,7 @@ std::string text_of(std::string ptx) {
   return ptx;
 }
 
-/* A process can have several libraries of a kind; each has its own replacement functions. */
+/* A process can load several NVRTC or nvJitLink libraries; each has its own replacement functions. */
 constexpr size_t max_libraries = 8;
 
 /* The replacements of a library's functions for the size and the bytes of a cubin. */
@@ -326,14 +329,14 @@ template <class Library> struct Loaded {
     return found;
   }
 
-  /* `name` is a prefix, a known name, and a suffix. */
+  /* The function's name consists of `prefix`, `name` and `suffix`. */
   static void *find(void *real, const char *path, const std::string &prefix, const std::string &name,
                     const std::string &suffix, LookUp look_up) {
     std::lock_guard<std::mutex> lock(mutex);
     std::string key = std::string(path) + '\n' + prefix + suffix;
     for (size_t i = 0; i < max_libraries; i++) {
       if (keys[i].empty()) {
-        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* kept open, because its functions are called */
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* never closed, because its functions are called */
         if (handle == nullptr)
           return real;
         auto library = std::make_unique<Library>(handle, prefix, suffix, look_up);

@@ -53,7 +53,7 @@ extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict l
   if (library == RTLD_NEXT || !gives_cubins(name))
     return look_up(library, name);
   void *found = look_up(library, name);
-  if (found != nullptr && is_own(found)) /* the search found the function of this library first */
+  if (found != nullptr && is_own(found)) /* look_up found the function of this library first */
     return linked_function(name, __builtin_return_address(0));
   return replacement(library, name);
 }

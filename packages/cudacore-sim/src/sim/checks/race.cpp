@@ -19,7 +19,7 @@ ViewPtr Meeting::result(uint32_t threads) const {
   if (own_.empty() && views_.size() <= 1)
     return views_.empty() ? nullptr : *views_.begin();
   auto joined = std::make_shared<View>();
-  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* the clocks that only `joined` has, so they can be changed */
+  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* clocks that belong to `joined` alone, so changes are safe */
   auto change = [&](uint32_t block) -> Clocks & {
     std::shared_ptr<Clocks> &mine = changed[block];
     if (!mine) {
@@ -416,7 +416,7 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
-    return scratch(w, ins, lane, spot.host); /* no data: the copy counts its bytes on this mbarrier */
+    return scratch(w, ins, lane, spot.host); /* not a use of data: the copy names the mbarrier that counts its bytes */
   if (ins.manner & manner_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);

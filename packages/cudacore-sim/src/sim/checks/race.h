@@ -73,13 +73,13 @@ struct ThreadHistory {
 struct Seen {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0;  /* mask of the four bytes; 0: no access */
+  uint8_t bytes = 0;  /* a bit for each of the four bytes; 0: no access */
   uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
   Clock clock = 0;
   uint32_t pc = 0;
 };
 
-/* The last accesses to four bytes. */
+/* The last accesses to a group of four bytes. */
 struct Cell {
   Seen write;
   std::array<Seen, 2> reads; /* reads by two threads, neither of which happened before the other */
@@ -87,7 +87,7 @@ struct Cell {
 
 /* An access to shared memory by a thread of another block of the cluster. */
 struct Visit {
-  uint32_t rank, lane, warp; /* the thread that accessed it */
+  uint32_t rank, lane, warp; /* the thread that made the access */
   const Instruction *place;
   Spot spot;
   uint32_t bytes;
@@ -118,9 +118,9 @@ struct BlockHistory {
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
-  std::array<Meeting, max_warps / group_warps> group_reads; /* reads of wgmma, by group of warps */
-  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit in shared memory, by block and thread */
-  std::unordered_map<const std::byte *, Copying> copying;   /* the copies in flight, by destination */
+  std::array<Meeting, max_warps / group_warps> group_reads; /* reads by wgmma, for each group of warps */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit to shared memory, by block and thread */
+  std::unordered_map<const std::byte *, Copying> copying;   /* the copies in flight, by their destination */
 };
 
 class Races {

@@ -36,8 +36,8 @@ public:
   void finish();          /* the grid has ended */
 
   /*
-   * names: lanes reach an instruction that all of `members` execute together. gathers: `present` execute it now; if 0,
-   * `lanes` wait for the others.
+   * names: lanes reach an instruction that all of `members` execute together. gathers: the lanes in `present` execute
+   * it now. If `present` is 0, the `lanes` wait for the other members.
    */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
@@ -51,7 +51,7 @@ public:
   /* Lanes continue after wgmma.wait_group. */
   void group_passes(Warp &w, uint32_t lanes);
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
-  /* Lanes reach a barrier of the block (comes), they arrive at it, and the barrier completes. */
+  /* comes: lanes reach a barrier of the block. arrives: they arrive at it. completes: the barrier completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
   void arrives(Warp &w, uint32_t lanes, uint32_t number);
   void completes(Block &block, uint32_t number, const Barrier &done);

@@ -30,7 +30,7 @@ struct Grid {
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
   uint64_t units;          /* how many clusters */
-  uint64_t resident_limit; /* units that may have begun and not ended, as on a GPU of that size */
+  uint64_t resident_limit; /* how many units may have begun and not ended, as on a GPU of this size */
 
   std::atomic<uint64_t> next_unit{0};
   std::atomic<bool> stop{false};
@@ -57,7 +57,7 @@ private:
 
 /* One of a block's named barriers. */
 struct Barrier {
-  uint32_t expected = 0; /* threads; 0: all of the block */
+  uint32_t expected = 0; /* the number of threads; 0: all threads of the block */
   uint32_t population = 0;
   bool all = true, any = false;
   bool in_use = false;
@@ -72,7 +72,7 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* rank in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* bytes of `shared` that are accessed without a check: all or none */
+  uint64_t unchecked_bytes = 0;          /* how many bytes of `shared` are accessed without a check: all or 0 */
   std::vector<std::byte> written;        /* a flag for each byte, nonzero once it was written; empty: not recorded */
   std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */

@@ -43,10 +43,10 @@ private:
 
   std::mutex lock_;
   std::atomic<std::byte *> memory_{nullptr}; /* set by the first allocation, then constant */
-  std::byte *states_ = nullptr;              /* likewise; null: states are not recorded */
+  std::byte *states_ = nullptr;              /* set by the first allocation, too; null: states are not recorded */
   uint64_t size_ = 0;
-  std::map<uint64_t, uint64_t> free_;                 /* offset -> size, neighbours merged */
-  std::map<uint64_t, uint64_t> taken_;                /* likewise */
+  std::map<uint64_t, uint64_t> free_;                 /* offset -> size; adjacent ranges are merged */
+  std::map<uint64_t, uint64_t> taken_;                /* offset -> size */
   std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and not reused while other memory is free */
 };
 

@@ -46,8 +46,8 @@ void work(Grid &grid, uint64_t resident_limit) {
   std::fegetenv(&environment);
   std::fesetenv(FE_DFL_ENV); /* the caller's modes of rounding and of subnormal numbers are not the GPU's */
   std::deque<std::unique_ptr<Unit>> parked;
-  uint64_t next_wake = UINT64_MAX; /* the earliest time at which one of the sleeping units continues */
-  size_t asleep = 0;               /* how many units have been parked asleep since one last made progress */
+  uint64_t next_wake = UINT64_MAX; /* the earliest time at which a sleeping unit can continue */
+  size_t asleep = 0;               /* how many units in a row have only slept; 0 once a unit makes progress */
   try {
     while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;

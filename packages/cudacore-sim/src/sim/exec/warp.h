@@ -140,15 +140,15 @@ public:
   uint32_t alive = 0;                   /* lanes that have not ended */
   uint32_t carries = 0;                 /* CC.CF, a bit a lane */
   uint64_t stores = 0;                  /* a sign of progress */
-  Range range{0, 0, nullptr, false, 0}; /* the range accessed last: the next access is likely in it, too */
+  Range range{0, 0, nullptr, false, 0}; /* the range accessed last, which the next access is likely to need */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
-  uint32_t awaited = 0;                     /* lanes that others have waited for, and that had more to execute */
+  uint32_t awaited = 0;                     /* lanes that other lanes have waited for, and that still had code to run */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
   /*
-   * The number of products of wgmma that the warp has reached, the number that it has computed its part of, and whether
-   * it waits to begin one.
+   * The number of products of wgmma that the warp has reached, the number whose part it has computed, and whether it
+   * waits to begin a product.
    */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;

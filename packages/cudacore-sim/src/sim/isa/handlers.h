@@ -112,10 +112,10 @@ struct VideoMode {
   bool saturate = false;
   VideoSecond second = VideoSecond::none;
   bool merge = false;                          /* the result replaces the part of c that d names */
-  bool wrap = false;                           /* shifts: amounts wrap around; else amounts above 32 count as 32 */
+  bool wrap = false;                           /* shifts: amounts wrap around; otherwise amounts above 32 count as 32 */
   bool minus_product = false, minus_c = false; /* mad */
-  bool plus_one = false;                       /* likewise */
-  uint8_t shift = 0;                           /* likewise: 7 or 15 */
+  bool plus_one = false;                       /* mad */
+  uint8_t shift = 0;                           /* mad: 0, 7 or 15 */
   uint8_t comparison = 0;                      /* set: a Comparison */
 };
 Handler video_handler(VideoOp op);
@@ -166,7 +166,7 @@ enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gt
 enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
 /* Operands: p, q, a, b, c. p and q may be absent. c is present with a BooleanOp, which is the instruction's mode. */
 Handler setp_handler(Comparison comparison, Type type, bool ftz);
-/* For f16x2 and bf16x2: p has the low half's result, q the high one's. */
+/* For f16x2 and bf16x2: p gets the result of the low half, q that of the high half. */
 Handler setp_pair_handler(Comparison comparison, Type type);
 /* Operands: d, a, b, none, c. The immediate has the bits of true. */
 Handler set_handler(Comparison comparison, Type type, bool ftz);
@@ -220,7 +220,7 @@ Handler store_handler(const AccessMode &mode);
 enum class AtomicOp : uint8_t { add, exch, cas, inc, dec, min, max, and_, or_, xor_ };
 /* Operands: d (or absent), address, b, c. */
 Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
-Handler fence_handler(); /* mode: whether it is a .proxy.async, too */
+Handler fence_handler(); /* mode: whether the fence is also a .proxy.async */
 Handler nop_handler();
 /*
  * cp.async. Operands: shared address, global address, size, and a predicate to ignore the source. The last two can be
@@ -299,7 +299,7 @@ Handler group_product_handler();  /* target: index in Program::group_products */
  */
 enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
-Handler accumulator_use_handler(); /* for one of Program::accumulator_uses */
+Handler accumulator_use_handler(); /* for an instruction in Program::accumulator_uses */
 /* Operands: the parts of `count` matrices, then the addresses of the rows; mode: transposed */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);

@@ -16,7 +16,7 @@ namespace sim::exec {
 /* An element of b1 is a word of 32 numbers, which are consecutive in k. */
 enum class Element : uint8_t { none, f16, bf16, tf32, f32, f64, e4m3, e5m2, s4, u4, s8, u8, s32, b1 };
 uint32_t bits_of(Element element); /* bits of an element in a register */
-/* The numbers in an element: 32 of b1, else one. */
+/* How many numbers an element holds: 32 if it is b1, otherwise 1. */
 inline uint32_t numbers_in(Element element) { return element == Element::b1 ? 32 : 1; }
 
 struct MatrixShape {
@@ -41,7 +41,7 @@ struct Fragment {
   MatrixShape shape; /* the shape of the product; k counts elements */
   Spread spread = Spread::mma;
   bool by_row = true;  /* the layout in memory, or the layout that mma.m8n8k4 requires */
-  bool sparse = false; /* A has half of its columns */
+  bool sparse = false; /* A stores only half of its columns */
 
   uint32_t rows() const { return role == MatrixRole::b ? shape.k : shape.m; }
   uint32_t columns() const { return role == MatrixRole::a ? (sparse ? shape.k / 2 : shape.k) : shape.n; }
@@ -116,7 +116,7 @@ struct MatrixAccess {
   std::vector<OperandIndex> registers;
 };
 
-constexpr uint32_t max_elements = 2048; /* limit of a matrix: sparse s4 with m16 and k128 */
+constexpr uint32_t max_elements = 2048; /* the largest matrix: sparse s4 with m16 and k128 */
 
 /* The elements of one matrix, as bits; A and C by rows, B by columns. */
 using MatrixBits = std::array<uint64_t, max_elements>;

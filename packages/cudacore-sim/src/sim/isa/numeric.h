@@ -75,8 +75,10 @@ template <class To, class From> inline To bit_cast(From from) {
 inline float canonical_nan(float value) { return value == value ? value : bit_cast<float>(0x7fffffffu); }
 /* f64 operations keep the sign and payload of a NaN, and make it a quiet one. */
 inline double quiet_nan(double value) { return bit_cast<double>(bit_cast<uint64_t>(value) | uint64_t{1} << 51); }
-/* The NaN that an operation gives: the first source that is a NaN, else the NaN of invalid
-   operations. */
+/*
+ * The NaN that an operation gives: the first source that is a NaN. If no source is a NaN, it is the NaN of invalid
+ * operations.
+ */
 inline double first_nan(std::initializer_list<double> sources) {
   for (double one : sources)
     if (one != one)

@@ -144,7 +144,7 @@ void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64
   switch (field) {
   case TensorField::global_address:
     return put(map, address_at, 64, value);
-  case TensorField::rank: /* the value of PTX is already one less */
+  case TensorField::rank: /* in PTX, the value is already the rank minus one */
     return put(map, rank_at, 3, value);
   case TensorField::box_dim:
     return put(map, dimension == 0 ? inner_at : box_at + 8 * (dimension - 1), 8, value - 1);
@@ -155,7 +155,7 @@ void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64
     return put(map, high_stride_at + 4 * dimension, 4, value >> 36);
   case TensorField::element_stride:
     return put(map, element_stride_at + 3 * dimension, 3, value - 1);
-  case TensorField::elemtype: { /* PTX has the numbers of the map, followed by numbers for TF32 */
+  case TensorField::elemtype: { /* PTX uses the numbers of the map, and larger numbers for TF32 */
     constexpr uint64_t tf32 = 11, f32 = 7;
     put(map, element_at, 4, value >= tf32 ? value - tf32 + f32 : value);
     return put(map, tf32_at, 1, value >= tf32 ? 1 : 0);

@@ -26,7 +26,7 @@ constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
 
 constexpr int max_devices = 64;
 const NvmlDeviceHandle handles[max_devices] = {};
-/* Whether each handle was requested since NVML was initialised. Handles from before are invalid. */
+/* Whether each handle was requested since NVML was initialised. Handles that were requested earlier are invalid. */
 std::atomic<bool> given[max_devices] = {};
 
 struct Uses {

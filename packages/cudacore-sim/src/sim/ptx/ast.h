@@ -18,8 +18,8 @@ struct Operand {
   enum class Kind : uint8_t {
     name,     /* %r1, symbol, symbol+8, symbol[2], %p1|%p2, !%p1, %tid.x */
     integer,  /* value */
-    floating, /* value: bits of a double when `wide`, else of a float */
-    address,  /* [name+value], [value]; of a tensor copy [name, {elements}] */
+    floating, /* value: bits of a double if `wide`, otherwise of a float */
+    address,  /* [name+value], [value]; for a tensor copy [name, {elements}] */
     vector,   /* {a, b} */
     list      /* (a, b), of a call */
   };

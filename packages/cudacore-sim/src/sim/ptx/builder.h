@@ -30,7 +30,7 @@ struct Symbol {
     predicate,
     global,           /* index: a variable of the module */
     shared,           /* index: a shared variable */
-    frame,            /* offset: in the frame's bytes */
+    frame,            /* offset: in bytes, from the start of the frame */
     kernel_parameter, /* offset: in the argument block */
     function          /* index */
   };

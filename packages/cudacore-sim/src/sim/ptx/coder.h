@@ -16,14 +16,16 @@ public:
 
   /* --- modifiers ---------------------------------------------------------------------------------------------- */
   bool take(std::string_view modifier);
-  /* Takes the first modifier that is one of `names`. Returns its index there, or `count`. */
+  /* Takes the first modifier that is one of `names`. Returns its index in `names`, or `count`. */
   size_t take_one_of(const std::string_view *names, size_t count);
   /* A modifier, and its meaning. */
   template <class T> struct Choice {
     std::string_view name;
     T meaning;
   };
-  /* Takes the first of `choices` that is there, and sets `out` to its meaning. False: none is there. */
+  /*
+   * Takes the first of `choices` that the instruction has, and sets `out` to its meaning. False: it has none of them.
+   */
   template <class T, size_t N> bool take_choice(const Choice<T> (&choices)[N], T &out) {
     for (const Choice<T> &one : choices)
       if (take(one.name)) {

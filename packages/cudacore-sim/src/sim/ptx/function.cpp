@@ -11,7 +11,7 @@ namespace sim::ptx {
 
 namespace {
 constexpr uint64_t max_frame_bytes = 512 * 1024;
-constexpr uint32_t masks_in_slot = 64; /* predicates in a register's space */
+constexpr uint32_t masks_in_slot = 64; /* predicates that fit in the space of a register */
 constexpr uint32_t max_slots = 1u << 16;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -515,7 +515,7 @@ uint32_t FunctionBuilder::estimate_registers() {
     changes.emplace_back(live.begin, static_cast<int32_t>(live.words));
     changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
   }
-  std::sort(changes.begin(), changes.end()); /* the ends at an instruction come before the beginnings there */
+  std::sort(changes.begin(), changes.end()); /* at the same instruction, ranges end before others begin */
   int32_t now = 0, most = 0;
   for (auto [at, change] : changes) {
     now += change;

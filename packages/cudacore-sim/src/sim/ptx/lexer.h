@@ -13,7 +13,7 @@ enum class TokenKind : uint8_t {
   identifier, /* add, %r1, $L__BB0_2, _ */
   dotted,     /* .s32, .shared::cluster, .reg; text includes the dot */
   integer,
-  floating, /* bits of a double in `value` when `wide`, else of a float */
+  floating, /* bits of a double in `value` if `wide`, otherwise of a float */
   string,   /* text without quotes, escapes as written */
   punctuation,
   end

@@ -569,7 +569,7 @@ private:
     } else {
       result.value = in_.integer("an address");
     }
-    if (in_.accept(",")) /* [map, {c0, c1}]: of a tensor map, a texture, a surface */
+    if (in_.accept(",")) /* [map, {c0, c1}]: the operand is a tensor map, a texture or a surface */
       result.elements = group("{", "}", Operand::Kind::vector, 0).elements;
     in_.expect("]");
     return result;
@@ -577,7 +577,7 @@ private:
 
   Cursor in_;
   const uint32_t first_file_;
-  bool in_call_ = false; /* within a call, whose operands can be lists */
+  bool in_call_ = false; /* whether the parser is in a call, whose operands can be lists */
   ast::Module module_;
   ast::SourcePosition source_;
 };

@@ -283,5 +283,5 @@ def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Pa
 
     has_cubin = kind.startswith("cubin")
     assert load(f"{major}.0") == ("runs" if has_cubin else "222")  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    if major == 13:  # cubins of CUDA 13 have another form than those of CUDA 12
+    if major == 13:  # cubins of CUDA 13 have a different form than those of CUDA 12
         assert load("12.9") == ("200" if kind == "cubin" else "222")  # CUDA_ERROR_INVALID_IMAGE

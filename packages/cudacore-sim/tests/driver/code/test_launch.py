@@ -165,7 +165,7 @@ def test_trap(cuda: Any) -> None:
     ],
 )
 def test_bad_code(cuda: Any, code: bytes, error: int) -> None:
-    """Code that cannot be loaded would have another error than on an H200, or end the process."""
+    """Code that cannot be loaded would give a different error than on an H200, or end the process."""
     library = load(cuda, code + b"\0")
     out = ctypes.byref(ctypes.c_void_p())
     assert cuda.code("cuLibraryGetKernel", out, library, b"empty") == error

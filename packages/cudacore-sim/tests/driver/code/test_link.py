@@ -104,7 +104,8 @@ def test_internal_names(cuda: Any) -> None:
     """Texts with equal internal names, as compilers generate them, would not be linked, or would be mixed up."""
     own = ".global .u32 own = {};\n.func (.reg .u32 %out) read()\n{{\n  ld.global.u32 %out, [own];\n  ret;\n}}\n"
     function = f".visible .func {FUNCTION}\n{{\n  call (%out), read, ();\n  add.u32 %out, %out, %in;\n  ret;\n}}\n"
-    # The kernel's label has the name of the function `read`, and must not be taken for it.
+    # The kernel has a label with the name of the function `read`. The linker must not mistake the label for the
+    # function.
     kernel = f".extern .func {FUNCTION};" + KERNEL.replace("  ret;", "  bra read;\nread:\n  ret;")
     link = Link(cuda)
     assert link.add(HEADER + own.format(1) + kernel) == 0

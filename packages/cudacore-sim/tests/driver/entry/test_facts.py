@@ -90,7 +90,7 @@ def test_available_shared(cuda: Any, function: ctypes.c_void_p) -> None:
 
 
 def test_parameters(cuda: Any, function: ctypes.c_void_p) -> None:
-    """Arguments would be packed at other offsets than the kernel reads them from."""
+    """Arguments would be packed at offsets that differ from those at which the kernel reads them."""
     expected = [(0, 8), (8, 4), (12, 12), (24, 8)]
     for index, pair in enumerate(expected):
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()

@@ -244,7 +244,7 @@ def test_nodes_of_a_hub(calls: Any) -> None:
 
 
 def test_general_parameters(calls: Any) -> None:
-    """cuGraphNodeGetParams would return other parameters than those of the node."""
+    """cuGraphNodeGetParams would return parameters that differ from those of the node."""
     graph, out, event = tools.graph(calls), calls.memory(64, 0), calls.event()
     kernel = calls.kernel(KERNELS, "store")
     node = tools.kernel(calls, graph, None, c_uint64(out), c_uint32(7), kern=kernel, grid=(2, 1, 1))

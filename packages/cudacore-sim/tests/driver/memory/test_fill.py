@@ -50,6 +50,6 @@ def test_new_memory(
 
 
 def test_a_fill_that_is_none(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A byte with nine bits would fill memory with something else."""
+    """A value of more than one byte would be accepted, and fill memory with another value."""
     child = run_python("print(*cudacore_sim.ignored_settings())", FILL="0x1A5")
     assert child.stdout == "CUDACORE_SIM_FILL=0x1A5 is ignored: a number from 0 to 255 is wanted\n"

@@ -78,7 +78,7 @@ def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
 
 
 def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """A call would have another result than on a GPU (13.0, H200)."""
+    """A call would have a different result than on a GPU (13.0, H200)."""
     resource = register(cuda, buffer.name)
     out = ctypes.byref(ctypes.c_void_p())
     assert cuda.code("cuGraphicsGLRegisterBuffer", out, 4711, 0) == INVALID_HANDLE

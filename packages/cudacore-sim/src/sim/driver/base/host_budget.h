@@ -24,7 +24,10 @@ struct Context;
 /* Whether the host has `more` bytes of memory left. If not, why() has the reason. Called with the state's lock. */
 bool host_can_back(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
-/* Whether a device can allocate `more` bytes. The host need not have all of them left: programs may use only a part. */
+/*
+ * Whether a device can allocate `more` bytes. The host need not have as much left, because programs may use only a
+ * part.
+ */
 bool may_promise(uint64_t more);
 
 /*
@@ -34,7 +37,7 @@ bool may_promise(uint64_t more);
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
 void remove_managed(const std::byte *memory); /* before memory is unmapped; ignores memory that was not added */
 
-/* How many bytes of a range the host does not back yet. */
+/* The number of bytes of a range that the host does not back yet. */
 uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
 
 /* The explanation if a call or a context fails because the host has no memory left. */

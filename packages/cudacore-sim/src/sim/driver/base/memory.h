@@ -46,7 +46,7 @@ public:
   uint64_t offset(uint64_t address) const { return address - first; } /* the offset in the file */
   uint64_t offset(const std::byte *host) const { return static_cast<uint64_t>(host - behind->at(0)); }
   SharedFile &file() const { return *behind; }
-  /* The marks of memory: one byte for each byte, whether it was written. Null: memory without marks. */
+  /* The marks of memory: for each byte, a byte that shows whether it was written. Null: the memory has no marks. */
   std::byte *written(const std::byte *host) const;
   void forget_writes(uint64_t base, uint64_t size); /* take() does so */
 
@@ -76,7 +76,7 @@ struct Physical {
   CUmemAllocationProp properties{};
   uint64_t handle = 0;
   std::byte *host() const; /* its real place */
-  uint64_t references = 1; /* references by handles; mappings hold the object itself */
+  uint64_t references = 1; /* references by handles; a mapping keeps the object itself alive */
   ~Physical();
 };
 
@@ -87,16 +87,16 @@ struct Allocation {
 
   Kind kind;
   uint64_t base, size;
-  std::byte *host; /* its host address; equal to base if the host can use it */
+  std::byte *host; /* the address of the memory on the host; equal to `base` if host code can use that */
   Device *device;
   std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* of mapped memory */
-  std::weak_ptr<GraphMemory> node;    /* of memory of graphs; expires with the last graph that allocates it */
-  uint64_t offset = 0;                /* the place of mapped memory in its physical memory */
+  std::weak_ptr<GraphMemory> node;    /* for memory of graphs; expires with the last graph that allocates it */
+  uint64_t offset = 0;                /* for mapped memory: where it begins in its physical memory */
   bool on_host = false;               /* host code may use mapped memory at its address, too */
   std::shared_ptr<Export> exported;   /* known to other processes */
-  std::shared_ptr<Import> import;     /* of memory that was imported from another process, or is in an imported pool */
+  std::shared_ptr<Import> import;     /* set if another process exported the memory or its pool */
   unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
@@ -106,15 +106,15 @@ struct Allocation {
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
   bool is_array = false;    /* memory of an array; it is internal, programs cannot get its address */
-  bool visible = true;      /* work that runs now may use it; pooled memory: from its allocation to its free */
+  bool visible = true;      /* work that runs now may use it: for pooled memory, from its allocation to its free */
   bool freed = false;       /* freed by cuMemFreeAsync, or not yet allocated by a launch of its graph */
   std::vector<std::pair<int, bool>>
-      access;                 /* the devices that have it mapped, and whether they may write; empty: none */
+      access;                 /* the devices that have it mapped, and whether each may write; empty: none */
   std::byte *written() const; /* like Arena::written(); null if the host or another process writes, too */
   bool is_managed() const;    /* managed memory, or memory of a pool of managed memory */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
-  std::shared_ptr<const void> backing() const; /* keeps the memory mapped; null: it always is */
+  std::shared_ptr<const void> backing() const; /* an object that keeps the memory mapped; null: it is never unmapped */
 };
 
 using AllocationPtr = std::shared_ptr<Allocation>;

@@ -42,7 +42,7 @@ struct UserObject;
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a per-thread default stream */
   std::weak_ptr<Context> context;
-  std::weak_ptr<Context> green; /* the green context that it is in; `context` is the primary one then */
+  std::weak_ptr<Context> green; /* the green context of the stream, whose primary context is `context` */
   unsigned flags = 0;           /* CU_STREAM_NON_BLOCKING */
   int priority = 0;
   uint64_t id = 0;
@@ -76,8 +76,8 @@ struct Pool {
   bool is_shared_with_host() const; /* pinned or managed: one address on host and device */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
-  std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a separate file */
-  std::shared_ptr<SharedFile> imported; /* the file of another process */
+  std::unique_ptr<Arena> file;          /* the memory of a pool that can be exported is in a separate file */
+  std::shared_ptr<SharedFile> imported; /* of an imported pool: the file of the other process */
   uint64_t imported_name = 0;
   unsigned imports = 1; /* each must be destroyed */
   std::array<int, 3> reuse{1, 1, 1};
@@ -121,13 +121,13 @@ struct Context : std::enable_shared_from_this<Context> {
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* streams by thread */
   std::set<StreamPtr> streams;                        /* streams that were created */
-  UnitPtr gate;                                       /* all later work waits for it */
-  std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
-  UnitPtr end, blocking_end; /* they come after all work of destroyed streams, for the check of order */
+  UnitPtr gate;                                       /* all work that is submitted later waits for this unit */
+  std::vector<UnitPtr> orphans, blocking_orphans;     /* unfinished last units of destroyed streams */
+  UnitPtr end, blocking_end; /* for the check of order: both come after all work of destroyed streams */
   unsigned attached = 0;     /* references by cuCtxAttach */
   std::set<uint64_t> peers;  /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
-  std::shared_ptr<const MemoryMap> map;                           /* the map of memory at map_version */
+  std::shared_ptr<const MemoryMap> map;                           /* the map of memory when `map_version` was current */
   uint64_t map_version = 0;
   void fail(CUresult code);
 };
@@ -145,13 +145,15 @@ struct Device {
   uint64_t memory = 0, used = 0;
   ContextPtr primary;          /* while it is retained */
   uint64_t primary_handle = 0; /* the handle of all primary contexts; 0: there was none yet */
-  bool primary_ending = false; /* a new primary context waits for the end of the old one */
+  bool primary_ending = false; /* a new primary context can be created only after the old one has ended */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; it also applies to new contexts */
-  /* Counts memory as used; false if there is too little. If necessary, takes the unused memory of pools other than
-   * `asking`. */
+  /*
+   * Counts memory as used; false if there is too little. If necessary, pools other than `asking` give up their unused
+   * memory.
+   */
   bool charge(uint64_t bytes, const Pool *asking = nullptr);
   void discharge(uint64_t bytes) { used -= bytes; }
 };
@@ -167,13 +169,13 @@ struct LoadedModule {
   std::shared_ptr<Image> image;
   std::weak_ptr<Context> context;
   bool of_library = false;              /* the result of cuLibraryGetModule */
-  std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index in the image */
+  std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index of the kernel in the image */
 };
 
 /* Code in a context: its variables have addresses. */
 struct Placement {
   Instance instance;
-  std::vector<AllocationPtr> variables; /* null: external, or of no size */
+  std::vector<AllocationPtr> variables; /* null: the variable is external, or has no size */
 };
 
 /* The values of cuFuncSetBlockShape and similar functions for the next launch of a function. */
@@ -199,9 +201,9 @@ struct Kernel {
   std::shared_ptr<Image> image;
   size_t index = 0; /* the index in the image */
   std::shared_ptr<KernelSettings> settings_on(const Device &device);
-  std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not created yet */
+  std::shared_ptr<Function> function_in(const Context &context) const; /* null: the function was not created yet */
   std::map<int, std::shared_ptr<KernelSettings>> settings;             /* settings by device */
-  std::map<uint64_t, std::weak_ptr<Function>> functions; /* functions by the identifier of their context */
+  std::map<uint64_t, std::weak_ptr<Function>> functions; /* functions, by the identifier of their context */
 };
 
 struct Function {
@@ -224,7 +226,7 @@ struct LaunchRecord {
   std::vector<std::byte> arguments;
 };
 
-/* Addresses of cuMemAddressReserve: its bytes, and the bytes that the arena uses for them. */
+/* A range of cuMemAddressReserve: its size, and the bytes that the arena uses for it. */
 struct Reservation {
   uint64_t size, taken;
   uint64_t number = number_object();
@@ -241,7 +243,10 @@ struct State {
   std::condition_variable primary_ended;
   std::unordered_map<uint64_t, ContextPtr>
       ended_contexts; /* destroyed contexts; they can be made current, but then calls fail */
-  /* Handles of objects that were destroyed with a primary context. Executable graphs then keep what they retain. */
+  /*
+   * Handles of executable graphs that were destroyed with a primary context. These graphs keep the objects that they
+   * retain.
+   */
   std::unordered_map<uint64_t, std::shared_ptr<GraphExec>> lost;
   Handles<Stream> streams{Kind::stream};
   Handles<Event> events{Kind::event};
@@ -263,9 +268,9 @@ struct State {
   Handles<Array> arrays{Kind::array};
   Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
-  std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be rebuilt */
-  Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
-  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by type of memory, type of location, and its number */
+  std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if the map must be built again */
+  Handles<Context> green_contexts{Kind::green_context}; /* objects of `contexts`, by their handle as a green context */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by type of memory, type of location, number of location */
   std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
@@ -312,9 +317,9 @@ CUresult synchronize(const StreamPtr &stream); /* waits for the stream, and retu
 CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
-UnitPtr latest_record(Event &event);                     /* null: it was not recorded, or the record is done */
-UnitPtr awaited_record(Event &event);                    /* the unit that a wait depends on; may be done already */
-UnitPtr record(Event &event, const ContextPtr &context); /* a unit that records the event, to be submitted */
+UnitPtr latest_record(Event &event);                     /* null: no record, or the last record is done */
+UnitPtr awaited_record(Event &event);                    /* the unit that a wait for the event needs; may be done */
+UnitPtr record(Event &event, const ContextPtr &context); /* a new unit that records the event; not yet submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
@@ -335,7 +340,7 @@ CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType 
 void mark_freed(Allocation &memory);
 /* Frees memory of a graph, in the order of work. Also frees the address if no remaining graph allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
-/* Makes the default pool current wherever `pool` is current; null: everywhere. */
+/* Where `pool` is the current pool, makes the default pool current. Null: does so at every location. */
 void forget_current_pool(const std::shared_ptr<Pool> &pool);
 void shrink_pools(const Device &device); /* trims pools to their release thresholds, at a synchronisation */
 

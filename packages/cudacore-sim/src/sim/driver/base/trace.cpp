@@ -210,7 +210,7 @@ void trace_end(Traced &work) {
     if (source->began != 0 && is_elsewhere(*source, work))
       write_arrow(t, "dependency", place_of_work(t, *source), std::max(source->began, source->ended - 1), here,
                   work.began);
-  work.sources.clear(); /* its own dependencies are no longer needed */
+  work.sources.clear(); /* the dependencies of this unit are no longer needed */
 }
 
 void trace_call(const char *name, uint64_t began) {

@@ -23,10 +23,10 @@ struct Traced {
   int device = 0;
   uint64_t stream = 0;     /* the stream's number on the device; 0: none */
   std::string stream_name; /* empty: no stream */
-  bool takes_time = false; /* otherwise it is a point in time, such as recording an event */
+  bool takes_time = false; /* false: a point in time, such as recording an event */
   uint64_t began = 0, ended = 0;
-  size_t lane = 0;                 /* concurrent work of one stream is in several lanes */
-  uint64_t thread = 0, called = 0; /* the thread and the start time of the call that submitted it; 0: none */
+  size_t lane = 0;                 /* work of one stream that overlaps in time is in several lanes */
+  uint64_t thread = 0, called = 0; /* the call that submitted the unit: its thread and start time; 0: none */
   std::vector<std::shared_ptr<Traced>> sources; /* dependencies on other streams: only work that takes time */
 };
 

@@ -20,11 +20,13 @@ CUresult prepare(const std::shared_ptr<Image> &image);
 CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, std::shared_ptr<Placement> &out);
 void unplace(Context &context, const Image *image);
 
-/* Finds a variable by name; else CUDA_ERROR_NOT_FOUND, or CUDA_ERROR_INVALID_VALUE for the name of a kernel. */
+/*
+ * Finds a variable by name. Fails with CUDA_ERROR_NOT_FOUND, or with CUDA_ERROR_INVALID_VALUE for the name of a kernel.
+ */
 CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &image, const char *name,
                        CUdeviceptr *address, size_t *bytes);
 
-/* Finds the index of a kernel by name; else CUDA_ERROR_NOT_FOUND. */
+/* Finds the index of a kernel by name. Fails with CUDA_ERROR_NOT_FOUND. */
 CUresult find_kernel(const Image &image, const char *name, size_t &out);
 
 /* A kernel or function in one context. */
@@ -32,7 +34,7 @@ struct Callable {
   std::shared_ptr<Image> image;
   size_t index = 0;
   ContextPtr context;
-  KernelSettings *settings = nullptr; /* of the kernel's function in the context, or else of the kernel */
+  KernelSettings *settings = nullptr; /* of the kernel's function in the context or, if there is none, of the kernel */
   std::shared_ptr<void> owner;        /* keeps the settings alive */
   const KernelInfo &info() const { return image->kernels()[index]; }
 };

@@ -60,7 +60,7 @@ constexpr char handle[] = R"(
   .reg .b32 %r;
   .reg .b64 %rd;
   ld.param.b32 %r, [scope];
-  setp.eq.u32 %p, %r, 1; // cudaCGScopeGrid; there are no others here
+  setp.eq.u32 %p, %r, 1; // cudaCGScopeGrid; other scopes do not exist here
   selp.u64 %rd, 1, 0, %p;
   st.param.b64 [result], %rd;
   ret;

@@ -201,7 +201,7 @@ static int newest_ptx_of(PtxOrigin origin) {
   return origin == PtxOrigin::cubin ? newest / 10 * 10 + 9 : newest;
 }
 
-/* Checks that the device and the driver accept a text, and finds the capability that it is for. */
+/* Checks that the device and the driver accept a text, and sets the capability that the text is for. */
 static CUresult check_target(std::string_view text, PtxOrigin origin, int &capability, std::string &messages) {
   std::string_view version, target;
   int major = 0, minor = 0;
@@ -293,7 +293,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)
-      if (known.name == kernel.name) { /* the values of the cubin replace estimates */
+      if (known.name == kernel.name) { /* values from the cubin replace the estimates */
         kernel.registers = known.registers;
         kernel.local_bytes = known.local_bytes;
       }

@@ -14,7 +14,9 @@
 
 namespace sim {
 
-/* The code that the application loaded: the PTX itself, or a cubin that the PTX was compiled to. A GPU runs the cubin.
+/*
+ * The code that the application loaded: the PTX itself, or a cubin that the PTX was compiled to. The simulator runs the
+ * PTX in both cases.
  */
 enum class PtxOrigin { text, cubin };
 
@@ -39,10 +41,10 @@ public:
   const std::vector<Variable> &variables() const { return variable_infos; }
   const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin that cannot run */
   int ptx_version() const { return ptx; }       /* the capability that the PTX or the cubin is for: 90 for 9.0 */
-  int binary_version() const { return binary; } /* the capability that it runs as: 90 for 9.0 */
+  int binary_version() const { return binary; } /* the capability as which it runs: 90 for 9.0 */
 
   const std::string &log() const { return messages; } /* why prepare() failed, or why a cubin cannot run */
-  bool lacks_ptx() const { return no_ptx; }           /* a cubin that cannot run because it carries no PTX */
+  bool lacks_ptx() const { return no_ptx; }           /* whether a cubin cannot run because it carries no PTX */
 
 private:
   CUresult understand();

@@ -242,7 +242,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
   std::shared_ptr<Kernel> found;
   SIM_REQUIRE(kernel != nullptr);
   SIM_RETURN_FAILURE(find_kernel(kernel, found));
-  ContextPtr context; /* required, because a real driver loads the kernel into it */
+  ContextPtr context; /* a current context is required, because a real driver loads the kernel into it */
   SIM_RETURN_FAILURE(need_context(context));
   return parameter_info(info_of(*found), paramIndex, paramOffset, paramSize);
 }

@@ -13,14 +13,14 @@ struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
-  uint32_t multiprocessors = 0; /* the multiprocessors that it may run on; 0: all of the device */
-  std::optional<int> priority;  /* the priority, instead of the stream's */
-  /* Events to record when the kernel is done. In a capture, they represent a port of the node. */
+  uint32_t multiprocessors = 0; /* how many multiprocessors the launch may use; 0: all of the device */
+  std::optional<int> priority;  /* a priority that replaces the priority of the stream */
+  /* Events to record when the kernel is done. In a capture, each event represents a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as the caller gave them */
 };
 
-/* Copies the arguments to a block: from pointers to each, or from a block of the caller. */
+/* Copies the arguments to a block. The caller gives a pointer to each argument, or a block of its own. */
 CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out);
 
 /* Checks the sizes of a launch, and fills in the cluster that the kernel requires. */

@@ -93,7 +93,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> image = Image::copy(code);
   if (image != nullptr && !image->is_code()) {
-    image->prepare(); /* this writes the log, but does not return the error */
+    image->prepare(); /* only writes the log: an error is returned when the code is used */
     write_log(image->log(), numJitOptions, jitOptions, jitOptionsValues);
   }
   return add(library, std::move(image));

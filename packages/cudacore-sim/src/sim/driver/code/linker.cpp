@@ -13,7 +13,7 @@ namespace sim {
 struct JitLog {
   char *text = nullptr;
   size_t room = 0;
-  void **length = nullptr; /* in the options of the application, which must live as long as the linker */
+  void **length = nullptr; /* points into the options of the application, which must live as long as the linker */
   std::string said;
 
   JitLog(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size) {
@@ -47,7 +47,7 @@ struct Link {
   JitLog errors, told;
   std::vector<PtxText> texts;
   std::vector<char> cubin;
-  CUresult broken = CUDA_SUCCESS; /* an error about names, which is permanent */
+  CUresult broken = CUDA_SUCCESS; /* an error about names; all later calls return it */
   bool is_complete = false;       /* completion was attempted; further inputs are refused */
 };
 

@@ -36,7 +36,7 @@ const Architecture &architecture() {
   return *best;
 }
 
-/* Empty: there is no such attribute. */
+/* The value of an attribute; empty if there is no such attribute. */
 std::optional<int> attribute_of(CUdevice_attribute attribute, const Device &device) {
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
@@ -109,7 +109,7 @@ int named_device(const std::string &entry) {
 
 /*
  * Finds the devices of this process, in order: all, or those of CUDA_VISIBLE_DEVICES up to the first invalid entry. A
- * list that begins with UUIDs must continue with UUIDs. A list with a device twice is refused.
+ * list that begins with UUIDs must continue with UUIDs. A list that contains a device twice is refused.
  */
 CUresult find_visible_devices(std::vector<int> &numbers) {
   const char *list = std::getenv("CUDA_VISIBLE_DEVICES");

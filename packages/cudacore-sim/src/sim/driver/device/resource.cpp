@@ -100,7 +100,7 @@ CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet 
   if (is_fine)
     group.alignment = group.least = 2;
   size = std::max((wanted + group.alignment - 1) / group.alignment * group.alignment, group.least);
-  size = std::min(size, count); /* a size that was rounded above `count` means all multiprocessors */
+  size = std::min(size, count); /* if rounding has made it larger than `count`, all multiprocessors are taken */
   return CUDA_SUCCESS;
 }
 

@@ -114,7 +114,7 @@ CUresult code_of(const std::exception &error) {
 
 namespace {
 
-/* The file of the calling code: the first on the stack that is not this library. */
+/* The file of the calling code: the first file on the stack other than this library. */
 std::string calling_file() {
   void *frames[32];
   int count = backtrace(frames, 32);

@@ -51,10 +51,13 @@ int kind_of(const Allocation &allocation) {
   case Allocation::Kind::mapped:
     break;
   }
-  return -1; /* a mapping is not counted, because its address range is */
+  return -1; /* a mapping does not count: its address range does */
 }
 
-/* Calls found(kind, number, text) for every live object. `text` is a function, called only where it is needed. */
+/*
+ * Calls found(kind, number, text) for every live object. `text` is a function, so that `found` can skip the work of
+ * making the text.
+ */
 template <class Found> void for_each_live(Found found) {
   State &s = state();
   auto add_all = [&](int kind, const auto &table, const char *name) {

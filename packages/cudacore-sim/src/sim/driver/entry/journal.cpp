@@ -47,7 +47,7 @@ struct Journal {
   bool opened = false;
 };
 
-std::atomic<bool> armed{false}; /* a call may have to wait or to fail */
+std::atomic<bool> armed{false}; /* whether a call may have to wait or to fail */
 
 Journal &journal() {
   static Journal *const instance = new Journal;

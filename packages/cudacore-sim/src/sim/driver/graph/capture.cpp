@@ -20,7 +20,7 @@ void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   if (found == edges.end())
     edges.push_back(edge);
   else if (is_default(edge.data))
-    found->data = edge.data; /* of two edges, keep the one without annotations: it orders more */
+    found->data = edge.data; /* of two equal edges, keeps the one without annotations, which orders more */
 }
 
 void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<CaptureEdge> edges) {
@@ -30,7 +30,7 @@ void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<Captur
   capture->streams.push_back(stream);
 }
 
-/* Ends a capture: its streams run work again. */
+/* Ends a capture: work of its streams runs again, instead of becoming nodes. */
 void leave(Capture &capture) {
   for (const std::weak_ptr<Stream> &weak : capture.streams)
     if (StreamPtr stream = weak.lock(); stream != nullptr && stream->capture != nullptr)
@@ -133,7 +133,7 @@ CUresult end(CUstream handle, CUgraph *out) {
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
   if (result != CUDA_SUCCESS) {
-    destroy_graph(capture->graph); /* even if the graph is the application's own */
+    destroy_graph(capture->graph); /* even if the application created the graph */
     capture->graph->lost = capture->graph->owner != nullptr;
   }
   return result;
@@ -146,7 +146,7 @@ struct InfoRequest {
   const CUgraphNode **nodes;
   const CUgraphEdgeData **data;
   size_t *count;
-  bool is_lossy; /* an old version of the function was called, which returns no annotations */
+  bool is_lossy; /* whether an old version of the function was called, which cannot return annotations */
 };
 
 CUresult tell(CUstream handle, const InfoRequest &wanted) {
@@ -287,7 +287,7 @@ void abandon_capture(const StreamPtr &stream) {
     stream->capture = nullptr;
     return;
   }
-  leave(*capture); /* otherwise nothing could end the capture */
+  leave(*capture); /* no later call could end the capture */
   if (capture->owns_graph)
     destroy_graph(capture->graph);
 }

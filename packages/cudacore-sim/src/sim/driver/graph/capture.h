@@ -23,7 +23,7 @@ struct Capture {
   uint64_t thread = 0; /* the thread that began it */
   std::weak_ptr<Stream> origin;
   std::vector<std::weak_ptr<Stream>> streams; /* the streams that take part, with the origin */
-  std::vector<CaptureEdge> lost;              /* last nodes of destroyed streams, which must be joined too */
+  std::vector<CaptureEdge> lost;              /* last nodes of destroyed streams; the origin must join these, too */
   bool is_valid = true, has_ended = false;
 };
 

@@ -66,7 +66,7 @@ CUresult give_edges(const std::vector<Edge> &edges, CUgraphNode *nodes, CUgraphE
   return give(handles, nodes, count);
 }
 
-/* Returns the edges of a node: `which` is GraphNode::before or GraphNode::after. */
+/* Returns the edges of a node in one direction: `which` is GraphNode::before or GraphNode::after. */
 CUresult neighbours(std::vector<Edge> GraphNode::*which, CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
                     bool with_data, size_t *count) {
   NodePtr node;
@@ -144,7 +144,7 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
   GraphPtr graph;
   SIM_RETURN_FAILURE(find_graph(handle, graph));
   if (graph->has_memory_nodes)
-    return CUDA_ERROR_NOT_SUPPORTED; /* even if there are no edges */
+    return CUDA_ERROR_NOT_SUPPORTED; /* even if no edges are given */
   return change_edges(graph, from, to, data, count, [&](const Pair &pair) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
     /* Without annotations, any edge between the nodes matches. */

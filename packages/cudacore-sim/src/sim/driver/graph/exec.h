@@ -12,26 +12,26 @@ struct ExecGraph;
 struct GraphLaunch {
   ContextPtr context;   /* the context of the stream */
   int priority = 0;     /* the priority of the stream */
-  bool by_node = false; /* each node has its own priority */
+  bool by_node = false; /* whether each node has its own priority */
   std::shared_ptr<const References> references;
-  TracedPtr traced;   /* the unit at its beginning; null: no trace is made */
-  OrderedPtr ordered; /* that unit in the check of the order; null if it is not checked */
+  TracedPtr traced;   /* the unit at the beginning of the launch; null: no trace is made */
+  OrderedPtr ordered; /* the same unit in the check of the order; null: the order is not checked */
 };
 
 /* A node of an executable graph. */
 struct ExecNode {
-  uint64_t source = 0; /* the handle of the graph's node that it was made from */
+  uint64_t source = 0; /* the handle of the graph's node from which this one was made */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   bool enabled = true;
-  std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* dependencies, by their indices */
+  std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* the dependencies, as indices of nodes */
   std::vector<size_t> after;
-  std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies */
+  std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies of a conditional node */
 };
 
 /* Shared with launches that are running, so it is copied before it is changed. */
 struct ExecGraph {
-  std::vector<ExecNode> nodes; /* in the order of their creation */
+  std::vector<ExecNode> nodes; /* in the order in which they were created */
   std::vector<size_t> order;   /* indices of nodes, dependencies first */
 };
 
@@ -39,14 +39,14 @@ struct GraphExec {
   uint64_t handle = 0;
   unsigned id = 0;
   uint64_t flags = 0;
-  uint64_t graph = 0; /* the graph that it was instantiated from */
+  uint64_t graph = 0; /* the graph from which this one was instantiated */
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct Place {
     std::vector<std::pair<size_t, size_t>> path; /* node, part */
     size_t index = 0;
   };
-  std::unordered_map<uint64_t, Place> places; /* places of nodes, by their handles */
+  std::unordered_map<uint64_t, Place> places; /* where each node is, by its handle */
   std::shared_ptr<References> references;
   std::vector<std::shared_ptr<Condition>> conditions;
   std::vector<std::shared_ptr<GraphMemory>> allocations, frees;

@@ -9,21 +9,21 @@ namespace sim {
 
 using NodePtr = std::shared_ptr<GraphNode>;
 
-/* The variable of a conditional handle. It is shared, so only one executable graph can use it at a time. */
+/* The variable of a conditional handle. Only one executable graph can use it at a time. */
 struct Condition {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   uint32_t value = 0, initial = 0;
-  bool has_initial = false; /* applied when the graph is launched */
-  bool used = false;        /* a node uses it */
-  ~Condition();             /* the handle is destroyed with the last graph that uses it; called with the lock */
+  bool has_initial = false; /* whether `initial` becomes the value at each launch of the graph */
+  bool used = false;        /* whether a node has this handle */
+  ~Condition();             /* destroys the handle, with the last graph that uses it; called with the lock */
 };
 
-/* The memory of an allocation node. The address is fixed; the memory exists from launches to frees. */
+/* The memory of an allocation node. The address never changes. The memory exists from a launch until it is freed. */
 struct GraphMemory {
   AllocationPtr allocation;
   uint64_t home = 0;           /* the graph with the allocation node */
-  uint64_t freed_in_graph = 0; /* the graph with a free node; 0: none */
+  uint64_t freed_in_graph = 0; /* the graph with the free node; 0: no graph has one */
   bool was_instantiated = false;
   ~GraphMemory(); /* releases the address; called with the lock */
 };
@@ -47,18 +47,18 @@ struct GraphNode {
 struct Graph : std::enable_shared_from_this<Graph> {
   uint64_t handle = 0;
   unsigned id = 0;                   /* unique among all graphs, including executable ones */
-  GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
-  bool moved = false;                /* a child graph that the application has moved into its node */
-  bool lost = false;                 /* a failed capture destroyed it, although it is part of a node */
+  GraphNode *owner = nullptr;        /* the child graph node or conditional node with this graph; null: a root */
+  bool moved = false;                /* whether the application has moved this child graph into its node */
+  bool lost = false;                 /* whether a failed capture destroyed the graph, although it is part of a node */
   std::map<unsigned, NodePtr> nodes; /* nodes by id, which is the order of their creation */
   unsigned next_id = 0;
-  std::map<uint64_t, uint64_t> origin; /* in a clone: handles of the original's nodes to handles of its own */
+  std::map<uint64_t, uint64_t> origin; /* in a clone: its own handle of each node, by the original's handle */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
   unsigned captures = 0;                              /* the number of captures that add to it now */
-  bool has_memory_nodes = false;                      /* in this graph or in child graphs */
-  std::weak_ptr<struct GraphExec> executable;         /* the latest */
-  mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made from it */
+  bool has_memory_nodes = false;                      /* whether this graph or one of its child graphs has some */
+  std::weak_ptr<struct GraphExec> executable;         /* the executable graph that was instantiated last */
+  mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones of the graph, and child graphs that were made from it */
   Graph &root() const;
 };
 
@@ -68,10 +68,10 @@ inline CUgraph handle_of_graph(const Graph &graph) { return handle_of<CUgraph>(g
 inline CUgraphNode handle_of_node(const GraphNode &node) { return handle_of<CUgraphNode>(node.handle); }
 
 GraphPtr new_graph(GraphNode *owner);
-void destroy_graph(const GraphPtr &graph); /* also destroys everything in it */
+void destroy_graph(const GraphPtr &graph); /* also destroys its nodes and the graphs in them */
 void destroy_graph_node(const NodePtr &node);
 
-/* Reads the edges of a new node; CUDA_ERROR_INVALID_VALUE: it cannot have them. */
+/* Reads the edges of a new node. Fails with CUDA_ERROR_INVALID_VALUE if the node cannot have these edges. */
 CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
                            CUgraphNodeType type, std::vector<Edge> &out);
 NodePtr add_node(Graph &graph, CUgraphNodeType type, ParamsPtr params, const std::vector<Edge> &before);

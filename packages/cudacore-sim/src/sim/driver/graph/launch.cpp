@@ -11,7 +11,10 @@
 namespace sim {
 namespace {
 
-/* Checks at a launch that memory of the last launch is freed, and that memory is allocated that the graph frees. */
+/*
+ * Checks at a launch that the memory of the last launch was freed, and that memory of other graphs which this graph
+ * frees is allocated.
+ */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   for (const std::shared_ptr<GraphMemory> &memory : exec.allocations)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of graphs: addresses are fixed when the node is added; memory exists from launches to frees. */
+/* Memory of graphs: addresses are fixed when the node is added; memory exists from a launch until it is freed. */
 #include "sim/driver/graph/graph.h"
 
 #include <algorithm>

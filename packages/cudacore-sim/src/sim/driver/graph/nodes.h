@@ -15,7 +15,9 @@ namespace sim {
 using KernelAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
 bool is_node_attribute(CUlaunchAttributeID attribute);
-/* `handle`: of the kernel or function that was launched. `as_block`: the arguments were passed as one block. */
+/*
+ * `handle`: the handle of the kernel or function that was launched. `as_block`: the arguments were passed as one block.
+ */
 ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
                       std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes);
 ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &context, const Side &to, const Side &from,

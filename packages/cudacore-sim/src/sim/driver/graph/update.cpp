@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-/* Pairs the nodes of a graph with those of an executable graph, along the edges from the last nodes. */
+/* Pairs the nodes of a graph with nodes of an executable graph, along the edges, starting from the last nodes. */
 class Pairing {
 public:
   Pairing(const ExecGraph &old, const Graph &now, CUgraphExecUpdateResultInfo &info)

@@ -21,7 +21,7 @@ struct Destructors {
   std::deque<std::pair<CUhostFn, void *>> queue;
   std::condition_variable there, done;
   bool started = false, busy = false;
-  bool ended = false; /* the thread was ended: queued objects are leaked */
+  bool ended = false; /* the thread has ended, so queued objects are leaked */
 };
 
 Destructors &destructors() {

@@ -34,7 +34,7 @@ bool fits(const Device &device, const Extents &limit, const Descriptor &d) {
 }
 
 #define LIMIT(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
-/* Whether the device has arrays of such extents. */
+/* Whether the device can have arrays of these extents. */
 bool has_extents(const Device &device, const Descriptor &d, bool is_mipmapped) {
   bool surface = has(d, CUDA_ARRAY3D_SURFACE_LDST), layered = has(d, CUDA_ARRAY3D_LAYERED);
   auto choose = [&](const Extents &texture, const Extents &of_surface) {
@@ -259,7 +259,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 CUresult cuArrayGetPlane(CUarray *, CUarray hArray, unsigned int) {
   std::shared_ptr<Array> array;
   SIM_RETURN_FAILURE(find_array(hArray, array));
-  return CUDA_ERROR_INVALID_VALUE; /* no array here has several planes */
+  return CUDA_ERROR_INVALID_VALUE; /* arrays with several planes are not simulated */
 }
 
 CUresult cuArrayDestroy(CUarray hArray) {
@@ -267,7 +267,7 @@ CUresult cuArrayDestroy(CUarray hArray) {
   SIM_RETURN_FAILURE(find_array(hArray, array));
   if (array->whole.lock() != nullptr) {
     report("cuArrayDestroy was given a level of a mipmapped array, which is destroyed with that");
-    return CUDA_SUCCESS; /* does nothing, like the driver */
+    return CUDA_SUCCESS; /* like the driver, does nothing */
   }
   SIM_RETURN_FAILURE(free_after_work(array->context, array->memory));
   if (state().arrays.find(array->handle) == array)

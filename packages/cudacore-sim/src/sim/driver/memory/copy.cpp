@@ -115,7 +115,7 @@ private:
   uint64_t usable_from = 0, usable_to = 0; /* the range that was checked last */
 };
 
-/* For the check of the order of work. Takes the state's lock. */
+/* Records the side's bytes for the check of the order of work. Takes the state's lock. */
 void note_use(const CheckedSide &what, const Shape &shape, bool write) {
   if (!ordering() || what.staged)
     return;

@@ -17,8 +17,8 @@ struct Record {
   Shared kind;
   int32_t device;
   uint64_t offset, size;         /* the offset of the memory in the file */
-  uint64_t submitted, completed; /* for an event: how often it was recorded, and the last record that is done */
-  int32_t recorder;              /* the process that recorded it last */
+  uint64_t submitted, completed; /* of an event: the number of its records, and of the last record that is done */
+  int32_t recorder;              /* the process that recorded the event last */
 };
 
 /* The first page of a file that is shared by its descriptor. */
@@ -74,15 +74,15 @@ void write_header(SharedFile &file, Header header, Shared kind, const Device *de
 /* Opens a file by a descriptor from another process, and reads its header. Null: the file has no such header. */
 std::unique_ptr<SharedFile> import_descriptor(const void *descriptor, Shared kind, Header &copy);
 
-CUresult device_of(const Record &record, Device *&out); /* null for memory of the host */
+CUresult device_of(const Record &record, Device *&out); /* `out` is null for memory of the host */
 
 /* The state of an event with CU_EVENT_INTERPROCESS, which all its processes share. */
 struct SharedEvent {
   std::unique_ptr<Export> mine; /* or */
   std::shared_ptr<Import> theirs;
   Record *record = nullptr;
-  uint64_t recorded_here = 0; /* number of the last record that this process has submitted */
-  uint64_t awaited = 0;       /* the last record of another process that work here waits for */
+  uint64_t recorded_here = 0; /* the number of the last record that this process has submitted */
+  uint64_t awaited = 0;       /* the number of the last record of another process for which work waits here */
 
   static std::shared_ptr<SharedEvent> make(const Device &device);
   static std::shared_ptr<SharedEvent> open(const CUipcEventHandle &handle, Device *&device);
@@ -90,7 +90,7 @@ struct SharedEvent {
   uint64_t submit();
   void complete(uint64_t number);
   uint64_t submitted() const;
-  bool is_complete(uint64_t number) const; /* even if the process that recorded it has ended */
+  bool is_complete(uint64_t number) const; /* also works if the process that recorded the event has ended */
 };
 
 } // namespace sim

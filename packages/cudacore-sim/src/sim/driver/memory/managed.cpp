@@ -11,8 +11,8 @@ namespace sim {
 /* The hints for a range of managed memory. */
 struct Hint {
   bool read_mostly = false;
-  CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: none */
-  std::set<int> processors; /* the locations that access it, according to hints; CU_DEVICE_CPU can be one */
+  CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: no location */
+  std::set<int> processors; /* the locations that access the range, according to hints; may contain CU_DEVICE_CPU */
 };
 
 struct Hints {

@@ -173,7 +173,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     return CUDA_ERROR_INVALID_VALUE;
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
-  allocation->sync_memops = wanted != 0; /* it is only reported: copies here need no further synchronization */
+  allocation->sync_memops = wanted != 0; /* only queries return it: copies here need no further synchronization */
   return CUDA_SUCCESS;
 }
 

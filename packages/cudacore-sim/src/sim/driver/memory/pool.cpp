@@ -141,7 +141,7 @@ void Pool::trim(uint64_t keep) {
 void shrink_pools(const Device &device) {
   for (const std::shared_ptr<Pool> &pool : state().pools.all())
     if (pool->device == &device)
-      pool->trim(pool->threshold / chunk * chunk); /* not more than the threshold, in whole pieces (13.0, H200) */
+      pool->trim(pool->threshold / chunk * chunk); /* keeps the threshold, rounded down to whole pieces (13.0, H200) */
 }
 
 namespace api {
@@ -194,7 +194,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (--found->imports > 0)
     return CUDA_SUCCESS;
   forget_current_pool(found);
-  found->destroyed = true; /* its memory is released with the last allocation */
+  found->destroyed = true; /* the pool's memory is released with its last allocation */
   found->trim(0);
   state().pools.remove(found->handle);
   return CUDA_SUCCESS;

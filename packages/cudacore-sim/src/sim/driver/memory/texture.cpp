@@ -106,7 +106,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
       continue; /* the driver ignores it */
     if (mode < CU_TR_ADDRESS_MODE_WRAP || mode > CU_TR_ADDRESS_MODE_BORDER)
       return CUDA_ERROR_INVALID_VALUE;
-    /* Without normalized coordinates a texture is not repeated. */
+    /* A texture repeats only if coordinates are normalized. */
     bool repeats = mode == CU_TR_ADDRESS_MODE_WRAP || mode == CU_TR_ADDRESS_MODE_MIRROR;
     bool is_normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
     out.modes[axis] = repeats && !is_normalized ? Sampler::Address::clamp : static_cast<Sampler::Address>(mode);

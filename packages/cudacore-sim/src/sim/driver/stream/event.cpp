@@ -54,7 +54,7 @@ UnitPtr awaited_record(Event &event) {
     return latest;
   if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
     return event.recorded;
-  /* Another process recorded the event. It may have waited for any unit here. */
+  /* Another process recorded the event. That process may have waited for any unit here. */
   ContextPtr context = event.context.lock();
   UnitPtr recorded = new_unit("event of another process", context);
   recorded->ordered->may_wait_for_anything = true;

@@ -13,7 +13,7 @@ struct GraphicsResource {
   std::shared_ptr<std::vector<std::byte>> buffer; /* its contents, while it is not mapped */
   bool is_image = false;
   AllocationPtr memory; /* while it is mapped */
-  UnitPtr last_copy;    /* the unit that mapped or unmapped it last */
+  UnitPtr last_copy;    /* the unit that mapped or unmapped the resource last */
 };
 
 void forget_graphics();

@@ -125,7 +125,7 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
-/* Converts a NaN to the only NaN of the format, or to a NaN that keeps as many of its bits as fit. */
+/* Converts a NaN: to the only NaN of the format, or to a NaN with as many of the bits as fit. */
 template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
   const Format &format = format_of(To);
   if (From == Type::f64 && To != Type::f64) {
@@ -199,7 +199,7 @@ template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins,
 
 /* --- cvt.pack ----------------------------------------------------------------------------------------------------- */
 
-/* Saturates a and b to 16, 8, 4 or 2 bits; with c, they become its new low bits. */
+/* Saturates a and b to 16, 8, 4 or 2 bits. With c, the two numbers become the new low bits of c. */
 void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   const uint64_t *c = ins.op[3] == no_operand ? nullptr : w.in(ins.op[3]);

@@ -110,8 +110,8 @@ template <class F> struct Seed {
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
 
 /*
- * The NaN that an operation on f64 returns on a GPU: that of the second source is preferred, then that of the third. A
- * division prefers that of the first.
+ * The NaN that an operation on f64 returns on a GPU. If several sources are NaNs, the second source is preferred, then
+ * the third, then the first. A division prefers its first source.
  */
 template <class F> double nan_of(double a) { return first_nan({a}); }
 template <class F> double nan_of(double a, double b) {

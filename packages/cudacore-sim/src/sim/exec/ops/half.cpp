@@ -98,7 +98,7 @@ FloatMode mode_of(const Instruction &ins) {
   return mode;
 }
 
-/* The first source stands for the sources that an instruction does not have. */
+/* If an instruction has fewer than three sources, its first source is passed in place of the missing ones. */
 template <FloatOp Op, class H, bool Pair> void run(Warp &w, const Instruction &ins, uint32_t lanes) {
   FloatMode mode = mode_of(ins);
   const uint64_t *a = w.in(ins.op[1]);

@@ -401,7 +401,7 @@ void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
     w.grid->checker->fences(w, ins, lanes);
 }
 
-/* Handlers for addresses of a block's own shared memory and of that of its cluster are the same. */
+/* Shared memory of the block and of its cluster have the same handlers. */
 StateSpace without_cluster(StateSpace space) {
   return space == StateSpace::shared_cluster ? StateSpace::shared : space;
 }

@@ -200,8 +200,8 @@ void check_coordinates(const Transfer &t, const std::array<int64_t, max_tensor_r
 }
 
 /*
- * The address of the row at these coordinates, without the innermost one. `inside` becomes whether they are in the
- * tensor.
+ * The address of the row at these coordinates, of which the innermost is ignored. `inside`: whether all other
+ * coordinates are in the tensor.
  */
 uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at, bool &inside) {
   uint64_t address = t.map.address;
@@ -246,7 +246,7 @@ void move_box(Transfer &t) {
 void move_pixels(Transfer &t) {
   const uint32_t spatial = t.map.rank - 2, images = t.map.rank - 1;
   const uint32_t first =
-      t.map.interleave ? 0 : 1; /* the dimension of W: channels come before it, unless the layout is interleaved */
+      t.map.interleave ? 0 : 1; /* index of W: channels come first, unless the layout is interleaved */
   for (uint32_t i = 0; i < spatial; ++i)
     if (int64_t end = static_cast<int64_t>(t.map.dims[i + first]) + t.map.upper[i];
         t.start[i + first] < t.map.lower[i] || t.start[i + first] >= end)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgmma: products of matrices by the four warps of a group. B is in shared memory, A there or in registers. */
+/*
+ * wgmma: products of matrices by the four warps of a group. B is in shared memory. A is in shared memory or in
+ * registers.
+ */
 //! nvrtc: --gpu-architecture=compute_90a --fmad=false
 #include "products.cuh"
 

@@ -271,7 +271,7 @@ def what_an_event_waits_for(cu: Recorder) -> None:
 
 @sequence
 def code_and_memory(cu: Recorder) -> None:
-    """Memory and code of the primary context are used in a green context, and the reverse."""
+    """Memory and code of the primary context are used in a green context, and vice versa."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)

@@ -63,7 +63,7 @@ def bad_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_copied_graphs(cu: Recorder) -> None:
-    """A conditional node is added to a graph of which copies exist. The graph can run once they are destroyed."""
+    """A conditional node is added to a graph that has copies. The graph can run once the copies are destroyed."""
     for how in ("not copied", "cloned", "embedded"):
         graph, outer, copy = tools.graph(cu), tools.graph(cu), None
         tools.empty(cu, graph)

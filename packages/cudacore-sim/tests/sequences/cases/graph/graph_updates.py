@@ -303,7 +303,7 @@ def update_by_its_own_graph(cu: Recorder) -> None:
 
 @sequence
 def nodes_after_an_update(cu: Recorder) -> None:
-    """The nodes by which an executable graph is addressed after an update."""
+    """Whether nodes of the old graph or of the new one identify the nodes of an updated executable graph."""
     old, new, out = tools.graph(cu), tools.graph(cu), cu.memory(16, 0)
     one, another = tools.memset(cu, old, out, 1, 1), tools.memset(cu, new, out, 2, 1)
     executable = tools.instantiate(cu, old)

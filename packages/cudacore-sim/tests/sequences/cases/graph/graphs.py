@@ -252,7 +252,7 @@ def remove_dependencies(cu: Recorder) -> None:
 
 @sequence
 def destroy_nodes(cu: Recorder) -> None:
-    """A node that is destroyed takes its edges with it."""
+    """The edges of a node are removed when the node is destroyed."""
     graph = tools.graph(cu)
     one = tools.empty(cu, graph)
     two = tools.empty(cu, graph, one)

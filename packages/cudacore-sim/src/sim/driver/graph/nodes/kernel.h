@@ -7,7 +7,7 @@
 namespace sim {
 
 struct KernelParams : Params {
-  CUfunction function = nullptr; /* the result of cuGraphKernelNodeGetParams; one of the two can be null */
+  CUfunction function = nullptr; /* for cuGraphKernelNodeGetParams; `function` or `kernel` can be null */
   CUkernel kernel = nullptr;
   Callable what;
   LaunchRequest request; /* without attributes */

@@ -2,7 +2,7 @@
 /*
  * Sums of products as tensor cores compute them. For floating point, a block of products and the previous sum are added
  * in one step: their exact values are cut off below the same bit, at a fixed distance below the largest exponent. The
- * sum of what remains is exact, and is rounded once.
+ * values that are left are added exactly, and the sum is rounded once.
  */
 #include <algorithm>
 
@@ -36,7 +36,7 @@ Number number_of(const Format &format, uint64_t bits) {
   return {negative ? -significand : significand, significand ? exponent : no_exponent, Kind::finite};
 }
 
-/* How sums are computed, which the names of the instructions do not show. */
+/* How an instruction computes sums. The names of instructions do not show this. */
 struct Model {
   uint32_t block;    /* products that are added to the previous sum at once */
   int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
@@ -49,11 +49,11 @@ struct Model {
 };
 
 /*
- * As on sm_90. Its tensor cores multiply 16 columns at once, or 8 of tf32; wmma uses only 4 of these. In a sparse A,
- * only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
+ * The model of sm_90. Its tensor cores multiply 16 columns at once. For tf32 it is 8 columns, or 4 with wmma. In a
+ * sparse A, only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
  * multiplied in two steps, and C is added without tensor cores. wgmma has such instructions. It adds all 32 products
  * and C in one sum, and keeps 13 bits below the largest exponent, even for C and for a result in f32. A result in f16
- * is that sum, rounded once. For all other types, the sums of wgmma are those of mma.
+ * is that sum, rounded once. For all other types, wgmma computes sums like mma.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;
@@ -172,7 +172,8 @@ uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
 }
 
 /*
- * The sum is computed in f32 if C or D is in f32. If C has another type, it is converted before; D is converted after.
+ * The sum is computed in f32 if C or D is in f32. C is converted to the type of the sum first, and the sum to the type
+ * of D at the end.
  */
 uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
                          uint32_t j, uint32_t k) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sparse matrices: half of the numbers are zero and not stored. Words of metadata have the positions of the others. */
+/*
+ * Sparse matrices: half of the numbers are zero and not stored. Words of metadata have the positions of the stored
+ * numbers.
+ */
 #include <algorithm>
 
 #include "sim/isa/matrix.h"
