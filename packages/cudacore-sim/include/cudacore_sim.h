@@ -58,8 +58,8 @@ typedef struct cudasim_call {
   uint64_t thread;      /**< the thread id (TID) that Linux gives the calling thread */
   void *context;        /**< the context that was current when the call began */
   int32_t result;       /**< CUresult */
-  int32_t injected;     /**< 1: cudasim_fail made it fail */
-  void *stream;         /**< the CUstream argument; NULL: none, or the default stream */
+  int32_t injected;     /**< 1: cudasim_fail made the call fail */
+  void *stream;         /**< the CUstream argument; NULL: no stream, or the default stream */
   const char *function; /**< the name for cuGetProcAddress, such as "cuMemAlloc" */
 } cudasim_call;
 
@@ -67,7 +67,7 @@ typedef struct cudasim_call {
 typedef struct cudasim_launch {
   uint64_t number;       /**< numbers begin at 1 */
   void *stream;          /**< the CUstream argument */
-  void *context;         /**< the context that it ran in */
+  void *context;         /**< the context in which the kernel ran */
   uint32_t grid[3];      /**< in blocks */
   uint32_t block[3];     /**< in threads */
   uint32_t cluster[3];   /**< in blocks; zeros: the launch has no clusters */

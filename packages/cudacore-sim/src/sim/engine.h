@@ -34,7 +34,7 @@ struct KernelInfo {
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;       /* the stack frame of a thread, as far as PTX declares it */
+  uint32_t local_bytes = 0;       /* bytes of a thread's stack frame that PTX declares */
   uint32_t registers = 0;         /* an estimate from live .reg declarations, at most 255 */
   Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros: not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
@@ -192,7 +192,7 @@ struct Launch {
   bool cooperative = false;
   std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
   std::shared_ptr<const MemoryMap> memory;
-  std::shared_ptr<const SamplerMap> samplers; /* null: there are none */
+  std::shared_ptr<const SamplerMap> samplers; /* null: no textures or surfaces */
   uint32_t multiprocessors = 132;             /* for %smid and %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
@@ -208,8 +208,8 @@ struct Launch {
   std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
   std::byte fill{0};                               /* the initial value of the bytes of shared memory */
-  const std::atomic<bool> *abandoned = nullptr;    /* once it is true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0; /* the maximum of instructions of a thread; 0: none. Stops endless loops in tests */
+  const std::atomic<bool> *abandoned = nullptr;    /* when this becomes true, the launch ends soon, without a fault */
+  uint64_t instruction_limit = 0; /* limit for each thread, to stop endless loops in tests; 0: no limit */
 };
 
 enum class FaultKind {
@@ -234,7 +234,7 @@ struct Fault {
   std::string kernel;
   Dim3 block{}, thread{};
   uint32_t ptx_line = 0;
-  std::string source_file; /* the file of .loc; empty if there is none */
+  std::string source_file; /* the file of .loc; empty if unknown */
   uint32_t source_line = 0;
   uint64_t address = 0;
   uint32_t access_bytes = 0;

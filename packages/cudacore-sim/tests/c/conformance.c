@@ -295,7 +295,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemPoolDestroy(made_pool));
   ANSWERS(0, cuLibraryLoadData(&loaded, check_ptx, NULL, NULL, 0, NULL, NULL, 0));
   ANSWERS(0, cuLibraryGetKernel(&found, loaded, "mixed"));
-  ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuKernelGetParamInfo(found, 0, &offset, &size)); /* it is loaded for this */
+  ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuKernelGetParamInfo(found, 0, &offset, &size)); /* needs a context to load it */
   ANSWERS(0, cuLibraryUnload(loaded));
 
   /* New objects, and work on a default stream, belong to the current context. */

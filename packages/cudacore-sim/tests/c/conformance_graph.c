@@ -162,10 +162,10 @@ static void edges(void) {
   CUgraphNode twice[] = {a, a};
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&node, graph, twice, 2, &empty));
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&node, graph, &stranger, 1, &empty));
-  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddDependencies(graph, &a, &b, 1)); /* it is there */
+  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddDependencies(graph, &a, &b, 1)); /* the edge exists already */
   CUgraphNode from[] = {a, a}, to[] = {c, b};
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddDependencies(graph, from, to, 2));
-  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddDependencies(graph, &a, &c, 1)); /* the first one was added */
+  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphAddDependencies(graph, &a, &c, 1)); /* the first of these edges was added */
   ANSWERS(0, cuGraphRemoveDependencies(graph, &a, &c, 1));
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuGraphRemoveDependencies(graph, &a, &c, 1));
   size_t count;

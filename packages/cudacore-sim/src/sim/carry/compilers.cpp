@@ -143,7 +143,7 @@ struct Input {
 struct Linking {
   std::vector<std::string> options;
   std::vector<Input> inputs;
-  std::vector<char> cubin; /* the cubin, if it was requested */
+  std::vector<char> cubin; /* empty if no cubin was requested */
 };
 
 std::map<void *, std::shared_ptr<Linking>> linkings;
@@ -321,7 +321,7 @@ struct NvJitLink {
 /* ---- the replacements of functions of NVRTC and nvJitLink */
 
 template <class Library> struct Loaded {
-  static inline std::string keys[max_libraries]; /* the file and the names of its functions; empty: unused */
+  static inline std::string keys[max_libraries]; /* the library's file and the names of its functions; empty: unused */
 
   template <size_t... index> static void *function(size_t at, const std::string &name, std::index_sequence<index...>) {
     void *found = nullptr;

@@ -365,7 +365,7 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
                  uint32_t bytes, bool write) {
   ThreadHistory &thread = thread_of(w, lane);
   ThreadName who = name_of(w, lane);
-  auto are_strong = [&](const Seen &seen) { /* both are strong, each in a scope that includes the other thread */
+  auto are_strong = [&](const Seen &seen) { /* both are strong, and the scope of each includes the other thread */
                                             return (seen.manner & now.manner & manner_strong) &&
                                                    includes(scope_of(seen), seen.block, now.block) &&
                                                    includes(scope_of(now), now.block, seen.block);
@@ -469,7 +469,7 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
   if (!thread.view || !thread.view->blocks.count(owner.history->index))
     report_visit(w, owner, visit, false);
-  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* relaxed reads may see it */
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* a relaxed read may find it */
   if (!may_be_seen)
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }

@@ -117,7 +117,7 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<Gathering, barrier_count> barriers;
-  Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
+  Gathering cluster; /* all arrivals at the cluster's barrier, in the first block of the cluster */
   std::array<Meeting, max_warps / group_warps> group_reads; /* reads by wgmma, for each group of warps */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit to shared memory, by block and thread */
   std::unordered_map<const std::byte *, Copying> copying;   /* the copies in flight, by their destination */
@@ -201,7 +201,7 @@ private:
     uint64_t other;
   };
   std::multimap<uint32_t, Deferred> deferred_;
-  std::set<uint32_t> speculative_;    /* the reads of such loops */
+  std::set<uint32_t> speculative_;    /* the reads of these loops */
   std::set<uint64_t> mbarriers_;      /* mbarriers in shared memory, by their address */
   const std::byte *copied_ = nullptr; /* the bytes that an asynchronous copy is about to write */
 };

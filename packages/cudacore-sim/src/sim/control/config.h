@@ -28,7 +28,7 @@ struct Config {
   bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: reuse the handle that was freed last */
   uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: per thread; 0: no limit */
   uint8_t fill = 0;                         /* the initial value of bytes of device and shared memory */
-  Checks checks;                            /* CUDACORE_SIM_CHECK: "race,sync,init,order", or some of them */
+  Checks checks;                            /* CUDACORE_SIM_CHECK: some or all of "race,sync,init,order" */
   std::vector<std::string> ignored;         /* invalid settings, each with the values that are allowed */
 };
 

@@ -19,7 +19,7 @@ struct Reports {
   std::mutex mutex;
   std::vector<std::string> texts;
   std::vector<std::string> explanations;
-  std::set<std::string> known; /* the key of each explanation, or its text if it has no key */
+  std::set<std::string> known; /* the key of each explanation or, if it has no key, its text */
   std::string fault;           /* the last fault, which makes calls return fault_result */
   int fault_result = 0;
 };

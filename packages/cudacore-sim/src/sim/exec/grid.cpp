@@ -9,10 +9,10 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t warp_turn = 32768;            /* instructions of a warp before the next warp of its block runs */
+constexpr int64_t warp_turn = 32768;            /* instructions of a warp until the next warp of its block runs */
 constexpr int64_t unit_turn = 40;               /* rounds over the warps before another unit may run */
 constexpr uint32_t sm_threads = 2048;           /* threads that fit on one multiprocessor */
-constexpr uint32_t sm_blocks = 32;              /* likewise */
+constexpr uint32_t sm_blocks = 32;              /* blocks that fit on one multiprocessor */
 constexpr uint64_t resident_bytes = 512u << 20; /* limit of host memory for units that have begun */
 } // namespace
 

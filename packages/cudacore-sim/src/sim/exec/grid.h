@@ -111,7 +111,7 @@ struct Unit {
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
-  uint64_t wake_at = 0; /* when its sleeping lanes continue, if no other lane can run; 0: lanes can run */
+  uint64_t wake_at = 0; /* when sleeping lanes continue, if no lane of the unit can run; 0: lanes can run */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

@@ -9,7 +9,7 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t group_turn = 16384;            /* instructions of a group before other groups of the warp can run */
+constexpr int64_t group_turn = 16384;            /* instructions of a group until another group of the warp can run */
 constexpr uint32_t poll_limit = 4;               /* signs of waiting after which another group is chosen */
 constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
 constexpr uint32_t longest_sleep = 1'000'000;    /* nanoseconds */

@@ -33,7 +33,7 @@ struct CallRecord {
   uint32_t return_pc;
   uint32_t call_pc;
   uint32_t base;       /* the base of the caller's frame */
-  uint32_t local_base; /* likewise */
+  uint32_t local_base; /* the base of the caller's local memory */
   uint32_t local_top;
   uint32_t function; /* the callee */
 };
@@ -154,7 +154,7 @@ public:
   bool awaits_group = false;
   std::vector<PendingCopy> copies;               /* copies in their order */
   std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
-  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: it is off */
+  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: not checked */
   std::shared_ptr<GroupWork> group_work;         /* the state of wgmma, for checks; null: not recorded */
 
 private:
@@ -176,7 +176,7 @@ private:
   uint32_t limit_ = 0;                        /* the program counter at which a group is chosen again */
   uint32_t polls_ = 0;
   int64_t budget_ = 0;       /* instructions until the turn is over */
-  int64_t group_budget_ = 0; /* instructions until other groups can run */
+  int64_t group_budget_ = 0; /* instructions until another group can run */
   int64_t group_start_ = 0;
   bool yielded_ = false;
   bool rotate_ = false;
@@ -188,7 +188,7 @@ private:
   std::array<std::vector<CallRecord>, warp_size> stack_;
   std::vector<uint64_t> registers_;
   std::vector<std::byte> local_memory_;
-  std::vector<std::byte> local_written_; /* empty: it is not kept */
+  std::vector<std::byte> local_written_; /* marks of written bytes; empty: not recorded */
   size_t local_stride_ = 0;
 };
 

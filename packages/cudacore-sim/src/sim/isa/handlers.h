@@ -180,7 +180,7 @@ Handler unpack_handler(Type element); /* {op[0], ...} = op[count] */
 enum class SpecialRegister : uint8_t;
 Handler special_handler(SpecialRegister special); /* mode: the component */
 Handler global_address_handler();                 /* target: a variable; immediate: an offset to add */
-Handler shared_address_handler();                 /* likewise */
+Handler shared_address_handler();                 /* target: a variable; immediate: an offset to add */
 Handler local_address_handler();                  /* immediate: offset in the frame */
 Handler function_address_handler();               /* target: a function */
 

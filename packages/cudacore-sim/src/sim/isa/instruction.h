@@ -32,7 +32,7 @@ constexpr size_t max_operands = 10;
 
 /* How an instruction accesses memory, for the checks. */
 enum Manner : uint8_t {
-  manner_strong = 1,   /* volatile, relaxed or stronger: two such accesses are not a race */
+  manner_strong = 1,   /* volatile, relaxed or stronger: two accesses of this kind are not a race */
   manner_acquire = 2,  /* later accesses see released data */
   manner_release = 4,  /* earlier accesses are released */
   manner_update = 8,   /* a read and a write in one operation */
@@ -52,7 +52,7 @@ struct Instruction {
   OperandIndex guard = no_operand;
   uint8_t count = 1;     /* elements of a vector access */
   uint8_t mode = 0;      /* depends on the handler: a comparison, a table, ... */
-  bool flag : 1;         /* likewise */
+  bool flag : 1;         /* depends on the handler */
   uint8_t scope_ : 2;    /* a Scope */
   uint8_t manner = 0;    /* bits of Manner */
   int64_t immediate = 0; /* an address offset, a value */

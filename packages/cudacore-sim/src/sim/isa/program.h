@@ -33,10 +33,10 @@ struct Function {
   bool is_defined = false;
   bool address_taken = false;
   Builtin builtin = Builtin::none;
-  uint32_t entry = 0;       /* its first instruction */
+  uint32_t entry = 0;       /* index of the first instruction */
   uint32_t slots = 0;       /* registers and predicates of a frame, in slots of 32 lanes */
   uint32_t frame_bytes = 0; /* .local and .param variables of a lane */
-  uint32_t local_bytes = 0; /* .local ones alone */
+  uint32_t local_bytes = 0; /* .local variables alone */
   std::vector<Place> results, parameters;
   std::vector<uint32_t> callees;
   std::vector<uint32_t> shared_variables; /* variables that the function names */
@@ -52,7 +52,7 @@ struct SharedVariable {
   std::string name;
   uint64_t size = 0;
   uint64_t alignment = 1;
-  bool is_dynamic = false; /* extern .shared x[]: its size is given by the launch */
+  bool is_dynamic = false; /* extern .shared x[]: the launch determines the size */
 };
 
 /* The places in shared memory of the variables that a kernel can reach. */
@@ -73,16 +73,16 @@ struct Kernel {
  */
 struct AccumulatorUse {
   Handler run = nullptr;
-  bool moves = false; /* copies the value to its first operand, which then counts as an accumulator, too */
+  bool moves = false; /* the value is copied to the first operand, which then counts as an accumulator, too */
   std::vector<OperandIndex> registers;
 };
 
 /* How undefined operands make results undefined, for the check of initialization. */
 enum class Flow : uint8_t {
-  computes, /* the results are undefined if an operand is */
-  selects,  /* the result is undefined if the condition or the chosen operand is */
+  computes, /* the results are undefined if an operand is undefined */
+  selects,  /* the result is undefined if the condition or the chosen operand is undefined */
   ands,     /* of predicates: the result is defined if one operand is false */
-  ors,      /* likewise, if one operand is true */
+  ors,      /* of predicates: the result is defined if one operand is true */
   loads,    /* the results come from memory; the address has to be defined */
   uses      /* the operands have to be defined, because they change what the program does */
 };

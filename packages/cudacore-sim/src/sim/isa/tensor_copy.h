@@ -17,7 +17,7 @@ struct TensorCopy {
   uint32_t rank = 1;
   AtomicOp op = AtomicOp::add; /* the operation of a reduction */
   OperandIndex map = no_operand, shared = no_operand, mbarrier = no_operand;
-  OperandIndex blocks = no_operand; /* the mask of a multicast; absent: there is none */
+  OperandIndex blocks = no_operand; /* the mask of a multicast; absent: no multicast */
   std::array<OperandIndex, max_tensor_rank> at{};
   std::array<OperandIndex, max_tensor_rank - 2> offsets{}; /* the offsets of an im2col load */
 };

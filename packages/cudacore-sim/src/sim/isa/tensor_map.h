@@ -22,7 +22,7 @@ struct TensorMap {
   bool im2col = false;
   TensorElement element = TensorElement::u8;
   uint32_t rank = 1;
-  uint32_t interleave = 0;   /* 1, 2: slices of 16, 32 bytes; 0: none */
+  uint32_t interleave = 0;   /* the size of slices: 1 is 16 bytes, 2 is 32 bytes; 0: no slices */
   uint32_t swizzle = 0;      /* the number of CUtensorMapSwizzle */
   uint32_t l2_promotion = 0; /* a hint */
   bool fills_nan = false;    /* elements out of bounds are NaN, not zero */

@@ -290,7 +290,7 @@ SIM_NVML_FUNCTION(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned l
   std::FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/cmdline").c_str(), "rb");
   if (file == nullptr)
     return nvml_not_found;
-  char text[4096] = {}; /* its arguments, each with a null character after it */
+  char text[4096] = {}; /* the arguments of the process, each with a null character after it */
   size_t size = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   return size > 0 ? copy_text(std::string(text).substr(0, length - 1), name, length) : nvml_not_found;

@@ -129,7 +129,7 @@ private:
   struct Scope {
     Names<Symbol> symbols;
     Names<RegisterRange> ranges;
-    Names<std::vector<std::string_view>> vectors; /* the names of their registers */
+    Names<std::vector<std::string_view>> vectors; /* the registers that make up each vector register */
     Names<uint32_t> labels;
     Names<const ast::Prototype *> prototypes;
     Names<const ast::BranchTargets *> branch_targets;
@@ -157,7 +157,7 @@ private:
   uint32_t estimate_registers();
 
   const ast::Function &tree_;
-  std::vector<Scope> scopes_;                         /* all scopes, in the order in which they begin */
+  std::vector<Scope> scopes_;                         /* all scopes, in the order of their beginnings in the text */
   std::vector<size_t> open_scopes_;                   /* scopes around the current statement */
   std::vector<uint32_t> labels_;                      /* the instruction of each label */
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */

@@ -38,7 +38,7 @@ public:
   Type take_type();
   Type need_type();
   void need_type(Type exactly);
-  StateSpace take_space(); /* takes the first state space that is left; generic: there is none */
+  StateSpace take_space(); /* takes the first state space that is left; generic: none is left */
   exec::Rounding take_rounding();
   /* .v2, .v4, .v8 */
   uint32_t take_vector();
@@ -65,7 +65,7 @@ public:
   OperandIndex source(size_t i, Type type) { return source(tree_.operands[i], type); }
   /* Needs exactly a destination and sources of these types, and stores them in `out`. */
   void operands(std::initializer_list<Type> types);
-  void operands(Type type, size_t sources); /* all of one type */
+  void operands(Type type, size_t sources); /* all operands have the same type */
   OperandIndex constant(uint64_t value) { return function_.module.constant(value); }
   uint64_t integer(size_t i) const;
   Type register_type(const ast::Operand &operand);

@@ -36,7 +36,7 @@ public:
   }
   std::string_view identifier(const char *what);
   uint64_t integer(const char *what);
-  Dim3 triple(const char *what); /* up to three integers; the others are 1 */
+  Dim3 triple(const char *what); /* one to three integers; missing ones are 1 */
   [[noreturn]] void fail(const std::string &message) const;
 
   /* Reads a constant expression. Its value is an integer or a floating-point number, never a name. */

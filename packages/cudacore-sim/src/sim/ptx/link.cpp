@@ -44,7 +44,7 @@ private:
     bool is_defined = false;
     bool is_weak = false;
     ast::Function *function = nullptr;    /* the definition, or the first declaration */
-    ast::Declaration *variable = nullptr; /* likewise */
+    ast::Declaration *variable = nullptr; /* the definition, or the first declaration */
   };
 
   void conflict(const char *what, std::string_view name, size_t module, const char *before, const Shared &first) {

@@ -7,7 +7,7 @@ namespace sim::ptx {
 
 namespace {
 
-constexpr uint64_t max_elements = uint64_t{1} << 34; /* limit of one variable; more must be a mistake */
+constexpr uint64_t max_elements = uint64_t{1} << 34; /* limit of one variable; a larger number must be a mistake */
 constexpr int max_nesting = 200;                     /* limit for nested blocks and initializers */
 
 class Parser {
@@ -94,7 +94,7 @@ private:
 
   void section() {
     in_.take();
-    in_.take(); /* its name */
+    in_.take(); /* the name of the section */
     in_.expect("{");
     while (!in_.is("}")) {
       if (in_.at_end())
@@ -227,7 +227,7 @@ private:
     if (one.space == StateSpace::reg && in_.accept("<")) {
       if (in_.peek().kind != TokenKind::integer)
         in_.fail("expected the number of registers");
-      uint64_t count = in_.take().value; /* not an expression: the > is not an operator here */
+      uint64_t count = in_.take().value; /* a number only: in an expression, the > would be an operator */
       in_.expect(">");
       if (count == 0 || count > (1u << 24))
         in_.fail("too many registers, or none");

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_findings = 1000; /* the number of findings that are remembered, so that each is reported once */
+constexpr size_t max_findings = 1000; /* how many findings are remembered, so that each is reported only once */
 
 using Place = std::shared_ptr<const std::string>; /* text for a place in code; null if the unit is not a kernel */
 
@@ -20,7 +20,7 @@ struct Access {
   OrderedPtr unit;
   Manner manner;
   bool plain, strong;
-  bool word; /* a copy or fill of one word, which is atomic: kernels may wait for it, or change it at the same time */
+  bool word; /* an atomic copy or fill of one word: kernels may wait for the word, or change it at the same time */
   Place place;
   bool operator==(const Access &other) const {
     return unit == other.unit && manner == other.manner && plain == other.plain && strong == other.strong &&
@@ -38,9 +38,9 @@ struct Bytes {
 
 /* Never destroyed: threads outlive exit(). */
 struct Accesses {
-  std::map<uint64_t, Bytes> bytes; /* ranges by their first byte; they do not overlap */
+  std::map<uint64_t, Bytes> bytes; /* ranges that do not overlap, by their first byte */
   std::set<std::string> found;
-  size_t max_ranges = 4096; /* if there are more ranges than this, those that are no longer needed are removed */
+  size_t max_ranges = 4096; /* with more ranges than this, ranges that are no longer needed are removed */
 };
 Accesses &all_accesses() {
   static Accesses *const instance = new Accesses;

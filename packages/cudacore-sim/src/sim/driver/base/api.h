@@ -46,7 +46,7 @@ enum EntryFlag : uint8_t {
   quick = 1,       /* reads only constant data: takes no lock, and is allowed before cuInit and in callbacks */
   before_init = 2, /* is allowed before cuInit */
   in_callback = 4, /* is allowed in host functions and callbacks */
-  probe = 8, /* libraries call it in callbacks to find out whether calls are permitted: refusals are not reported */
+  probe = 8, /* libraries call it in callbacks to test whether calls are permitted, so refusals are not reported */
   checkpoints = 32, /* acts on locked processes: does not wait until this process is unlocked */
   unsafe = 16       /* acts immediately, and cannot be captured: captures can forbid it, as on a GPU */
 };

@@ -76,7 +76,7 @@ template <class... Arguments> void *stream_among(const Arguments &...arguments) 
   return found;
 }
 
-CUresult unsupported(Entry entry); /* the result of a function that is not simulated; explains it on stderr once */
+CUresult unsupported(Entry entry); /* the result of a function that is not simulated; also explained on stderr once */
 
 /* A scope in which this thread runs a host function or callback, where CUDA calls are forbidden. */
 class CallbackScope {

@@ -161,7 +161,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
         make_ready(std::move(follower), completed);
   }
   if (ending == nullptr)
-    publish(); /* not while a unit ends, because its end can submit other units */
+    publish(); /* not while a unit ends, because more units can be submitted then */
   if (any && waiters > 0)
     progress.notify_all();
 }

@@ -90,7 +90,7 @@ private:
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
   std::condition_variable work_there, watch_there, progress;
   size_t workers = 0, idle = 0, in_application = 0, pending = 0, waiters = 0;
-  UnitPtr ending; /* the unit that is ending; units that are submitted now come after it */
+  UnitPtr ending; /* the unit that is ending; units that are submitted meanwhile come after it */
   uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;

@@ -48,7 +48,7 @@ public:
   SharedFile &file() const { return *behind; }
   /* The marks of memory: for each byte, a byte that shows whether it was written. Null: the memory has no marks. */
   std::byte *written(const std::byte *host) const;
-  void forget_writes(uint64_t base, uint64_t size); /* take() does so */
+  void forget_writes(uint64_t base, uint64_t size); /* take() does this, too */
 
 private:
   void insert(uint64_t start, uint64_t bytes);
@@ -60,7 +60,7 @@ private:
   /* Offsets from `first`. Vacant ranges are merged with adjacent ones. */
   uint64_t first = 0, length = 0, resting_bytes = 0;
   std::unique_ptr<SharedFile> behind;
-  std::byte *marks = nullptr;                             /* see written(); null: there are none */
+  std::byte *marks = nullptr;                             /* see written(); null: no marks */
   std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
   std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same ranges as (bytes, start) */
   std::deque<std::pair<uint64_t, uint64_t>> resting;      /* freed and not reused yet: start, bytes; oldest first */
@@ -69,13 +69,13 @@ private:
 /* Physical memory of cuMemCreate, and other memory that can be mapped. */
 struct Physical {
   Device *device = nullptr;         /* null: of the host */
-  uint64_t base = 0;                /* its place in the arena; programs never get this address */
-  std::unique_ptr<SharedFile> file; /* a separate file with the memory, after a header; null: the arena has it */
+  uint64_t base = 0;                /* address in the arena; programs never get it */
+  std::unique_ptr<SharedFile> file; /* a separate file with the memory, after a header; null: the arena's file */
   bool imported = false;
   uint64_t size = 0;
   CUmemAllocationProp properties{};
   uint64_t handle = 0;
-  std::byte *host() const; /* its real place */
+  std::byte *host() const; /* where the memory is mapped on the host */
   uint64_t references = 1; /* references by handles; a mapping keeps the object itself alive */
   ~Physical();
 };
@@ -89,13 +89,13 @@ struct Allocation {
   uint64_t base, size;
   std::byte *host; /* the address of the memory on the host; equal to `base` if host code can use that */
   Device *device;
-  std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
+  std::weak_ptr<Context> context; /* the context that allocated the memory; null for pooled and mapped memory */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* of mapped memory */
   std::weak_ptr<GraphMemory> node;    /* for memory of graphs; expires with the last graph that allocates it */
   uint64_t offset = 0;                /* for mapped memory: where it begins in its physical memory */
-  bool on_host = false;               /* host code may use mapped memory at its address, too */
-  std::shared_ptr<Export> exported;   /* known to other processes */
+  bool on_host = false;               /* host code, too, may use mapped memory at its device address */
+  std::shared_ptr<Export> exported;   /* set if other processes can open the memory */
   std::shared_ptr<Import> import;     /* set if another process exported the memory or its pool */
   unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
   std::shared_ptr<Hints> hints;       /* managed */
@@ -105,11 +105,11 @@ struct Allocation {
   bool read_only = false;   /* registered with CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
-  bool is_array = false;    /* memory of an array; it is internal, programs cannot get its address */
+  bool is_array = false;    /* internal memory of an array, whose address programs cannot get */
   bool visible = true;      /* work that runs now may use it: for pooled memory, from its allocation to its free */
   bool freed = false;       /* freed by cuMemFreeAsync, or not yet allocated by a launch of its graph */
   std::vector<std::pair<int, bool>>
-      access;                 /* the devices that have it mapped, and whether each may write; empty: none */
+      access;                 /* the devices on which the memory is mapped, and whether each may write; empty: none */
   std::byte *written() const; /* like Arena::written(); null if the host or another process writes, too */
   bool is_managed() const;    /* managed memory, or memory of a pool of managed memory */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }

@@ -43,22 +43,22 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 
 /* The check's data about a unit. Times count events of the check. */
 struct Ordered {
-  std::string what, call;            /* a description, and the function that submitted it; empty: none */
+  std::string what, call;            /* a description, and the submitting function; empty: none */
   uint64_t stream = 0;               /* the handle of the stream */
   const char *stream_name = nullptr; /* the name of a stream without a handle; null without a handle: no stream */
   uint64_t number = 0;               /* the number of the unit in its stream */
 
   std::vector<OrderedPtr> before; /* the dependencies of the unit, until it is ready */
   TimelinePtr timeline;           /* null: the unit is not ready, or is an action of the host */
-  uint64_t position = 0;          /* its position in the timeline */
+  uint64_t position = 0;          /* the position of the unit in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
   uint64_t host_time = 0; /* the unit is after all units that the host had learned to be done at this time */
   uint64_t began = 0;
   uint64_t known_at = 0;                     /* the time when the host learned that the unit is done; 0: not yet */
   bool may_wait_for_anything = false;        /* the unit may wait for any unit, so it is after all that have begun */
-  bool visible_to_host = false;              /* the host may read its data before the host learns that it is done */
-  bool shares_host_memory = false;           /* the host may read its data while it runs */
-  std::vector<OrderedPtr> communicated_with; /* units whose writes to memory it may have waited for while it ran */
+  bool visible_to_host = false;              /* the host may read the data before it learns that the unit is done */
+  bool shares_host_memory = false;           /* the host may read the unit's data while the unit runs */
+  std::vector<OrderedPtr> communicated_with; /* units for whose writes this unit may have waited while it ran */
 };
 
 OrderedPtr new_ordered(const char *what);

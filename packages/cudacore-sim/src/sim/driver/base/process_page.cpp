@@ -57,7 +57,7 @@ std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out) {
         !file->map(0, page_size))
       continue;
     page = reinterpret_cast<ProcessPage *>(file->at(0));
-    if (page->process != process) /* the process inherited the descriptor; the page is its parent's */
+    if (page->process != process) /* the descriptor was inherited, so the page is the parent's */
       continue;
     out = page;
     found = std::move(file);

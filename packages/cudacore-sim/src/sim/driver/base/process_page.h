@@ -24,11 +24,11 @@ struct ProcessPage {
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
               "other processes use them");
 
-constexpr uint32_t locking = 100; /* other processes still see the state "running" */
+constexpr uint32_t locking = 100; /* an internal state, which other processes see as "running" */
 
 extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
 
-void make_own_page();  /* if there is no memory for it, the process cannot be checkpointed */
+void make_own_page();  /* without memory for a page, the process cannot be checkpointed */
 void leave_own_page(); /* called in a child of fork, because the page belongs to the parent */
 void wait_until_unlocked();
 

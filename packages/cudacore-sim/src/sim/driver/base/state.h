@@ -50,11 +50,11 @@ struct Stream {
   UnitPtr tail;           /* the last submitted work */
   uint64_t submitted = 0; /* number of units, for the check of order */
   bool legacy = false;
-  std::shared_ptr<StreamCapture> capture; /* null: it is not captured */
+  std::shared_ptr<StreamCapture> capture; /* null: the stream is not captured */
   /* The arrays that cuStreamGetCaptureInfo returns. The application may read them, even after the capture. */
   std::vector<CUgraphNode> told_nodes;
   std::vector<CUgraphEdgeData> told_data;
-  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
+  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* until the policy is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
 
@@ -65,7 +65,7 @@ struct Event {
   std::weak_ptr<Context> context;
   unsigned flags = 0;
   UnitPtr recorded;                       /* null: never */
-  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and represents nodes */
+  std::shared_ptr<EventCapture> captured; /* set if the event was recorded in a capture, where it represents nodes */
   std::shared_ptr<SharedEvent> shared;    /* set in events with CU_EVENT_INTERPROCESS */
 };
 
@@ -76,14 +76,14 @@ struct Pool {
   bool is_shared_with_host() const; /* pinned or managed: one address on host and device */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
-  std::unique_ptr<Arena> file;          /* the memory of a pool that can be exported is in a separate file */
-  std::shared_ptr<SharedFile> imported; /* of an imported pool: the file of the other process */
+  std::unique_ptr<Arena> file;          /* the file with the memory, if the pool can be exported */
+  std::shared_ptr<SharedFile> imported; /* the file of another process, if the pool was imported */
   uint64_t imported_name = 0;
-  unsigned imports = 1; /* each must be destroyed */
+  unsigned imports = 1; /* how often the application must destroy it: once, or once for each import */
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  uint64_t being_freed = 0;    /* bytes whose free waits for a stream: only this pool can reuse them */
+  uint64_t being_freed = 0;    /* bytes whose free waits for a stream: until then, only this pool can reuse them */
   std::map<int, bool> access;  /* whether each device may write; the pool's own device always may */
   bool reserve(uint64_t more); /* reserves memory for the used bytes and `more` */
   bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
@@ -106,7 +106,7 @@ struct Context : std::enable_shared_from_this<Context> {
   uint64_t handle = 0;
   Device *device = nullptr;
   bool primary = false;
-  bool ending = false; /* accepts no more work: it is destroyed when all work is done */
+  bool ending = false; /* no more work is accepted: the context is destroyed when all work is done */
   bool destroyed = false;
   unsigned flags = 0;
   uint64_t id = 0;
@@ -117,7 +117,7 @@ struct Context : std::enable_shared_from_this<Context> {
   std::shared_ptr<Context> home;            /* the primary context of a green context */
   std::shared_ptr<const DeviceShare> share; /* the part of the device that a green context has */
   uint64_t green_handle = 0;
-  std::set<std::shared_ptr<Context>> greens; /* its green contexts */
+  std::set<std::shared_ptr<Context>> greens; /* the green contexts of this primary context */
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* streams by thread */
   std::set<StreamPtr> streams;                        /* streams that were created */
@@ -125,8 +125,8 @@ struct Context : std::enable_shared_from_this<Context> {
   std::vector<UnitPtr> orphans, blocking_orphans;     /* unfinished last units of destroyed streams */
   UnitPtr end, blocking_end; /* for the check of order: both come after all work of destroyed streams */
   unsigned attached = 0;     /* references by cuCtxAttach */
-  std::set<uint64_t> peers;  /* contexts whose memory this one may use */
-  std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
+  std::set<uint64_t> peers;  /* the contexts whose memory this context may use */
+  std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use in this context */
   std::shared_ptr<const MemoryMap> map;                           /* the map of memory when `map_version` was current */
   uint64_t map_version = 0;
   void fail(CUresult code);
@@ -141,10 +141,10 @@ struct GraphMemoryUse {
 
 struct Device {
   int ordinal = 0;
-  int number = 0; /* its number among all devices, including those that CUDA_VISIBLE_DEVICES hides */
+  int number = 0; /* the device's number among all devices, including hidden ones (CUDA_VISIBLE_DEVICES) */
   uint64_t memory = 0, used = 0;
-  ContextPtr primary;          /* while it is retained */
-  uint64_t primary_handle = 0; /* the handle of all primary contexts; 0: there was none yet */
+  ContextPtr primary;          /* set while the context is retained */
+  uint64_t primary_handle = 0; /* the handle of all primary contexts of the device; 0: none was created yet */
   bool primary_ending = false; /* a new primary context can be created only after the old one has ended */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
@@ -189,7 +189,7 @@ struct OldLaunch {
 struct KernelSettings {
   std::shared_ptr<OldLaunch> old_launch;
   std::map<int, int> values;                       /* values by CUfunction_attribute */
-  std::shared_ptr<const KernelSettings> of_kernel; /* in a function, the settings of its kernel */
+  std::shared_ptr<const KernelSettings> of_kernel; /* for a function: the settings of its kernel */
   int get(CUfunction_attribute attribute, int otherwise) const;
 };
 
@@ -217,7 +217,7 @@ struct Function {
 };
 
 struct LaunchRecord {
-  uint64_t number = 0; /* 0: there was none yet */
+  uint64_t number = 0; /* 0: nothing was launched yet */
   std::string kernel;
   uint64_t stream = 0, context = 0;
   Dim3 grid{}, block{}, cluster{}; /* cluster: zeros if the launch has none */
@@ -283,9 +283,9 @@ State &state();
 
 /* ---- the thread's contexts */
 
-ContextPtr current_context();                  /* null: none */
+ContextPtr current_context();                  /* null: no context is current */
 std::vector<ContextPtr> &context_stack();      /* the stack of this thread; the last context is current */
-ContextPtr home_of(const ContextPtr &context); /* the primary context of a green one; otherwise itself */
+ContextPtr home_of(const ContextPtr &context); /* the primary context of a green context; otherwise `context` */
 CUresult need_current(ContextPtr &out);        /* the current context if it is usable; otherwise the code to return */
 CUresult need_context(ContextPtr &out);        /* home_of() the current context */
 CUresult usable(const ContextPtr &context);
@@ -315,7 +315,7 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* the units that a synchronisation waits for */
 CUresult synchronize(const StreamPtr &stream); /* waits for the stream, and returns the error of its context */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
+std::vector<UnitPtr> outstanding(Context &context);      /* the unfinished units of the context */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
 UnitPtr latest_record(Event &event);                     /* null: no record, or the last record is done */
 UnitPtr awaited_record(Event &event);                    /* the unit that a wait for the event needs; may be done */
@@ -323,14 +323,14 @@ UnitPtr record(Event &event, const ContextPtr &context); /* a new unit that reco
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
-bool set_condition(uint64_t handle, uint32_t value); /* takes the lock; false if there is no such condition */
+bool set_condition(uint64_t handle, uint32_t value); /* takes the lock; false: no such condition */
 
 /* ---- memory */
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
 /* Fills new memory with the value of CUDACORE_SIM_FILL, so that reads of uninitialised memory become visible. */
 void fill_new_memory(std::byte *host, uint64_t size);
-std::byte *map_host_memory(uint64_t size); /* null: there is none */
+std::byte *map_host_memory(uint64_t size); /* null: no memory is left */
 void hide_from_host(Allocation &mapping);  /* undoes a mapping for host code at a device address */
 void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);

@@ -27,7 +27,7 @@ struct Traced {
   uint64_t began = 0, ended = 0;
   size_t lane = 0;                 /* work of one stream that overlaps in time is in several lanes */
   uint64_t thread = 0, called = 0; /* the call that submitted the unit: its thread and start time; 0: none */
-  std::vector<std::shared_ptr<Traced>> sources; /* dependencies on other streams: only work that takes time */
+  std::vector<std::shared_ptr<Traced>> sources; /* dependencies on other streams, without units that take no time */
 };
 
 using TracedPtr = std::shared_ptr<Traced>;

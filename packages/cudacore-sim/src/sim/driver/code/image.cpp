@@ -289,7 +289,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
   if (run_carried(data, size) != CUDA_SUCCESS)
-    return CUDA_SUCCESS; /* a GPU would load this code; launches report why it cannot run here */
+    return CUDA_SUCCESS; /* a GPU would load this code, so only a launch fails, and reports why */
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)

@@ -41,7 +41,7 @@ public:
   const std::vector<Variable> &variables() const { return variable_infos; }
   const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin that cannot run */
   int ptx_version() const { return ptx; }       /* the capability that the PTX or the cubin is for: 90 for 9.0 */
-  int binary_version() const { return binary; } /* the capability as which it runs: 90 for 9.0 */
+  int binary_version() const { return binary; } /* the capability that the code runs as: 90 for 9.0 */
 
   const std::string &log() const { return messages; } /* why prepare() failed, or why a cubin cannot run */
   bool lacks_ptx() const { return no_ptx; }           /* whether a cubin cannot run because it carries no PTX */

@@ -135,8 +135,7 @@ ContextPtr current_context() {
     return nullptr;
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
-    top =
-        top->device->primary; /* a retained primary context is the same object, even for threads that had it current */
+    top = top->device->primary; /* a primary context that is retained again stays the same object for all threads */
   return top;
 }
 

@@ -20,9 +20,9 @@ using Multiprocessors = std::bitset<max_multiprocessors>;
 struct SmSet {
   const Device *device = nullptr;
   Multiprocessors members;
-  unsigned alignment = 0, least = 0; /* how many are co-scheduled, and the minimum size of a group */
+  unsigned alignment = 0, least = 0; /* the number of co-scheduled multiprocessors, and the minimum size of a group */
   unsigned flags = 0;                /* CUdevSmResourceGroup_flags */
-  uint32_t split = 0;                /* the number of the call that split this set off; 0: it was queried */
+  uint32_t split = 0;                /* the number of the call that split these off; 0: queried, not split */
   bool may_be_split = true;
 };
 

@@ -89,7 +89,7 @@ CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
       return CUDA_ERROR_ILLEGAL_STATE;
   for (;;) {
     if (!is_there(pid))
-      return CUDA_ERROR_OPERATING_SYSTEM; /* it has ended meanwhile */
+      return CUDA_ERROR_OPERATING_SYSTEM; /* the process has ended meanwhile */
     if (page->calls.load() == 0 && page->units.load() == 0)
       break;
     if (timeout != 0 && monotonic_ns() - began > timeout * uint64_t{1'000'000}) {

@@ -151,7 +151,7 @@ struct AtExit {
 
 /* The notification that cudasim_on_create has requested. */
 struct Watch {
-  int (*later)(int (*function)(void *), void *) = nullptr; /* null: none */
+  int (*later)(int (*function)(void *), void *) = nullptr; /* null: no notification was requested */
   int (*function)(void *) = nullptr;
   std::thread::id thread;
   bool asked = false;          /* `later` was called, and `function` was not yet */

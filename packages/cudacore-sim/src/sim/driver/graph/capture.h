@@ -18,9 +18,9 @@ struct CaptureEdge {
 struct Capture {
   uint64_t id = 0;
   GraphPtr graph;
-  bool owns_graph = true; /* the capture has created the graph */
+  bool owns_graph = true; /* whether the capture has created the graph */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  uint64_t thread = 0; /* the thread that began it */
+  uint64_t thread = 0; /* the thread that began the capture */
   std::weak_ptr<Stream> origin;
   std::vector<std::weak_ptr<Stream>> streams; /* the streams that take part, with the origin */
   std::vector<CaptureEdge> lost;              /* last nodes of destroyed streams; the origin must join these, too */

@@ -205,7 +205,7 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
 
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node) {
   SIM_RETURN_FAILURE(find_exec(exec_handle, exec));
-  NodePtr source; /* it must still exist */
+  NodePtr source; /* the node of the graph must still exist */
   SIM_RETURN_FAILURE(find_node(node_handle, source));
   node = find_writable(*exec, node_handle);
   return node != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

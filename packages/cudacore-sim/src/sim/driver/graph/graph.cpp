@@ -65,7 +65,7 @@ void destroy_graph(const GraphPtr &graph) {
   for (const std::shared_ptr<Capture> &capture : state().captures)
     if (capture->graph == graph)
       invalidate(*capture);
-  graph->references.clear(); /* events that were recorded in its capture still refer to the graph */
+  graph->references.clear(); /* needed because events of the graph's capture still refer to the graph */
   state().graphs.remove(graph->handle);
 }
 
@@ -182,7 +182,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
   GraphPtr graph;
   SIM_RETURN_FAILURE(find_graph(hGraph, graph));
   if (graph->owner != nullptr)
-    return CUDA_ERROR_INVALID_VALUE; /* it is destroyed with its node */
+    return CUDA_ERROR_INVALID_VALUE; /* the graph is destroyed with its node */
   if (graph->captures > 0) {
     report("cuGraphDestroy was given a graph that a capture goes into");
     return CUDA_ERROR_INVALID_VALUE;

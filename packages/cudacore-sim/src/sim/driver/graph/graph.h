@@ -38,7 +38,7 @@ struct Edge {
 struct GraphNode {
   uint64_t handle = 0;
   Graph *graph = nullptr;
-  unsigned id = 0; /* the number in its graph */
+  unsigned id = 0; /* the number of the node in its graph */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   std::vector<Edge> before, after; /* dependencies and dependents, in the order in which the edges were added */
@@ -55,8 +55,8 @@ struct Graph : std::enable_shared_from_this<Graph> {
   std::map<uint64_t, uint64_t> origin; /* in a clone: its own handle of each node, by the original's handle */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
-  unsigned captures = 0;                              /* the number of captures that add to it now */
-  bool has_memory_nodes = false;                      /* whether this graph or one of its child graphs has some */
+  unsigned captures = 0;                              /* the number of captures that are adding nodes to the graph */
+  bool has_memory_nodes = false;                      /* memory nodes in this graph or in its child graphs */
   std::weak_ptr<struct GraphExec> executable;         /* the executable graph that was instantiated last */
   mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones of the graph, and child graphs that were made from it */
   Graph &root() const;

@@ -62,7 +62,7 @@ template <class T> const T &as(const ParamsPtr &params) { return as<T>(*params);
 /* The properties of a type of node. */
 struct NodeType {
   CUgraphNodeType type;
-  size_t bytes; /* the bytes of CUgraphNodeParams that the type uses; the others must be zero */
+  size_t bytes; /* how many bytes of CUgraphNodeParams the type uses; all others must be zero */
 
   /*
    * Checks parameters and makes a copy of them. `into`: the graph of the node; null for a node of an executable
@@ -75,11 +75,11 @@ struct NodeType {
   /* Changes the node of an executable graph in place; null: the node gets the parameters that `read` makes. */
   CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
 
-  bool can_change = true;                 /* cuGraphNodeSetParams accepts other parameters */
+  bool can_change = true;                 /* whether cuGraphNodeSetParams accepts other parameters */
   bool can_be_disabled = false;           /* whether cuGraphNodeSetEnabled accepts the node */
-  bool may_be_in_body = false;            /* whether it may be in the body of a conditional node */
-  bool may_be_launched_by_device = false; /* whether it may be in a graph that a kernel launches */
-  bool has_memory = false;                /* it allocates or frees memory of the graph */
+  bool may_be_in_body = false;            /* whether the node may be in the body of a conditional node */
+  bool may_be_launched_by_device = false; /* whether the node may be in a graph that a kernel launches */
+  bool has_memory = false;                /* whether the node allocates or frees memory of the graph */
 };
 
 /* Registers a type of node. Each file in `nodes` has a static object of this class for each of its types. */
@@ -91,7 +91,7 @@ private:
   const NodeType row;
 };
 
-const NodeType *find_node_type(CUgraphNodeType type); /* null: there are no such nodes */
+const NodeType *find_node_type(CUgraphNodeType type); /* null: no such nodes */
 
 } // namespace sim
 

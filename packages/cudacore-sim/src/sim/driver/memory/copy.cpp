@@ -96,7 +96,7 @@ public:
     return span->host + (address - span->begin);
   }
 
-  bool is_blamed = false; /* an uninitialised read was reported: one report is enough for all rows */
+  bool is_blamed = false; /* an uninitialised read was reported; further rows are not reported */
 
   /* Whether host code cannot use the memory at its device address. */
   static bool is_hidden(uint64_t address, const std::byte *host) {

@@ -42,7 +42,7 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   /* Another thread may have freed the memory while the lock was released. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ordering()) /* frees do not wait for work of other contexts */
+  if (ordering()) /* a free does not wait for work of other contexts, so the order matters */
     record_access(new_host_action(caller()), allocation->base, allocation->size, Manner::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;

@@ -34,7 +34,7 @@ struct Reference {
   uint64_t seal;         /* checksum of the bytes that follow */
   uint64_t name, offset; /* name and offset of the record */
   Shared kind;
-  int32_t process, descriptor; /* the process and its descriptor of the file; not used for pools */
+  int32_t process, descriptor; /* the process, and its descriptor of the file; not used for pools */
   uint32_t count;              /* makes each handle of pooled memory different, as on an H200 */
   uint32_t reserved[6];
 };

@@ -16,7 +16,7 @@ struct Hint {
 };
 
 struct Hints {
-  std::map<uint64_t, Hint> from; /* hints by offset; each applies up to the next one */
+  std::map<uint64_t, Hint> from; /* hints by offset; each applies up to the next offset */
 
   /* Makes an offset a boundary between hints. */
   void split(uint64_t offset) {

@@ -103,7 +103,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
     int mode = from.addressMode[axis];
     bool is_known = mode >= CU_TR_ADDRESS_MODE_WRAP && mode <= CU_TR_ADDRESS_MODE_BORDER;
     if (!is_known && axis == 2 && out.texels.shape != Texels::Shape::volume)
-      continue; /* the driver ignores it */
+      continue; /* a flat texture has no third axis, so the driver ignores this mode */
     if (mode < CU_TR_ADDRESS_MODE_WRAP || mode > CU_TR_ADDRESS_MODE_BORDER)
       return CUDA_ERROR_INVALID_VALUE;
     /* A texture repeats only if coordinates are normalized. */

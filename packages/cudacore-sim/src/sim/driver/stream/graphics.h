@@ -10,9 +10,9 @@ namespace sim {
 struct GraphicsResource {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
-  std::shared_ptr<std::vector<std::byte>> buffer; /* its contents, while it is not mapped */
+  std::shared_ptr<std::vector<std::byte>> buffer; /* the contents, while the resource is not mapped */
   bool is_image = false;
-  AllocationPtr memory; /* while it is mapped */
+  AllocationPtr memory; /* set while the resource is mapped */
   UnitPtr last_copy;    /* the unit that mapped or unmapped the resource last */
 };
 

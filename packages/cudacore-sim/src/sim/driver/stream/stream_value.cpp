@@ -136,7 +136,7 @@ void capture_operations(const StreamPtr &stream, const std::vector<Operation> &o
 void enqueue_operation(const StreamPtr &stream, const Operation &operation) {
   ContextPtr context = stream->context.lock();
   switch (operation.kind) {
-  case Operation::Kind::barrier: /* nothing to do: work of a stream is ordered without it */
+  case Operation::Kind::barrier: /* nothing to do, because work of a stream is ordered anyway */
     return;
   case Operation::Kind::wait: {
     /* The value is checked from the time when the stream reaches the operation. */

@@ -50,7 +50,7 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
         std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* the checks must see all accesses, so the range is not cached */
+        if (Checker *checker = w.grid->checker.get()) /* the range is not cached, so that the checks see all accesses */
           checker->global(w, ins, lane,
                           {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
                           bytes, write);

@@ -339,7 +339,7 @@ void cp_bulk(Coder &c) {
   if (c.take("commit_group") || c.take("wait_group")) {
     c.take("read");
     c.need(0, 1);
-    return c.emit(exec::nop_handler()); /* bulk copies are made at once, so there is nothing to wait for */
+    return c.emit(exec::nop_handler()); /* bulk copies are complete at once, so no wait is needed */
   }
   bool prefetches = c.take("prefetch");
   if (c.take("tensor"))

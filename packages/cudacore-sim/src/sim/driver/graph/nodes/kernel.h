@@ -13,7 +13,7 @@ struct KernelParams : Params {
   LaunchRequest request; /* without attributes */
   std::vector<std::byte> arguments;
   std::vector<void *> pointers; /* pointers to the arguments, for cuGraphKernelNodeGetParams */
-  std::vector<void *> extra;    /* the arguments as one block, if they were passed so */
+  std::vector<void *> extra;    /* the arguments as one block, if they were passed in this form */
   size_t extra_size = 0;        /* size of the block */
   KernelAttributes attributes;  /* attributes that were set */
 

@@ -107,7 +107,7 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   allocation->node = params->memory;
   from.dptr = base;
   params->fields = from;
-  params->access.reserve(1); /* so that the address of an empty list is not null */
+  params->access.reserve(1); /* gives the list an address that is not null, even if it stays empty */
   params->fields.accessDescs = params->access.data();
   out = std::move(params);
   return CUDA_SUCCESS;

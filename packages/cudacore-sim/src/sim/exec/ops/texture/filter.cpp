@@ -158,7 +158,7 @@ float rounded(bool is_half, Scaled sum) {
     magnitude = drop > 62 ? 0 : (magnitude + (uint64_t{1} << (drop - 1))) >> drop;
   double value = std::ldexp(static_cast<double>(magnitude), sum.exponent + std::max(drop, 0));
   if (!is_half && value < 0x1p-126)
-    value = 0; /* there are no denormals */
+    value = 0; /* denormals become zero */
   return static_cast<float>(sum.value < 0 ? -value : value);
 }
 

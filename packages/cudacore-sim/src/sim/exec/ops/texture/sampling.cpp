@@ -56,7 +56,7 @@ int64_t level_units(float level, float least) {
 
 Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear) {
   Address mode = sampler.modes[axis];
-  bool is_number = std::fabs(coordinate) >= 0x1p-126; /* there are no denormals */
+  bool is_number = std::fabs(coordinate) >= 0x1p-126; /* denormals count as zero */
   double texels = is_number ? coordinate : 0;
   if (sampler.normalized) {
     /* The part that repeats is removed first, so that the rest is exact. */

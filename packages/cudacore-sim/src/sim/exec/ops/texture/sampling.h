@@ -10,7 +10,7 @@ namespace sim::exec {
 /* The texels that a coordinate refers to along one axis. */
 struct Taps {
   int64_t index[2]; /* -1: the border */
-  int64_t weight;   /* weight of the second texel; 0 if clamping makes both the same */
+  int64_t weight;   /* weight of the second texel; 0 if clamping makes both texels the same */
 };
 
 /* `linear`: two neighbours; else the nearest texel. */

@@ -113,7 +113,7 @@ void store(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (at == nullptr)
       return;
     for (size_t i = 0; i < count; i++, at += size) {
-      bool is_given = i < access.registers.size(); /* other channels of a formatted store become 0 */
+      bool is_given = i < access.registers.size(); /* channels without a register become 0 in a formatted store */
       uint64_t value = is_given ? get<uint64_t>(w.in(access.registers[i]), lane) : 0;
       if (access.formatted)
         value = formatted(texels, static_cast<uint32_t>(value));
