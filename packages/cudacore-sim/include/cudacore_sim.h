@@ -3,10 +3,9 @@
 #define CUDACORE_SIM_H
 
 /**
- * @file cudacore_sim.h
- * The controls of the simulated CUDA driver. The simulator is a libcuda.so.1; these functions are exported beside the
- * driver's own. A program that also runs on a real driver looks them up by dlsym. They can be called on any thread, and
- * in host functions and callbacks of CUDA.
+ * @file cudacore_sim.h The controls of the simulated CUDA driver. The simulator is a libcuda.so.1; these functions are
+ * exported beside the driver's own. A program that also runs on a real driver looks these functions up by dlsym. The
+ * functions can be called on any thread, and in host functions and callbacks of CUDA.
  */
 
 #include <stddef.h>
@@ -82,8 +81,8 @@ typedef struct cudasim_launch {
 CUDASIM_EXPORT int cudasim_version(void);
 
 /**
- * Writes a line for every environment variable with an invalid value, and returns the length of the whole text. Such
- * variables are ignored.
+ * Writes a line to `out` for every environment variable with an invalid value, and returns the length of the whole
+ * text. Variables with invalid values are ignored.
  */
 CUDASIM_EXPORT size_t cudasim_ignored_settings(char *out, size_t size);
 
@@ -190,8 +189,8 @@ CUDASIM_EXPORT uint64_t cudasim_held(const char *name);
 CUDASIM_EXPORT int cudasim_let_go(const char *name);
 
 /**
- * Makes the driver treat the calling thread as if it ran a host function (1), or ends that (0): calls that are
- * forbidden there fail with CUDA_ERROR_NOT_PERMITTED. They are not reported as misuse.
+ * Makes the driver treat the calling thread as if it ran a host function (1), or ends that (0). Calls that are
+ * forbidden in host functions fail with CUDA_ERROR_NOT_PERMITTED. Such calls are not reported as misuse.
  */
 CUDASIM_EXPORT void cudasim_forbid(int forbidden);
 

@@ -3,8 +3,8 @@
 #define CUDACORE_SIM_ENGINE_H
 
 /*
- * The interface of the engine, which compiles and runs PTX. It does not depend on the driver API: the driver gives it
- * modules to compile, the memory that a launch may access, and launches.
+ * The interface of the engine, which compiles and runs PTX. The engine does not depend on the driver API. The driver
+ * gives modules, launches, and the memory that a launch may access to the engine.
  */
 
 #include <array>
@@ -98,7 +98,7 @@ CompileResult compile(const char *text, size_t size);
 CompileResult compile(const std::vector<PtxText> &texts);
 const ModuleInfo &info(const Module &module);
 
-/* A module whose variables have addresses: those of info().variables, in the same order. */
+/* A module whose variables have addresses, in the order of info().variables. */
 struct Instance {
   std::shared_ptr<const Module> module;
   std::vector<uint64_t> variable_addresses;
@@ -165,7 +165,7 @@ class Heap;
 std::shared_ptr<Heap> make_heap();
 size_t pieces_in(Heap &heap); /* the number of allocations that were not freed */
 
-/* The checks of a running kernel, besides those of a GPU. */
+/* The optional checks of a running kernel, which find defects that a GPU does not report. */
 struct Checks {
   bool sync = false;  /* barriers and masks whose effect is undefined */
   bool init = false;  /* reads of memory that was never written, or was freed */

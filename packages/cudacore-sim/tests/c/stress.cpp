@@ -51,7 +51,7 @@ std::atomic<int> destroyed{0};
 
 void CUDA_CB count_destroyed(void *) { destroyed++; }
 
-/* The same work as a graph. Its handles are destroyed while it runs. */
+/* The same work as a graph. The handles of the graph are destroyed while it runs. */
 void work_in_graph(CUkernel kernel, CUstream first, CUstream second, CUevent event) {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;

@@ -49,7 +49,7 @@ void *linked_function(const char *name, const void *caller) {
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr)
     if (void *found = find_in(where.dli_fname, name))
       return found;
-  /* This finds the function if the caller is the program itself. */
+  /* This search finds the function if the caller is the program itself. */
   if (void *found = replaced(real_dlsym()(RTLD_NEXT, name), name))
     return found;
   /* If the caller jumped here instead of calling, the return address is in the code that called the caller. */

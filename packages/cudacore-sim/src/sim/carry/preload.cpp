@@ -45,7 +45,7 @@ void *replacement(void *library, const char *name) {
 
 } // namespace sim
 
-/* Other names are passed to dlsym of the C library. This must be a jump, because RTLD_NEXT depends on the caller. */
+/* Other names are passed to dlsym of the C library. The call is a jump, because RTLD_NEXT depends on the caller. */
 extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict library,
                                                               const char *__restrict name) noexcept {
   using namespace sim;

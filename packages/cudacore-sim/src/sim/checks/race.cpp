@@ -202,7 +202,7 @@ static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barri
 
 /*
  * An access acquires what was released for its block, if its own scope includes the thread that released it. If several
- * blocks have released in turn, it is enough that the scope includes one of them.
+ * blocks have released in turn, the scope must include at least one of these blocks.
  */
 void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
@@ -250,7 +250,10 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
     ++thread.now;
     return;
   }
-  /* A fence of a wider scope was recorded for the narrower ones, too. It is released once, for the widest scope. */
+  /*
+   * A fence of a wider scope was recorded for the narrower scopes, too. Each fence is released once, for its widest
+   * scope.
+   */
   const Fenced *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
     const Fenced &fenced = thread.fenced[scope];

@@ -19,7 +19,7 @@ namespace sim::exec {
 using Clock = uint32_t;
 using Clocks = std::vector<Clock>; /* the clocks of a block's threads */
 
-/* The clocks by block. Views are immutable, so that threads share them after a barrier. */
+/* The clocks of each block. Views are immutable, so threads can share them after a barrier. */
 struct View {
   std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
 };
@@ -192,8 +192,8 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
   /*
-   * Races of a plain read with an update, by the instruction of the read. They are not reported if the thread then
-   * updates the same address, as compare-and-swap loops do: the first read of such a loop may find any value.
+   * Races of a plain read with an update, by the instruction of the read. Such races are not reported if the thread
+   * then updates the same address, as compare-and-swap loops do: the first read of such a loop may find any value.
    */
   struct Deferred {
     Fault fault;

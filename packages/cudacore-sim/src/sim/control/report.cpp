@@ -30,7 +30,7 @@ struct Said {
   std::string now, last;
 };
 
-/* A pointer, because threads can report while they end. They then get a new object, which is never freed. */
+/* A pointer, because threads can report while they end. Such a thread gets a new object, which is never freed. */
 thread_local Said *said_here = nullptr;
 struct EndOfThread {
   ~EndOfThread() { delete std::exchange(said_here, nullptr); }

@@ -35,7 +35,7 @@ struct Grid {
   std::atomic<uint64_t> next_unit{0};
   std::atomic<bool> stop{false};
   std::shared_ptr<Checker> checker; /* null: nothing is checked */
-  /* The memory that cooperative groups use, at %envreg1:%envreg2. It is zero when the launch begins. */
+  /* The memory that cooperative groups use, at %envreg1:%envreg2. This memory is zero when the launch begins. */
   alignas(16) std::array<std::byte, 64> workspace{};
 
   bool is_over() const {

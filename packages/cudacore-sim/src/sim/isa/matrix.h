@@ -62,7 +62,7 @@ MatrixCell cell_of(const Fragment &fragment, uint32_t lane, uint32_t index);
 
 enum class BitProduct : uint8_t { xor_, and_ };
 
-/* A multiplication. Its registers are those of the fragments D, A, B and C, one after the other. */
+/* A multiplication. Its registers are the registers of D, A, B and C, in this order. */
 struct MatrixProduct {
   Fragment a, b, c, d;
   std::vector<OperandIndex> registers;
@@ -75,7 +75,8 @@ struct MatrixProduct {
 
 /*
  * wgmma: four warps multiply 64 rows of A. Each of them multiplies 16 rows by eight columns at a time: the product
- * `tile`. The registers of `tile` are those of all of D, which is also C. Those of A follow, unless A is in memory.
+ * `tile`. The registers of `tile` are first the registers of the whole of D, which is also C. The registers of A
+ * follow, unless A is in memory.
  */
 struct GroupProduct {
   MatrixProduct tile;
@@ -128,7 +129,7 @@ constexpr uint64_t absent_element = uint64_t{1} << 63;
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);
-/* The sum of products, element by element. It does not depend on the positions of the elements. */
+/* The sum of products, element by element. The sum does not depend on the positions of the elements in registers. */
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
               MatrixBits &d);
 

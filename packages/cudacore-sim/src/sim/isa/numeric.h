@@ -57,7 +57,7 @@ template <class T> constexpr const Format &format_of(T type) {
  */
 uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int exponent, bool sticky, Rounding rounding,
                   bool satfinite);
-/* The same for a double, NaN and infinities included. */
+/* The bits of a double, rounded to a format. The double may be a NaN or infinite. */
 uint64_t round_to(const Format &format, double value, Rounding rounding, bool satfinite = false);
 /* The value of a number in a format. A double represents it exactly, because no format is wider than f64. */
 double value_of(const Format &format, uint64_t bits);

@@ -114,7 +114,7 @@ struct Program {
   uint32_t id = 0; /* distinguishes the function addresses of modules */
 };
 
-/* The windows of generic addresses. They are above all addresses that a process can have. */
+/* The windows of generic addresses. These windows are above all addresses that a process can have. */
 constexpr uint64_t window_shift = 48;
 enum class Window : uint64_t {
   memory = 0,

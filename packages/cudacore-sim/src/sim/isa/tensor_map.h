@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-/* Tensor maps: descriptors of 128 bytes for a tensor in global memory, and for the parts of it that copies move. */
+/*
+ * Tensor maps. A tensor map is a descriptor of 128 bytes for a tensor in global memory, and for the parts of the tensor
+ * that copies move.
+ */
 namespace sim::exec {
 
 constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;

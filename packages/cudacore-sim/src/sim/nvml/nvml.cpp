@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libnvidia-ml.so.1 for the simulated devices, so that programs that need NVML to start can run. It reports the
- * properties that the simulated driver has: names, UUIDs, memory, PCI ids, and this process. Everything else is not
+ * A libnvidia-ml.so.1 for the simulated devices, so that programs that need NVML to start can run. The library reports
+ * the properties that the simulated driver has: names, UUIDs, memory, PCI ids, and this process. Everything else is not
  * supported.
  */
 #include "sim/nvml/abi.h"

@@ -251,7 +251,7 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
-/* Only special registers, vectors and some instructions take components or signs. All of them were handled before. */
+/* Only special registers, vectors and some instructions take components or signs. All of these were handled before. */
 void Coder::refuse_component(const ast::Operand &operand) const {
   if (operand.minus)
     fail("'" + std::string(operand.name) + "' cannot have a minus sign");

@@ -15,9 +15,10 @@ struct LinkError {
 };
 
 /*
- * Links modules. A name that is not internal means the same in all modules. Its definition is the one that is not weak,
- * or else the first one; declarations refer to it. An internal name that other modules use is replaced by a new one,
- * which is stored in `names_made`. The names of the modules are for messages. Throws LinkError.
+ * Links modules. A name that is not internal means the same in all modules. If several modules define the name, the
+ * definition that is not weak is used or, if all are weak, the first. Declarations refer to this definition. If other
+ * modules also use an internal name, it is replaced by a new name, which is stored in `names_made`. The names of the
+ * modules are for messages. Throws LinkError.
  */
 ast::Module link(std::vector<ast::Module> modules, const std::vector<std::string> &names,
                  std::deque<std::string> &names_made);

@@ -425,7 +425,7 @@ namespace {
 
 constexpr size_t max_quoted = 200; /* characters of a line of PTX in an error */
 
-/* A text that is compiled, and the numbers of its lines among those of all texts. */
+/* A text to compile, and the numbers of its first line and of its lines, counted through all texts. */
 struct Lines {
   std::string_view name, text;
   uint32_t first = 1, count = 0;

@@ -6,7 +6,10 @@
 #include <cuda/barrier>
 #include <cuda/ptx>
 
-/* Each block stores words in the other block's shared memory, and adds to it. That block's barrier counts the bytes. */
+/*
+ * Each block stores words in the other block's shared memory, and adds to words there. The barrier of the block that
+ * receives them counts the bytes.
+ */
 //! u32 -> u32
 extern "C" __global__ void __cluster_dims__(2) remote_stores(const u32 *a, u32 *out) {
   namespace ptx = cuda::ptx;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --fmad=true, the default, lets the compiler fuse products and sums. These kernels leave it no choice: fma() is always
-   fused, and __fmul_rn() never. */
+/*
+ * --fmad=true, the default, lets the compiler fuse products and sums. These kernels leave the compiler no choice: fma()
+ * is always fused, and __fmul_rn() is never fused.
+ */
 //! nvrtc: --fmad=true
 #include "rows.cuh"
 

@@ -216,7 +216,9 @@ extern "C" __global__ void copies_of_groups(const u32 *a, u32 *out, u32 *of_warp
     of_warps[128 * blockIdx.x + 64 * warp.meta_group_rank() + i] = part[i] + tile[i + 128] + x * (i == 7);
 }
 
-/* invoke_one: one thread of a group does the work. It is not recorded which thread, because that is unspecified. */
+/*
+ * invoke_one: one thread of a group does the work. The number of the thread is not recorded, because it is unspecified.
+ */
 //! u32:256 -> u32:256 u32:8
 extern "C" __global__ void invocations_by_one(const u32 *a, u32 *out, u32 *counts) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

@@ -259,7 +259,7 @@ extern "C" __global__ void bytes_and_dots(const u32 *a, const u32 *b, const u32 
   ROW(__dp2a_hi(x, y, z));
 }
 
-/* SIMD intrinsics. Hopper has instructions for a few of them; the compiler emulates the others. */
+/* SIMD intrinsics. Hopper has instructions for a few of these; the compiler emulates the rest. */
 //! u32 u32 u32 -> rows:u32
 extern "C" __global__ void packed_integers(const u32 *a, const u32 *b, const u32 *c, u32 *out) {
   BEGIN(out);

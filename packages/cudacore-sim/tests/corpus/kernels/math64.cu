@@ -98,7 +98,10 @@ extern "C" __global__ void f64_special_functions(const double *a, const double *
   ULP(6, cyl_bessel_i0(y));
 }
 
-/* The approximations with which divisions and square roots begin. They have 20 bits; the low word is zero. */
+/*
+ * The approximations with which divisions and square roots begin. These approximations have 20 bits; the low word is
+ * zero.
+ */
 //! f64 -> rows:f64
 extern "C" __global__ void f64_approximate_instructions(const double *a, u64 *out) {
   BEGIN(out);

@@ -233,7 +233,7 @@ extern "C" __global__ void game_of_life(const u8 *a, u8 *out) {
   out[i] = neighbours == 3 || (a[i] && neighbours == 2);
 }
 
-/* Odd-even sort: even and odd pairs take turns. It uses barriers with votes and counts, too. */
+/* Odd-even sort: even and odd pairs take turns. The kernel uses barriers with votes and counts, too. */
 //! i32:128 -> i32:128 u32:2 grid=1 block=128
 extern "C" __global__ void odd_even_sort(const i32 *a, i32 *out, u32 *rounds) {
   __shared__ i32 t[128];

@@ -70,7 +70,7 @@ bool has_communicated(const Ordered &unit, const Ordered &other) {
                      [&](const OrderedPtr &met) { return is_before(*met, other) || is_before(other, *met); });
 }
 
-/* The host may have seen the data that `one` wrote, and submitted `other` because of it. */
+/* Whether the host may have seen the data that `one` wrote, and then submitted `other`. */
 bool host_may_order(const Ordered &one, const Ordered &other) {
   return one.shares_host_memory && one.began < other.host_time;
 }
@@ -152,7 +152,7 @@ template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
     look(std::max(begin, one->first), std::min(end, one->second.end), one->second.accesses);
 }
 
-/* Adds an access, and reports, once each, the units that are not ordered with it. */
+/* Adds an access. Reports each unit that is not ordered with this access, once. */
 void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
   if (begin >= end)
     return;
@@ -188,7 +188,7 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
 }
 
 /*
- * Finds the units with which a kernel may have communicated, because both access the same bytes atomically. One of them
+ * Finds the units that access the same bytes atomically as a kernel. They may have communicated with the kernel: one
  * may have waited for the other.
  */
 void find_communication(Ordered &unit, const std::vector<Touch> &touches) {

@@ -5,7 +5,7 @@
 /*
  * Every entry point of the driver is a function sim::api::<symbol>. By default it returns CUDA_ERROR_NOT_SUPPORTED: a
  * weak definition in entry_points.cpp, which also exports the symbols. To add a function, define it in the room of its
- * resource. It runs after cuInit, outside of callbacks, with the state's lock held (Call::current().lock).
+ * resource. The function runs after cuInit, outside of callbacks, with the state's lock held (Call::current().lock).
  */
 
 /* With this macro, the header declares every version of every function, by the name of its symbol. */
@@ -54,7 +54,10 @@ enum EntryFlag : uint8_t {
 extern const std::array<uint8_t, entry_count> entry_flags;
 inline bool has(Entry entry, EntryFlag flag) { return (entry_flags[static_cast<size_t>(entry)] & flag) != 0; }
 
-/* Returns the result of a step if it has failed: SIM_RETURN_FAILURE(find_graph(hGraph, graph)); */
+/*
+ * Returns from a function if a step has failed, with the result of the step: SIM_RETURN_FAILURE(find_graph(hGraph,
+ * graph));
+ */
 #define SIM_RETURN_FAILURE(...)                                                                                        \
   do {                                                                                                                 \
     if (CUresult failure_ = (__VA_ARGS__))                                                                             \

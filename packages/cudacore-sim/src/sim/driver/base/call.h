@@ -13,8 +13,8 @@
 namespace sim {
 
 /*
- * A call of an entry point, on the application's thread. It holds the lock of the state until it ends. Functions that
- * wait, or run for long, release the lock meanwhile.
+ * A call of an entry point, on the application's thread. The call holds the lock of the state until it ends. Functions
+ * that wait, or run for long, release the lock meanwhile.
  */
 class Call {
 public:

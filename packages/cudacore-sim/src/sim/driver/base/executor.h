@@ -55,7 +55,7 @@ public:
 
   /*
    * Completes a unit once a condition holds, such as a value in memory. Code outside of the executor can change the
-   * condition. It is evaluated with the lock held, and counts as true once the context has failed.
+   * condition. The condition is evaluated with the lock held, and counts as true once the context has failed.
    */
   void complete_when(UnitPtr unit, std::function<bool()> condition);
 

@@ -50,8 +50,8 @@ constexpr bool is_numbered(Kind kind) {
 }
 
 /*
- * A table of handles of one kind. A handle is not a valid address: nothing is mapped there. Its value contains the
- * kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay known.
+ * A table of handles of one kind. The value of a handle contains the kind, and is an address at which nothing is
+ * mapped. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay known.
  */
 template <class T> class Handles {
 public:

@@ -31,8 +31,8 @@ uint64_t promised_bytes();
 bool may_promise(uint64_t more);
 
 /*
- * Managed memory is outside of the device's addresses, because host code uses it, too. It counts as device memory from
- * add_managed() to remove_managed(). `charged`: a device has promised it.
+ * Managed memory is outside of the device's addresses, because host code uses it, too. Managed memory counts as device
+ * memory from add_managed() to remove_managed(). `charged`: a device has promised it.
  */
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
 void remove_managed(const std::byte *memory); /* before memory is unmapped; ignores memory that was not added */

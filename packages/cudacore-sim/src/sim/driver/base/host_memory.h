@@ -18,8 +18,8 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write);
 bool is_mapped(uint64_t address, uint64_t bytes);
 
 /*
- * Whether the system lets a device write to the memory while it is registered. It does not if the memory is a shared
- * mapping of a file on a disk, because the file system would not notice the writes. The memory must be usable.
+ * Whether the system lets a device write to the memory while it is registered. Such writes are not allowed in a shared
+ * mapping of a file on a disk, because the file system would not notice them. The memory must be usable.
  */
 bool can_be_pinned_for_writing(uint64_t address, uint64_t bytes);
 

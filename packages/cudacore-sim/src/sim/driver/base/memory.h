@@ -24,9 +24,9 @@ struct GraphMemory;
 struct Pool;
 
 /*
- * The device addresses: a range in which nothing is mapped, so that host code that dereferences one crashes. The
- * contents are in a file in memory, which is mapped elsewhere and committed page by page. The pages of freed memory are
- * returned to the system. Its addresses are reused late, so that use after free is detected.
+ * The device addresses: a range in which nothing is mapped, so that host code that dereferences a device address
+ * crashes. The contents are in a file in memory, which is mapped elsewhere and committed page by page. When memory is
+ * freed, its pages are returned to the system. Its addresses are reused late, so that use after free is detected.
  */
 class Arena {
 public:
@@ -37,7 +37,7 @@ public:
   bool open_file(uint64_t wanted); /* without device addresses: take() returns offsets, from file_header on */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
-  /* These functions count the bytes that are taken, such as footprint(size), and not the size of an allocation. */
+  /* These functions count the bytes that an allocation takes, footprint(size), and not its size. */
   static uint64_t footprint(uint64_t size);
   bool take_at(uint64_t address, uint64_t bytes); /* false: the address is in use */
   void give_back_exactly(uint64_t base, uint64_t bytes);

@@ -10,9 +10,9 @@
 namespace sim {
 
 /*
- * CUDACORE_SIM_TRACE: a file in the format of Chrome's traces, which Perfetto displays. It shows the work by device and
- * stream, the calls that submitted it by thread, and arrows from calls to work, and from work to dependent work on
- * other streams.
+ * CUDACORE_SIM_TRACE: a file in the format of Chrome's traces, which Perfetto displays. The trace shows the work of
+ * each device and stream, the calls of each thread that submitted work, and two kinds of arrows: from calls to their
+ * work, and from work to dependent work on other streams.
  */
 bool tracing();
 

@@ -33,7 +33,7 @@ public:
   /* Whether the bytes begin like code. Other bytes are refused without parsing the rest. */
   bool is_code() const;
 
-  /* Parses and compiles the bytes, once. This takes long, so call it without the state's lock. */
+  /* Parses and compiles the bytes, once. Parsing takes long, so call this function without the state's lock. */
   CUresult prepare();
 
   /* Valid after prepare() has returned CUDA_SUCCESS. */

@@ -188,7 +188,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   context->fail(code_of(fault.kind));
 }
 
-/* Adds an event for a launch to record. It must have no timing, and not be shared with other processes. */
+/* Adds an event for a launch to record. The event must not measure time, and not be shared with other processes. */
 CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
   std::shared_ptr<Event> event;
   SIM_RETURN_FAILURE(find_object(state().events, Kind::event, handle, event));

@@ -161,8 +161,8 @@ CUresult need_context(ContextPtr &out) {
 }
 
 /*
- * Finds a context to make current. A destroyed context can be made current, because programs restore the context that
- * was current before, but other calls with it fail.
+ * Finds a context to make current. This can be a destroyed context, because programs restore the context that was
+ * current before. All other calls with a destroyed context fail.
  */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
   out = state().green_contexts.find(value_of(handle)); /* a green context has two handles */

@@ -31,7 +31,7 @@ struct WorkQueues {
   CUdevWorkqueueConfigScope scope = CU_WORKQUEUE_SCOPE_DEVICE_CTX;
 };
 
-/* The resources of a descriptor, and of the green context that is created from it. */
+/* The resources of a descriptor, and of the green context that is created from the descriptor. */
 struct DeviceShare {
   SmSet sms;
   WorkQueues queues;

@@ -63,7 +63,7 @@ bool has_copies(const Graph &graph) {
   return std::any_of(graph.copies.begin(), graph.copies.end(), [](const auto &copy) { return !copy.expired(); });
 }
 
-/* Whether the graph can have only one executable graph, and none while it has copies. */
+/* Whether only one executable graph of a graph can exist, and none while the graph has copies. */
 bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(graph); }
 
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {

@@ -68,7 +68,7 @@ CUresult submit_empty(const LaunchPtr &launch, const std::vector<UnitPtr> &befor
 std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph);
 /* Finds a node of an executable graph, in order to change it. */
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node);
-/* Returns CUDA_ERROR_INVALID_VALUE if these parameters cannot replace those of the node. */
+/* Returns CUDA_ERROR_INVALID_VALUE if these parameters cannot replace the parameters of the node. */
 CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params);
 
 /* The references of a graph and of all graphs in it. */

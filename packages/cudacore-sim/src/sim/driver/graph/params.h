@@ -5,8 +5,8 @@
 #include "sim/driver/base/state.h"
 
 /*
- * The parameters of nodes. There is one class for each type of node. Each has its own file in `nodes`, where the type
- * is also registered. Everything else in this folder treats all nodes alike.
+ * The parameters of nodes. There is one class for each type of node. Each class has its own file in `nodes`, where the
+ * type is also registered. Everything else in this folder treats all nodes alike.
  */
 namespace sim {
 
@@ -20,7 +20,7 @@ using LaunchPtr = std::shared_ptr<const GraphLaunch>;
 struct Params;
 using ParamsPtr = std::shared_ptr<const Params>;
 
-/* The parameters of a node. They never change: a node gets other parameters instead. */
+/* The parameters of a node. The parameters never change: a node gets new parameters instead. */
 struct Params {
   virtual ~Params() = default;
 

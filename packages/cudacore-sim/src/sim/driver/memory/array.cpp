@@ -96,7 +96,7 @@ CUresult check(const Device &device, const Descriptor &d, bool is_mipmapped) {
   return has_extents(device, d, is_mipmapped) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Memory for an array. It counts as memory of the context, but not as an allocation of the application. */
+/* Memory for an array. The memory counts as memory of the context, but not as an allocation of the application. */
 CUresult new_array_memory(const ContextPtr &context, uint64_t bytes, AllocationPtr &out) {
   SIM_RETURN_FAILURE(new_device_memory(context, bytes, out));
   out->internal = out->is_array = true;

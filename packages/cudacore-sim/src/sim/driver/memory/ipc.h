@@ -9,8 +9,9 @@ namespace sim {
 enum class Shared : uint32_t { memory = 1, event, pool, pool_memory, physical };
 
 /*
- * The data that a process publishes about a shared object, in one of its files. The name is random, and 0 after the
- * object was destroyed, so that stale handles are detected. Several processes read and write a record at the same time.
+ * The data that a process publishes about a shared object, in one of its files. The name of the record is random, and
+ * becomes 0 when the object is destroyed, so that stale handles are detected. Several processes read and write a record
+ * at the same time.
  */
 struct Record {
   uint64_t name;

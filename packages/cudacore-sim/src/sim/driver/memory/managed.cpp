@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints about managed memory. They are stored for queries only: host and device use the same memory. */
+/* Hints about managed memory. Hints are stored for queries only, because host and device use the same memory. */
 #include "sim/control/report.h"
 #include "sim/driver/base/capture_rules.h"
 

@@ -115,7 +115,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
   out.linear_levels = from.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
   /*
    * The driver accepts a mipmapped array without the flag, although the hardware supports only normalized coordinates
-   * for it.
+   * for mipmapped arrays.
    */
   out.normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0 || out.texels.levels.size() > 1;
   out.as_integer = (from.flags & CU_TRSF_READ_AS_INTEGER) != 0;

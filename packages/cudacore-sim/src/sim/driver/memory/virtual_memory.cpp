@@ -113,8 +113,8 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
 }
 
 /*
- * Reserves addresses, if possible at a wanted place. Some addresses after each range remain free, so that accesses
- * beyond its end are detected. A range that begins at the end of another one uses these addresses.
+ * Reserves a range of addresses, if possible at a wanted place. Some addresses after each range remain free, so that
+ * accesses beyond its end are detected. Only a range that is wanted directly after another range uses them.
  */
 bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
   State &s = state();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resources of graphics. There is no OpenGL here: buffers of the control interface stand in for those of OpenGL, and
- * without one there is no OpenGL context.
+ * Resources of graphics. The simulator has no OpenGL: cudasim_gl_buffer creates buffers that take the place of
+ * OpenGL's. If no such buffer exists, there is no OpenGL context.
  */
 #include "sim/driver/stream/graphics.h"
 

@@ -23,7 +23,7 @@ StreamPtr per_thread_stream(const ContextPtr &context) {
   return stream;
 }
 
-/* The streams that the legacy default stream waits for, and that wait for it. */
+/* The streams that wait for the legacy default stream, and for which it waits. */
 std::vector<StreamPtr> blocking_streams(const Context &context) {
   std::vector<StreamPtr> found;
   for (const StreamPtr &stream : context.streams)

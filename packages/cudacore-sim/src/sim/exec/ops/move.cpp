@@ -66,7 +66,7 @@ uint64_t linear(const Dim3 &index, const Dim3 &extent) {
   return (uint64_t{index[2]} * extent[1] + index[1]) * extent[0] + index[0];
 }
 
-/* Cooperative groups keep a grid's barrier at envreg1:envreg2; the other registers are zero. */
+/* The barrier of a grid, which cooperative groups use, is at envreg1:envreg2. The other registers are zero. */
 uint32_t environment(const Grid &grid, uint32_t number) {
   if (!grid.launch.cooperative)
     return 0;

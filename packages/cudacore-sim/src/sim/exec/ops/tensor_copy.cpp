@@ -116,7 +116,10 @@ void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high
     checker->copies(nullptr);
 }
 
-/* Moves the elements of a piece: `first` of them are before the tensor, and those from `end` on are after it. */
+/*
+ * Moves the elements of a piece. The first `first` elements are before the tensor, and the elements from `end` on are
+ * after it.
+ */
 void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   const uint32_t count = piece_bytes / t.size;
   if (t.copy.way == TensorWay::store && end > 0)

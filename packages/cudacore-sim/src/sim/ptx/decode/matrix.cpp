@@ -351,7 +351,7 @@ void wmma(Coder &c) {
 
 /* --- wgmma ---------------------------------------------------------------------------------------------------- */
 
-/* The number of columns of A. A row of A has 32 bytes, which are all columns, or half of them if A is sparse. */
+/* The number of columns of A. A row of A has 32 bytes. They hold all columns, or half of the columns if A is sparse. */
 uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
 
 /*

@@ -97,7 +97,7 @@ constexpr uint8_t mbarrier_manner =
     exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
 
 /*
- * Ends an asynchronous operation, which is complete when this runs: the mbarrier counts its bytes. This releases the
+ * Ends an asynchronous operation, which is already complete: makes the mbarrier count its bytes. This releases the
  * written data, but orders nothing for the thread that began the operation.
  */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
@@ -151,8 +151,9 @@ void st(Coder &c) {
 void ldu(Coder &c) { ld(c); }
 
 /*
- * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, because each is atomic by itself. The
- * old values are stored separately first, because a destination can be the address or the source of a later element.
+ * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, because each element is atomic by
+ * itself. The old values are stored separately first, because a destination can be the address or the source of a later
+ * element.
  */
 void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Type type, bool returns) {
   size_t first = returns ? 1 : 0;

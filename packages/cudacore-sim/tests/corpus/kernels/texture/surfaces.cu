@@ -58,7 +58,7 @@ extern "C" __global__ void sust(cudaSurfaceObject_t line, cudaSurfaceObject_t by
                "r"(one >> 7), "r"(one ^ 0x80000000u)                                                                   \
                : "memory")
 
-/* Formatted stores of four values: each texel gets as many as it has channels. */
+/* Formatted stores of four values. Each texel gets as many values as it has channels. */
 //! surface:u32x1:200 surface:f32x1:300 surface:i32x2:300 surface:f32x4:300 u32 -> u32:1
 extern "C" __global__ void sust_formatted(cudaSurfaceObject_t u32x1, cudaSurfaceObject_t f32x1,
                                           cudaSurfaceObject_t i32x2, cudaSurfaceObject_t f32x4, const u32 *value,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that record an event, and nodes that wait for one. They differ only in the operation and its name. */
+/* Nodes that record an event, and nodes that wait for one. The two types differ only in the operation and its name. */
 #include "sim/driver/graph/nodes/node.h"
 
 namespace sim {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that signal external semaphores or wait for them. They are not simulated. */
+/* Nodes that signal external semaphores or wait for them. These nodes are not simulated. */
 #include "sim/driver/graph/nodes/node.h"
 
 namespace sim {

@@ -17,7 +17,7 @@ CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
   return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out);
 }
 
-/* Sets the handles that are read back: the function, and its kernel if it has one. */
+/* Sets the handles that cuGraphKernelNodeGetParams returns: the function, and its kernel if it has one. */
 void set_handles(KernelParams &params, uint64_t handle) {
   std::shared_ptr<Kernel> kernel = state().kernels.find(handle);
   if (const std::shared_ptr<Function> function = state().functions.find(handle)) {
@@ -68,7 +68,7 @@ auto reader(const CUDA_KERNEL_NODE_PARAMS *from) {
   };
 }
 
-/* The same for the structure of CUDA 11, which has fewer members. */
+/* Reads the structure of CUDA 11, which has fewer members. */
 auto reader(const CUDA_KERNEL_NODE_PARAMS_v1 *from) {
   CUDA_KERNEL_NODE_PARAMS fields{};
   if (from != nullptr)

@@ -38,7 +38,7 @@ CUresult add_any(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependenci
   return CUDA_SUCCESS;
 }
 
-/* Reads parameters that replace those of an existing node. */
+/* Reads new parameters for an existing node. */
 CUresult read_other(const Graph *graph, CUgraphNodeType type, const Params &old, CUgraphNodeParams &from,
                     ParamsPtr &out) {
   const NodeType *row = find_node_type(type);

@@ -18,7 +18,7 @@
  */
 namespace sim {
 
-/* The context of a node: the given one, or else the current one. If there is neither, instantiation fails. */
+/* The given context of a node or, if none is given, the current one. If no context is current, instantiation fails. */
 inline CUresult find_node_context(CUcontext handle, ContextPtr &out) {
   if (handle != nullptr)
     return find_context(handle, out);

@@ -144,9 +144,9 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 }
 
 /*
- * Each warp computes its part of a product of four warps. It waits until all four have reached the product, so it reads
- * the data that each of them has copied to memory, as on an H200. The product is complete when all warps have finished
- * reading. Programs rely on both, without a barrier of their own.
+ * Each warp computes its part of a product of four warps. A warp waits until all four have reached the product, so it
+ * sees the data that any of the four has copied to memory, as on an H200. The product is complete when all warps have
+ * finished reading. Programs rely on this, and have no barriers of their own.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -241,7 +241,9 @@ std::byte *locate_row(Warp &w, const Instruction &ins, uint32_t lane, uint64_t a
   return locate<S>(w, ins, lane, address, 16, write);
 }
 
-/* Lanes 0 to 7 have the addresses of the first matrix' rows, 8 to 15 those of the second, and so on. */
+/*
+ * Lanes 0 to 7 have the addresses of the rows of the first matrix, lanes 8 to 15 those of the second matrix, and so on.
+ */
 template <StateSpace S> void load_rows(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     uint32_t count = ins.count;

@@ -112,8 +112,8 @@ Scaled parts_of(Kind kind, uint32_t bits) {
 }
 
 /*
- * The sum of up to four products. Texels are aligned to the largest one: the others keep only 4 bits below its last
- * bit, and none if they are sRGB.
+ * The sum of up to four products. Texels are aligned to the largest texel. The other texels keep only 4 bits below its
+ * last bit, or no such bits for sRGB.
  */
 Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, size_t count) {
   const int guard = kind == Kind::srgb ? 0 : 4;
@@ -134,7 +134,10 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
   return sum;
 }
 
-/* Adds the sums of two planes. The smaller sum keeps only 1 bit below the last bit of the other, or 2 bits for sRGB. */
+/*
+ * Adds the sums of two planes. The smaller sum keeps only 1 bit below the last bit of the larger sum, or 2 bits for
+ * sRGB.
+ */
 Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
   const int guard = kind == Kind::srgb ? 2 : 1;
   if (one.value == 0 || other.value == 0)

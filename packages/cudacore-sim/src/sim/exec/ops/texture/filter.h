@@ -17,7 +17,7 @@ constexpr int64_t weight_one = 1 << weight_bits; /* weights are fixed-point numb
 
 /* The bits of a channel of a texel, extended to 32 bits; signed integers are extended by their sign. */
 uint32_t channel_bits(const Texels &texels, const std::byte *texel, size_t channel);
-/* The same bits of the border, whose color is converted to the format. */
+/* The bits of a channel of the border, whose color is converted to the format of the texels. */
 uint32_t border_bits(const Sampler &sampler, size_t channel);
 
 /* Whether texels are read as floating-point numbers. */

@@ -65,7 +65,7 @@ Length times_121_512(Length a) { return cut(a.value == 0 ? 0 : (121 * a.value + 
 
 /* The approximate length of a vector: the larger coordinate, plus 11/32 of the smaller one. */
 Length length_of(Length x, Length y) { return sum(larger(x, y), times_11_32(smaller(x, y))); }
-/* The same for a sum of two vectors, divided by the square root of 2: about 11/16 of the length above. */
+/* The approximate length of the sum of two vectors, divided by the square root of 2: length_of() times 11/16. */
 Length length_of_sum(Length x, Length y) { return sum(times_11_16(larger(x, y)), times_121_512(smaller(x, y))); }
 
 Length steps_of(double texels) {

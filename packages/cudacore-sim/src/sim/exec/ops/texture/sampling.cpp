@@ -29,7 +29,7 @@ int64_t placed(Address mode, int64_t index, int64_t extent) {
   }
 }
 
-/* There are no denormals. */
+/* Denormals count as zero. */
 float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
 
 /* A coordinate in units of 1 / 256 texel. */
@@ -59,7 +59,7 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
   bool is_number = std::fabs(coordinate) >= 0x1p-126; /* denormals count as zero */
   double texels = is_number ? coordinate : 0;
   if (sampler.normalized) {
-    /* The part that repeats is removed first, so that the rest is exact. */
+    /* The part of the coordinate that repeats is removed first, so that the remainder is exact. */
     constexpr double only_integers = 0x1p24;
     if (mode == Address::wrap)
       texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;

@@ -13,11 +13,11 @@ struct Taps {
   int64_t weight;   /* weight of the second texel; 0 if clamping makes both texels the same */
 };
 
-/* `linear`: two neighbours; else the nearest texel. */
+/* If `linear`, two neighbouring texels; otherwise the nearest texel. */
 Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear);
 int64_t layer_of(uint32_t layer, uint32_t layers);
 
-/* The face of a cube, and coordinates from 0 to 1 on it. */
+/* A face of a cube, and coordinates from 0 to 1 on this face. */
 struct FacePoint {
   uint32_t face;
   double x, y;
