@@ -4,7 +4,7 @@
     python tools/generate_entry_points.py FOLDER_WITH_CUDA_H
 
 Run it to cover a newer ``cuda.h``. The prototypes of all versions of all functions are those of ``cuda.h``, as the
-driver itself includes it. The CUDA version that introduced a function is that of its type in ``cudaTypedefs.h``.
+driver itself includes it. The CUDA version that introduced a function is in the name of its type in ``cudaTypedefs.h``.
 
 Code that includes the table defines the macros of the rows that it needs. The table undefines them. Rows:
 

@@ -361,7 +361,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
 
 @contextlib.contextmanager
 def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator[None]:
-    """Make a call in a block of code fail; afterwards, clear the log, the reports and all failures.
+    """Make a call in a block of code fail. At the end of the block, clear the log, reports and failures.
 
     Parameters
     ----------
@@ -468,7 +468,7 @@ def let_go(name: str) -> None:
 def forbidding() -> Iterator[None]:
     """Make the driver treat this thread, for a block of code, as if it ran a host function.
 
-    Calls that are forbidden there fail with ``CUDA_ERROR_NOT_PERMITTED``. They are not reported as misuse.
+    Calls that are forbidden there fail with ``CUDA_ERROR_NOT_PERMITTED``. Such calls are not reported as misuse.
     """
     _controls().cudasim_forbid(1)
     try:

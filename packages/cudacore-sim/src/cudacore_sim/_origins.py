@@ -26,7 +26,7 @@ _OURS = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph", "
 _Line = tuple[str, int, str]  # the name of the file, the number of the line, and the name of the function
 
 _origins: dict[int, tuple[_Line, ...]] = {}  # the keys are the numbers of objects
-_limit = 10_000  # if there are more origins than this, those of destroyed objects are removed
+_limit = 10_000  # with more origins than this, the origins of destroyed objects are removed
 _numbers = (ctypes.c_uint64 * _MOST_OBJECTS)()
 _controls: ctypes.CDLL
 _live: Callable[[], Iterable[int]]

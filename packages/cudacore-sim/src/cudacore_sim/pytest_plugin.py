@@ -144,7 +144,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests that need the other driver."""
+    """Skip tests that need a driver other than the chosen one."""
     choice = config.stash[CHOICE]
     for item in items:
         if choice == "sim" and item.get_closest_marker("cuda_gpu"):

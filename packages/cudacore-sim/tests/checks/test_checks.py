@@ -35,7 +35,8 @@ NOT_FOUND = {
 ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
 
 
-# More files for the check race, with the number of findings of compute-sanitizer. It does not check global memory.
+# More files for the check race, with the number of findings of compute-sanitizer. compute-sanitizer does not check
+# global memory.
 RACES = {"asynchronous": 4, "scopes": 0}
 
 

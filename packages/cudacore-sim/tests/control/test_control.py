@@ -185,7 +185,7 @@ def test_leaks_at_exit(run_python: Python) -> None:
 
 
 def test_fork(run_python: Python) -> None:
-    """A forked child would use the driver, or hang in it."""
+    """A forked child would use the driver, or hang in a call of it."""
     child = run_python(
         """
         import os

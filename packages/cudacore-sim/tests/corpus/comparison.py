@@ -49,9 +49,9 @@ def differs(
 ) -> npt.NDArray[np.bool_]:
     """Find the results that differ more than a row allows.
 
-    If the row has bounds, all NaNs are equal, and zeros must have the same sign. If it has none, bits are compared,
-    including those of NaNs. With `any_nan`, all NaNs of f64 are equal even if the row has no bounds: the result has the
-    payload of one of several NaNs among the operands, and the assembler may swap the operands.
+    If the row has bounds, all NaNs are equal, and zeros must have the same sign. If the row has no bounds, bits are
+    compared, including the bits of NaNs. With `any_nan`, all NaNs of f64 are equal even if the row has no bounds: the
+    result has the payload of one of several NaNs among the operands, and the assembler may swap the operands.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def run(engine: Engine, body: str, out: np.ndarray, source: np.ndarray, *, bytes
     [("", "b32", 4), ("", "f64", 8), (".v2", "s32", 8), (".v4", "u32", 16), (".v2", "b64", 16)],
 )
 def test_stores_reach_the_other_block(engine: Engine, vector: str, type_: str, bytes_: int) -> None:
-    """st.async would store to a wrong place, wrong values, or count its bytes on another mbarrier."""
+    """st.async would store to a wrong place, store wrong values, or count its bytes on a wrong mbarrier."""
     elements = bytes_ // (int(type_[1:]) // 8)
     register = {"f64": "fd", "b64": "rd"}.get(type_, "r")
     names = {"fd": ["%fd1"], "rd": ["%rd4", "%rd5"], "r": ["%r8", "%r9", "%r10", "%r11"]}[register][:elements]

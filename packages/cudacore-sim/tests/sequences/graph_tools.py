@@ -310,7 +310,7 @@ def conditional(
 
 
 def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
-    """Fill memory, and wait for the fill, because non-blocking streams do not wait for it."""
+    """Fill memory, and wait for the fill, because non-blocking streams do not do so."""
     cu.prepare(f"cuMemsetD{bits}_v2", address, value, count)
     cu.prepare("cuCtxSynchronize")
 

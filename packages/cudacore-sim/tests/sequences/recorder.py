@@ -135,7 +135,7 @@ class Recorder:
             outputs.append(argument())
             return ctypes.byref(outputs[-1])
         if isinstance(argument, int):
-            # Each integer is passed as 64 bits. The driver reads as many of them as its parameter has.
+            # Each integer is passed as 64 bits. The driver reads only as many bits as its parameter has.
             return c_uint64(argument & (1 << 64) - 1)
         if argument is None or isinstance(argument, bytes):
             return ctypes.c_char_p(argument)

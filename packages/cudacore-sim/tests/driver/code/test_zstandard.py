@@ -50,7 +50,7 @@ def test_it_is_unpacked(cuda: Any, packed: bytes) -> None:
 
 @pytest.mark.parametrize("damage", ["bytes", "short", "long"])
 def test_damage_is_found(cuda: Any, packed: bytes, damage: str) -> None:
-    """A damaged file would be read beyond its end, or as something else."""
+    """A damaged file would be read beyond its end, or its contents would be accepted."""
     size = len(PTX) + {"bytes": 0, "short": -1, "long": 1}[damage]
     if damage == "bytes":
         packed = packed[:20] + bytes(20) + packed[40:]

@@ -166,7 +166,7 @@ def test_a_reset_in_a_capture(calls: Any) -> None:
 
 
 def test_lost_captures_leave_nothing(calls: Any) -> None:
-    """A failed capture would leak its graph, or one of its streams would go on capturing."""
+    """A failed capture would leak its graph, or one of its streams would remain in the capture."""
     one, two, out = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, one)
     wait_for(calls, two, one)

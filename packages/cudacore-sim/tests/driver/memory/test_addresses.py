@@ -107,7 +107,7 @@ def test_freed_pages_are_given_back(cuda: Any) -> None:
 
 
 def test_zeros_need_no_memory(run_python: RunPython) -> None:
-    """Clearing memory that is hardly used would commit all of it, which takes seconds, or leave bytes uncleared."""
+    """Clearing memory that was hardly used would commit all of it, which takes seconds, or leave bytes uncleared."""
     code = """
 import resource
 resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096

@@ -216,7 +216,7 @@ def test_memory_outlives_its_process(cuda: Any, cu: Any, end: Any) -> None:
 
 
 def test_faults_name_imported_memory(cuda: Any, cu: Any) -> None:
-    """The report of an access beyond another process's memory would not name the memory."""
+    """The report of an access beyond the end of another process's memory would not name the memory."""
     peer = Peer()
     peer("p = U64(); cu.cuMemAlloc_v2(ctypes.byref(p), Size(16))")
     _, pointer = open_memory(cu, peer("handle_of(cu, 'cuIpcGetMemHandle', p)[1]"))

@@ -225,7 +225,7 @@ def reserved(cuda: Any, pool: ctypes.c_void_p) -> int:
 
 
 def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
-    """Use after free would hit another allocation unnoticed."""
+    """The use of freed memory would change another allocation, and would not be reported."""
     seen = set()
     for _ in range(100):
         memory = cuda.malloc(4096)

@@ -23,7 +23,7 @@ def create(cu: Recorder, flags: int = 0) -> int:
 
 @bare
 def none_current(cu: Recorder) -> None:
-    """Calls that need a context report that there is none."""
+    """Calls that need a context report that no context is current."""
     cu.prepare("cuInit", 0)
     see_current(cu)
     cu.call_each(

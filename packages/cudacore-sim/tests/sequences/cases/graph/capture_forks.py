@@ -222,7 +222,7 @@ def fork_in_another_thread(cu: Recorder) -> None:
 
 @sequence
 def fork_of_a_blocking_stream(cu: Recorder) -> None:
-    """A blocking stream forks to another one. The legacy stream is used only after the capture."""
+    """A blocking stream forks to another blocking stream. The legacy stream is used only after the capture."""
     one, two = cu.stream(), cu.stream()
     address = cu.memory(16, 0)
     tools.begin(cu, one)

@@ -535,7 +535,7 @@ def calls_in_host_nodes(cu: Recorder) -> None:
 
 @sequence
 def another_context(cu: Recorder) -> None:
-    """A graph is launched in a stream whose context is not that of its nodes."""
+    """A graph is launched in a stream of a context to which its nodes do not belong."""
     graph, out = tools.graph(cu), cu.memory(8, 0)
     primary = tools.context(cu)
     tools.memset(cu, graph, out, 3, 1)

@@ -42,7 +42,7 @@ def kernel_parameters(cu: Recorder) -> None:
 
 @sequence
 def kernel_of_a_library(cu: Recorder) -> None:
-    """The parameters of a kernel node are read back. It was made of a CUkernel, given as kernel or as function."""
+    """The parameters of a kernel node as they are read back, if it was made from a CUkernel."""
     graph = tools.graph(cu)
     kernel = cu.kernel(KERNELS, "nothing")
     context = tools.context(cu)

@@ -147,7 +147,7 @@ def bad_attributes(cu: Recorder) -> None:
 
 @sequence
 def freed(cu: Recorder) -> None:
-    """Freed memory is unknown to the driver, and the next allocation has another buffer identifier."""
+    """Freed memory is unknown to the driver, and the next allocation has a new buffer identifier."""
     address = cu.memory(1000)
     first = cu.new("cuPointerGetAttribute", c_uint64, BUFFER_ID, address)
     cu.prepare("cuMemFree_v2", address)

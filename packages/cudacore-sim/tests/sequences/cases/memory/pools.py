@@ -236,7 +236,7 @@ def destroyed_pool(cu: Recorder) -> None:
 
 @sequence
 def used_in_other_streams(cu: Recorder) -> None:
-    """Memory of one stream is used and freed in another that waits."""
+    """Memory that is allocated in one stream is used and freed in another stream, which waits for the first."""
     first, second, event = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.event()
     address = cu.new("cuMemAllocAsync", c_uint64, 64, first)
     cu.call("cuEventRecord", event, first)
@@ -250,7 +250,7 @@ def used_in_other_streams(cu: Recorder) -> None:
 
 @sequence
 def access(cu: Recorder) -> None:
-    """A pool's own device has access to it, which cannot be removed."""
+    """The device of a pool always has access to the pool's memory. Other settings of access are refused."""
     pool = create(cu)
     cu.read("cuMemPoolGetAccess", c_int, pool, Location(DEVICE, 0))
     for flags in (3, 1, 0, 2):

@@ -91,7 +91,7 @@ def ranges(cu: Recorder) -> None:
 
 @sequence
 def imported(cu: Recorder) -> None:
-    """A process imports its own pool, and memory of it, by its own exports."""
+    """A process exports its own pool, and memory of the pool, and imports both."""
     for place in ((DEVICE, 0), (HOST_NUMA, 0)):
         cu.see("pool", place)
         pool = create(cu, place, True)

@@ -162,7 +162,7 @@ def unmap_arguments(cu: Recorder) -> None:
 
 @sequence
 def access_rights(cu: Recorder) -> None:
-    """Access is given and queried; unmapped addresses have none."""
+    """Access to mapped memory is given and queried. Unmapped addresses have no access."""
     address, memory = reserve(cu, 2 * SIZE), create(cu)
     cu.call("cuMemSetAccess", address, SIZE, access(), 1)
     cu.read("cuMemGetAccess", c_uint64, Location(DEVICE, 0), address)
