@@ -165,7 +165,7 @@ def _kinds() -> Iterator[str]:
 
 
 def ignored_settings() -> list[str]:
-    """Return the settings of the simulator with invalid values. They were also printed on stderr at the start.
+    """Return the settings of the simulator with invalid values, which were also printed on stderr at the start.
 
     Returns
     -------

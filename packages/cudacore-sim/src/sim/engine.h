@@ -151,8 +151,8 @@ struct Sampler {
   Texels texels;
   bool is_surface = false;
   std::array<Address, 3> modes{Address::clamp, Address::clamp, Address::clamp};
-  bool linear = false, linear_levels = false; /* filters */
-  bool normalized = false;                    /* coordinates */
+  bool linear = false, linear_levels = false; /* linear filters: of texels, and between levels */
+  bool normalized = false;                    /* whether coordinates are normalized */
   bool as_integer = false, srgb = false, seamless = false;
   uint32_t anisotropy = 0;
   float bias = 0, min_level = 0, max_level = 0;
@@ -223,7 +223,7 @@ enum class FaultKind {
   hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
   /* Findings of checks. */
   synchronization,
-  unwritten, /* a read */
+  unwritten, /* a read of memory that nobody wrote */
   freed,     /* memory that free() has released, or malloc() never returned */
   race
 };

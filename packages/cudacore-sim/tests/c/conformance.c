@@ -187,7 +187,7 @@ static void memory_calls(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemFree(0x1234567));
   ANSWERS(0, cuMemAllocFromPoolAsync(&ptr, 1024, pool, stream));
   ANSWERS(0, cuMemFree(ptr));
-  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool)); /* the device's own */
+  ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool)); /* the device's default pool */
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(memory, 0, (size_t)1 << 40, stream));
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async((CUdeviceptr)(uintptr_t)pageable, 0, 64, stream));
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async(memory + 1, 0, 4, stream));

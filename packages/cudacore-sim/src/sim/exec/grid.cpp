@@ -35,7 +35,7 @@ Grid::Grid(const Launch &of)
   resident_limit =
       std::max<uint64_t>(1, std::min(blocks * of.multiprocessors / cluster_size, resident_bytes / unit_bytes));
   if (of.cooperative)
-    resident_limit = units; /* all blocks must be able to make progress */
+    resident_limit = units; /* all blocks of a cooperative grid must be able to make progress */
   if (of.checks.any())
     checker = std::make_shared<Checker>(*this);
 }

@@ -26,10 +26,10 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* threads of a block */
   uint32_t warps;          /* warps of a block */
-  uint32_t shared_bytes;   /* of a block, rounded up to whole units, without the reserved KiB */
-  uint32_t cluster_size;   /* blocks */
+  uint32_t shared_bytes;   /* bytes of a block, rounded up to whole units, without the reserved KiB */
+  uint32_t cluster_size;   /* blocks of a cluster */
   Dim3 clusters;           /* the grid, in clusters */
-  uint64_t units;          /* how many clusters */
+  uint64_t units;          /* the number of units */
   uint64_t resident_limit; /* how many units may have begun and not ended, as on a GPU of this size */
 
   std::atomic<uint64_t> next_unit{0};
@@ -61,7 +61,7 @@ struct Barrier {
   uint32_t population = 0;
   bool all = true, any = false;
   bool in_use = false;
-  std::array<uint32_t, max_warps> arrived{}; /* lanes, by warp */
+  std::array<uint32_t, max_warps> arrived{}; /* the lanes that have arrived, by warp */
 };
 
 struct Unit;

@@ -41,7 +41,7 @@ private:
   void set(const Warp &w, OperandIndex value, uint32_t lanes, const Value &from);
   Value result(const Warp &w, const Instruction &ins, const DataFlow &flow) const;
 
-  std::unordered_map<size_t, Value> values_;                             /* by place */
+  std::unordered_map<size_t, Value> values_;                             /* by place_of() */
   std::unordered_map<uint32_t, std::array<Access, warp_size>> accesses_; /* the last access of loads, by instruction */
 };
 

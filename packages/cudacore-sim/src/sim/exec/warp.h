@@ -138,8 +138,8 @@ public:
   uint32_t next = 0;                    /* the instruction at which the running group continues */
   uint32_t active = 0;                  /* lanes of the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
-  uint32_t carries = 0;                 /* CC.CF, a bit a lane */
-  uint64_t stores = 0;                  /* a sign of progress */
+  uint32_t carries = 0;                 /* CC.CF, one bit for each lane */
+  uint64_t stores = 0;                  /* counted as a sign of progress */
   Range range{0, 0, nullptr, false, 0}; /* the range accessed last, which the next access is likely to need */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};

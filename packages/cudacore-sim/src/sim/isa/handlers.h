@@ -153,7 +153,7 @@ struct FloatMode {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
-  bool xorsign = false; /* min and max: of the magnitudes, with the sign of the product */
+  bool xorsign = false; /* min and max: compare magnitudes; the result has the sign of the product */
 };
 Handler float_handler(FloatOp op, Type type, FloatMode mode);
 Handler half_handler(FloatOp op, Type type, FloatMode mode);
@@ -187,7 +187,7 @@ Handler function_address_handler();               /* target: a function */
 struct Conversion {
   Type to = Type::none, from = Type::none;
   Rounding rounding = Rounding::none;
-  bool integral = false; /* .rni and the like */
+  bool integral = false; /* .rni, .rzi, .rmi or .rpi */
   bool ftz = false, sat = false, relu = false, satfinite = false;
 };
 Handler convert_handler(const Conversion &conversion);

@@ -17,7 +17,7 @@ struct Format {
   int mantissa_bits;
   bool has_infinity;
   uint64_t nan;     /* the NaN that operations give */
-  uint64_t largest; /* finite */
+  uint64_t largest; /* the largest finite number */
 
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }

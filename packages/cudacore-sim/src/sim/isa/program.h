@@ -21,7 +21,7 @@ enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free, set_con
 /* The place of a value that is passed to or from a function: bytes of the frame, or a register. */
 struct Place {
   bool is_register = false;
-  OperandIndex register_index = no_operand; /* or a constant, at a call */
+  OperandIndex register_index = no_operand; /* an argument may also be a constant */
   bool is_predicate = false;
   uint32_t offset = 0; /* offset in the frame, in bytes */
   uint32_t size = 0;
@@ -57,7 +57,7 @@ struct SharedVariable {
 
 /* The places in shared memory of the variables that a kernel can reach. */
 struct SharedLayout {
-  std::unordered_map<uint32_t, uint32_t> offsets; /* offsets by variable */
+  std::unordered_map<uint32_t, uint32_t> offsets; /* offset of each variable */
   uint32_t static_bytes = 0;
   uint32_t dynamic_offset = 0;
 };
@@ -96,7 +96,7 @@ struct DataFlow {
 
 struct Program {
   std::vector<Instruction> code;
-  std::vector<DataFlow> flows;      /* of each instruction */
+  std::vector<DataFlow> flows;      /* the data flow of each instruction */
   std::vector<OperandIndex> values; /* a register's index, or the complement of the index of a predicate's mask */
   std::vector<uint64_t> constants;  /* each is repeated warp_size times */
   std::vector<Function> functions;
@@ -109,7 +109,7 @@ struct Program {
   std::vector<MatrixAccess> matrix_accesses;
   std::vector<TextureAccess> texture_accesses;
   std::vector<SharedVariable> shared_variables;
-  std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */
+  std::vector<Kernel> kernels; /* in the same order as ModuleInfo::kernels */
   std::map<uint32_t, std::string> files;
   uint32_t id = 0; /* distinguishes the function addresses of modules */
 };

@@ -160,7 +160,7 @@ private:
   std::vector<Scope> scopes_;                         /* all scopes, in the order of their beginnings in the text */
   std::vector<size_t> open_scopes_;                   /* scopes around the current statement */
   std::vector<uint32_t> labels_;                      /* the instruction of each label */
-  std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
+  std::vector<std::pair<size_t, uint32_t>> branches_; /* branch instructions with their labels */
   std::vector<uint32_t> tables_;                      /* branch tables that still have labels instead of instructions */
   std::unordered_map<OperandIndex, Live> live_;
   /* In functions with wgmma: registers that an instruction uses. */

@@ -11,7 +11,7 @@ namespace sim::ptx {
 
 /* An error: the modules cannot be linked. */
 struct LinkError {
-  std::string messages; /* a line each */
+  std::string messages; /* one line for each error */
 };
 
 /*

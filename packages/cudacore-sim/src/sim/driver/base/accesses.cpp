@@ -245,7 +245,7 @@ void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_old_accesses(); /* called for new memory, because only accesses to new memory add entries */
+  forget_old_accesses(); /* here, because only accesses to new memory add entries */
 }
 
 void forget_all_accesses() {

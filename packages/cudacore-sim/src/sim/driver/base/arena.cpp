@@ -25,7 +25,7 @@ constexpr size_t max_resting = 4096;
 constexpr uint64_t resting_part = 4;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t max_addresses = uint64_t{1} << 38; /* sanitizers use the rest */
+constexpr uint64_t max_addresses = uint64_t{1} << 38; /* sanitizers use higher addresses */
 #else
 constexpr uint64_t max_addresses = uint64_t{1} << 43;
 #endif

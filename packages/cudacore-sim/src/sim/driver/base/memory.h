@@ -30,11 +30,11 @@ struct Pool;
  */
 class Arena {
 public:
-  static constexpr uint64_t large = 2 << 20; /* alignment of allocations that are not small, as on a GPU */
+  static constexpr uint64_t large = 2 << 20; /* alignment of large allocations, as on a GPU */
   static constexpr uint64_t file_header = 4096;
 
   bool open(uint64_t wanted);
-  bool open_file(uint64_t wanted); /* without device addresses: take() returns offsets, from file_header on */
+  bool open_file(uint64_t wanted); /* no device addresses: take() returns offsets, from file_header on */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
   /* These functions count the bytes that an allocation takes, footprint(size), and not its size. */
@@ -61,14 +61,14 @@ private:
   uint64_t first = 0, length = 0, resting_bytes = 0;
   std::unique_ptr<SharedFile> behind;
   std::byte *marks = nullptr;                             /* see written(); null: no marks */
-  std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
+  std::map<uint64_t, uint64_t> vacant;                    /* free ranges: start -> bytes */
   std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same ranges as (bytes, start) */
   std::deque<std::pair<uint64_t, uint64_t>> resting;      /* freed and not reused yet: start, bytes; oldest first */
 };
 
 /* Physical memory of cuMemCreate, and other memory that can be mapped. */
 struct Physical {
-  Device *device = nullptr;         /* null: of the host */
+  Device *device = nullptr;         /* null: memory of the host */
   uint64_t base = 0;                /* address in the arena; programs never get it */
   std::unique_ptr<SharedFile> file; /* a separate file with the memory, after a header; null: the arena's file */
   bool imported = false;
@@ -91,16 +91,16 @@ struct Allocation {
   Device *device;
   std::weak_ptr<Context> context; /* the context that allocated the memory; null for pooled and mapped memory */
   std::shared_ptr<Pool> pool;
-  std::shared_ptr<Physical> physical; /* of mapped memory */
+  std::shared_ptr<Physical> physical; /* of mapped memory: the physical memory */
   std::weak_ptr<GraphMemory> node;    /* for memory of graphs; expires with the last graph that allocates it */
   uint64_t offset = 0;                /* for mapped memory: where it begins in its physical memory */
   bool on_host = false;               /* host code, too, may use mapped memory at its device address */
   std::shared_ptr<Export> exported;   /* set if other processes can open the memory */
   std::shared_ptr<Import> import;     /* set if another process exported the memory or its pool */
   unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
-  std::shared_ptr<Hints> hints;       /* managed */
+  std::shared_ptr<Hints> hints;       /* of managed memory */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
-  uint64_t number = 0;                /* of number_object() */
+  uint64_t number = 0;                /* from number_object() */
   unsigned flags = 0;
   bool read_only = false;   /* registered with CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */

@@ -36,8 +36,8 @@ using OrderedPtr = std::shared_ptr<Ordered>;
 /* A sequence of units, each of which is ordered after the previous one. */
 struct Timeline {
   uint64_t last = 0;                /* the position of the latest unit that was ready */
-  uint64_t done = 0, done_at = 0;   /* the last position that the host has learned to be done, and the time */
-  std::deque<OrderedPtr> not_known; /* ready units that the host has not learned to be done */
+  uint64_t done = 0, done_at = 0;   /* the last position that the host knows to be done, and when it learned this */
+  std::deque<OrderedPtr> not_known; /* ready units that the host does not know to be done */
 };
 using TimelinePtr = std::shared_ptr<Timeline>;
 
@@ -45,7 +45,7 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 struct Ordered {
   std::string what, call;            /* a description, and the submitting function; empty: none */
   uint64_t stream = 0;               /* the handle of the stream */
-  const char *stream_name = nullptr; /* the name of a stream without a handle; null without a handle: no stream */
+  const char *stream_name = nullptr; /* the stream's name if it has no handle; null and no handle: no stream */
   uint64_t number = 0;               /* the number of the unit in its stream */
 
   std::vector<OrderedPtr> before; /* the dependencies of the unit, until it is ready */

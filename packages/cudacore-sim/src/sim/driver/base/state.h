@@ -47,8 +47,8 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
-  UnitPtr tail;           /* the last submitted work */
-  uint64_t submitted = 0; /* number of units, for the check of order */
+  UnitPtr tail;           /* the unit that was submitted last */
+  uint64_t submitted = 0; /* the number of units so far, for the check of order */
   bool legacy = false;
   std::shared_ptr<StreamCapture> capture; /* null: the stream is not captured */
   /* The arrays that cuStreamGetCaptureInfo returns. The application may read them, even after the capture. */
@@ -64,14 +64,14 @@ struct Event {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   unsigned flags = 0;
-  UnitPtr recorded;                       /* null: never */
+  UnitPtr recorded;                       /* the unit of the last record; null: never recorded */
   std::shared_ptr<EventCapture> captured; /* set if the event was recorded in a capture, where it represents nodes */
   std::shared_ptr<SharedEvent> shared;    /* set in events with CU_EVENT_INTERPROCESS */
 };
 
 struct Pool {
   uint64_t handle = 0;
-  Device *device = nullptr; /* null: of the host */
+  Device *device = nullptr; /* null: a pool of the host */
   bool is_managed() const;
   bool is_shared_with_host() const; /* pinned or managed: one address on host and device */
   CUmemPoolProps properties{};
@@ -113,13 +113,13 @@ struct Context : std::enable_shared_from_this<Context> {
   Limits limits;
   std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
-  CUresult error = CUDA_SUCCESS;            /* sticky */
-  std::shared_ptr<Context> home;            /* the primary context of a green context */
-  std::shared_ptr<const DeviceShare> share; /* the part of the device that a green context has */
+  CUresult error = CUDA_SUCCESS;            /* sticky: all later calls return it */
+  std::shared_ptr<Context> home;            /* for a green context: its primary context */
+  std::shared_ptr<const DeviceShare> share; /* for a green context: its part of the device */
   uint64_t green_handle = 0;
   std::set<std::shared_ptr<Context>> greens; /* the green contexts of this primary context */
   StreamPtr legacy;
-  std::unordered_map<uint64_t, StreamPtr> per_thread; /* streams by thread */
+  std::unordered_map<uint64_t, StreamPtr> per_thread; /* default streams of threads */
   std::set<StreamPtr> streams;                        /* streams that were created */
   UnitPtr gate;                                       /* all work that is submitted later waits for this unit */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* unfinished last units of destroyed streams */
@@ -161,14 +161,14 @@ struct Device {
 struct Library {
   uint64_t handle = 0;
   std::shared_ptr<Image> image;
-  std::vector<uint64_t> kernels; /* handles, in the order of the module; filled at the first request */
+  std::vector<uint64_t> kernels; /* handles of all kernels, in the order of the module; filled at the first request */
 };
 
 struct LoadedModule {
   uint64_t handle = 0;
   std::shared_ptr<Image> image;
   std::weak_ptr<Context> context;
-  bool of_library = false;              /* the result of cuLibraryGetModule */
+  bool of_library = false;              /* whether cuLibraryGetModule returned the module */
   std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index of the kernel in the image */
 };
 
@@ -199,7 +199,7 @@ struct Kernel {
   uint64_t handle = 0;
   std::weak_ptr<Library> library;
   std::shared_ptr<Image> image;
-  size_t index = 0; /* the index in the image */
+  size_t index = 0; /* the index of the kernel in the image */
   std::shared_ptr<KernelSettings> settings_on(const Device &device);
   std::shared_ptr<Function> function_in(const Context &context) const; /* null: the function was not created yet */
   std::map<int, std::shared_ptr<KernelSettings>> settings;             /* settings by device */
@@ -274,7 +274,7 @@ struct State {
   std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
-  std::vector<std::shared_ptr<Capture>> captures; /* under way */
+  std::vector<std::shared_ptr<Capture>> captures; /* captures that have not ended */
   uint64_t next_capture_id = 1;
   LaunchRecord last_launch;
 };
@@ -351,7 +351,7 @@ void forget_arrays(const ContextPtr &context);
 
 /* ---- tables */
 
-CUresult report_stale(Kind kind, uint64_t handle); /* the code to return */
+CUresult report_stale(Kind kind, uint64_t handle); /* returns the code for the caller to return */
 
 inline uint64_t value_of(const void *handle) { return reinterpret_cast<uint64_t>(handle); }
 template <class H> H handle_of(uint64_t value) { return reinterpret_cast<H>(value); }

@@ -30,7 +30,7 @@ struct Trace {
   uint64_t origin = 0, flows = 0;
   int tracks = 0;
   std::map<std::tuple<int, uint64_t, size_t>, int> track_of; /* tracks by device, stream and lane */
-  std::map<StreamKey, std::vector<bool>> busy;               /* lanes */
+  std::map<StreamKey, std::vector<bool>> busy;               /* for each lane, whether work runs in it */
   std::map<int, bool> devices;
   std::map<uint64_t, bool> threads;
 };

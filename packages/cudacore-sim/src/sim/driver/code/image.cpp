@@ -36,7 +36,7 @@ struct FatHeader {
 struct FatEntry {
   uint16_t kind, unused;
   uint32_t header_bytes;
-  uint64_t bytes; /* size with padding */
+  uint64_t bytes; /* size of the data, with padding */
   uint32_t packed_bytes, unused2;
   uint16_t minor, major;
   uint32_t capability;

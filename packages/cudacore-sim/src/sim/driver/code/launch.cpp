@@ -114,7 +114,7 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::trap:
     text += "trap";
     break;
-  case FaultKind::assertion: /* in the detail */
+  case FaultKind::assertion: /* the detail contains the whole message */
     break;
   case FaultKind::hang:
     text += "no progress";

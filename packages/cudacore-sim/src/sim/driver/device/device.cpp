@@ -101,7 +101,7 @@ int named_device(const std::string &entry) {
   for (int number = 0; number < config().devices; number++)
     if (uuid_text(number).rfind(entry, 0) == 0) {
       if (found >= 0)
-        return -1; /* ambiguous */
+        return -1; /* ambiguous: two devices match */
       found = number;
     }
   return found;

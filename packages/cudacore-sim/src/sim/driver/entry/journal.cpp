@@ -40,7 +40,7 @@ struct Journal {
   std::vector<Failure> failures;
   uint64_t injected = 0;
   std::vector<bool> held = std::vector<bool>(entry_count);            /* entry points whose calls wait */
-  std::vector<uint64_t> waiting = std::vector<uint64_t>(entry_count); /* how many calls do */
+  std::vector<uint64_t> waiting = std::vector<uint64_t>(entry_count); /* how many calls wait, by entry point */
   std::condition_variable let_go;
   std::set<std::string> hidden;
   FILE *file = nullptr;

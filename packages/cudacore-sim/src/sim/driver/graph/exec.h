@@ -43,14 +43,14 @@ struct GraphExec {
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct Place {
-    std::vector<std::pair<size_t, size_t>> path; /* node, part */
+    std::vector<std::pair<size_t, size_t>> path; /* pairs of the index of a node, and of a graph in that node */
     size_t index = 0;
   };
   std::unordered_map<uint64_t, Place> places; /* where each node is, by its handle */
   std::shared_ptr<References> references;
   std::vector<std::shared_ptr<Condition>> conditions;
   std::vector<std::shared_ptr<GraphMemory>> allocations, frees;
-  UnitPtr last; /* the last launch */
+  UnitPtr last; /* the unit of the last launch */
 };
 
 using ExecPtr = std::shared_ptr<GraphExec>;

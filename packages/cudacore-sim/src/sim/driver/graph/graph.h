@@ -62,7 +62,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   Graph &root() const;
 };
 
-CUresult find_graph(CUgraph handle, GraphPtr &out); /* CUDA_ERROR_INVALID_VALUE */
+CUresult find_graph(CUgraph handle, GraphPtr &out); /* CUDA_ERROR_INVALID_VALUE: no such graph */
 CUresult find_node(CUgraphNode handle, NodePtr &out);
 inline CUgraph handle_of_graph(const Graph &graph) { return handle_of<CUgraph>(graph.handle); }
 inline CUgraphNode handle_of_node(const GraphNode &node) { return handle_of<CUgraphNode>(node.handle); }

@@ -79,8 +79,8 @@ CUresult device_of(const Record &record, Device *&out); /* `out` is null for mem
 
 /* The state of an event with CU_EVENT_INTERPROCESS, which all its processes share. */
 struct SharedEvent {
-  std::unique_ptr<Export> mine; /* or */
-  std::shared_ptr<Import> theirs;
+  std::unique_ptr<Export> mine;   /* if this process has created the event */
+  std::shared_ptr<Import> theirs; /* if another process has created the event */
   Record *record = nullptr;
   uint64_t recorded_here = 0; /* the number of the last record that this process has submitted */
   uint64_t awaited = 0;       /* the number of the last record of another process for which work waits here */

@@ -120,7 +120,7 @@ void put_nothing(void *data, CUpointer_attribute attribute) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     put<int>(data, -2);
     break;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* is not changed */
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* the caller's value is not changed */
     break;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:

@@ -62,7 +62,7 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
     SIM_RETURN_FAILURE(find(handles[i], resource));
     if ((resource->memory != nullptr) != mapped)
       return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
-    if (std::find(out.begin(), out.end(), resource) != out.end()) /* twice */
+    if (std::find(out.begin(), out.end(), resource) != out.end()) /* the resource was given twice */
       return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
     out.push_back(std::move(resource));
   }

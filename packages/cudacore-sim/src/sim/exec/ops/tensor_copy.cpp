@@ -27,7 +27,7 @@ struct Transfer {
   std::array<int64_t, max_tensor_rank> start{};
   std::array<int64_t, max_tensor_rank - 2> offsets{}; /* offsets of im2col: W, H, D */
   uint32_t shared = 0;                                /* address of the next piece in shared memory */
-  uint32_t moved = 0;                                 /* bytes */
+  uint32_t moved = 0;                                 /* bytes copied so far */
   uint32_t blocks = 0;                                /* mask of the blocks of the cluster that a load writes to */
   ElementReduction reduction = nullptr;
 

@@ -46,7 +46,7 @@ def set_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes(cu: Recorder) -> None:
-    """An attribute that is set for a kernel on a device also applies to functions that are made of it later."""
+    """An attribute of a kernel on a device also applies to functions that are made from the kernel later."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
     cu.read("cuKernelGetAttribute", c_int, MAX_DYNAMIC, kernel, 0)
@@ -60,7 +60,7 @@ def kernel_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes_later(cu: Recorder) -> None:
-    """Whether an attribute that is set for a kernel also applies to a function that was made of it before."""
+    """Whether an attribute of a kernel also applies to a function that was made from the kernel earlier."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)

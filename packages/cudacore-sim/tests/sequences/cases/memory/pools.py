@@ -250,7 +250,7 @@ def used_in_other_streams(cu: Recorder) -> None:
 
 @sequence
 def access(cu: Recorder) -> None:
-    """The device of a pool always has access to the pool's memory. Other settings of access are refused."""
+    """The device of a pool has access to the pool, and cannot lose it."""
     pool = create(cu)
     cu.read("cuMemPoolGetAccess", c_int, pool, Location(DEVICE, 0))
     for flags in (3, 1, 0, 2):

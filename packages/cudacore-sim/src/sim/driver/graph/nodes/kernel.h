@@ -10,7 +10,7 @@ struct KernelParams : Params {
   CUfunction function = nullptr; /* for cuGraphKernelNodeGetParams; `function` or `kernel` can be null */
   CUkernel kernel = nullptr;
   Callable what;
-  LaunchRequest request; /* without attributes */
+  LaunchRequest request; /* the launch, without its attributes */
   std::vector<std::byte> arguments;
   std::vector<void *> pointers; /* pointers to the arguments, for cuGraphKernelNodeGetParams */
   std::vector<void *> extra;    /* the arguments as one block, if they were passed in this form */

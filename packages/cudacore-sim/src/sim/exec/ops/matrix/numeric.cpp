@@ -45,7 +45,7 @@ struct Model {
    * is then added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
-  uint32_t together = 0; /* groups of this many columns go to the first and the second block in turn; 0: in order */
+  uint32_t together = 0; /* if not 0, groups of this many columns go to two blocks in turn */
 };
 
 /*

@@ -70,7 +70,7 @@ float from_half(uint32_t bits) {
   return float_of((bits & 0x8000U) << 16 | 0x7f800000U | (bits & rest) << 13); /* NaNs keep their bits */
 }
 
-int64_t shifted(int64_t value, int64_t right) { /* towards zero */
+int64_t shifted(int64_t value, int64_t right) { /* rounds towards zero */
   if (right <= 0)
     return value * (int64_t{1} << std::min<int64_t>(-right, 62));
   int64_t magnitude = right > 62 ? 0 : std::abs(value) >> right;

@@ -44,7 +44,7 @@ double cut(double coordinate, uint32_t extent) {
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
 }
 
-constexpr float most_level = 16; /* of biases and limits */
+constexpr float most_level = 16; /* the largest bias or limit */
 constexpr int64_t most_bias = 15 * weight_one;
 
 /* A bias or a limit in units of 1 / 256 level. */

@@ -84,7 +84,7 @@ using Color = std::array<float, 4>;
 
 struct Place {
   Taps x{}, y{}, z{};
-  bool crosses_edges = false; /* of a face of a cube */
+  bool crosses_edges = false; /* whether texels may be on another face of the cube */
 };
 
 /* The texels that are read, on one or two levels, and their weights. */
