@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
     preloaded = Path(library).with_name("libcudacore_sim_preload.so")
-    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack it
+    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack this library
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
         if " " in name or ":" in name:  # they separate names in LD_PRELOAD; $LD_LIBRARY_PATH has the folder

@@ -118,7 +118,7 @@ def _choice(config: pytest.Config) -> str:
 
 
 def _why_no_gpu() -> str:
-    """Return the reason why there is no device to test on; empty if there is one."""
+    """Return the reason why no device can be tested on; empty if there is a device."""
     if cudacore_sim.is_loaded():
         return "the simulated driver is loaded"
     try:

@@ -4,7 +4,7 @@
 
 /*
  * The interface of the engine, which compiles and runs PTX. The engine does not depend on the driver API. The driver
- * gives modules, launches, and the memory that a launch may access to the engine.
+ * passes modules, launches, and a table of the memory that a launch may access.
  */
 
 #include <array>

@@ -144,7 +144,7 @@ std::vector<Carried> carried_by(const char *cubin, size_t size) {
     at += sizeof length + length;
     return true;
   };
-  /* nvlink puts the sections of its inputs into one, each at the next multiple of their alignment. */
+  /* nvlink joins the sections of its inputs; each begins at the next multiple of the alignment. */
   for (; get(data, section->sh_size, at, count); at = (at + 7) / 8 * 8) {
     at += sizeof count;
     for (uint64_t i = 0; i < count; i++) {

@@ -121,7 +121,7 @@ struct Nvrtc {
 
 enum InputType { input_cubin = 1, input_ptx = 2, input_ltoir = 3, input_fatbin = 4, input_any = 10 };
 
-/* The type of an NVJITLINK_INPUT_ANY; 0: another type, which has no PTX. */
+/* The real type of an input that is passed as NVJITLINK_INPUT_ANY; 0: a type without PTX. */
 int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)

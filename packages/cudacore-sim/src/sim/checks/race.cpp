@@ -107,7 +107,7 @@ static void settle(Gathering &gathering, uint32_t threads) {
     settle_one(fenced);
 }
 
-/* After the barrier, each thread is ordered after all threads. */
+/* After the barrier, each thread is ordered after all threads that have arrived. */
 static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
   thread.view = gathering.all.result(threads);
   for (size_t scope = 0; scope < scopes; ++scope)

@@ -269,7 +269,10 @@ Unit::Result Unit::run() {
       return Result::parked;
     if (round < unit_turn)
       continue;
-    /* A unit that writes memory makes progress. A unit that does not may be waiting for units that have not begun. */
+    /*
+     * A unit that writes memory makes progress. A unit that writes nothing may be waiting for units that have not
+     * begun.
+     */
     uint64_t stores = 0;
     for (Block &block : blocks)
       for (Warp &warp : block.warps)

@@ -39,9 +39,10 @@ struct CallRecord {
 };
 
 /*
- * 32 threads. Each lane has its own program counter and call stack; lanes with the same counter and frame run together
- * as a group. The group with the deepest call, then the lowest counter, runs first, so that lanes that took different
- * ways meet again; a group that only waits for other groups yields to them (independent thread scheduling).
+ * A warp has 32 threads. Each lane has its own program counter and call stack; lanes with the same counter and frame
+ * run together as a group. The group with the deepest call, then the lowest counter, runs first, so that lanes that
+ * took different branches meet again; a group that only waits for other groups yields to them (independent thread
+ * scheduling).
  */
 class Warp {
 public:
@@ -195,7 +196,9 @@ private:
 /* Nanoseconds of a monotonic clock. */
 uint64_t monotonic_time();
 
-/* Calls f(lane) for each lane of a mask. The full mask is by far the most frequent, and a plain loop. */
+/*
+ * Calls f(lane) for each lane of a mask. The full mask, which is by far the most frequent, is handled by a plain loop.
+ */
 template <class F> inline void for_lanes(uint32_t lanes, F &&f) {
   if (lanes == all_lanes) {
     for (uint32_t lane = 0; lane < warp_size; ++lane)

@@ -235,8 +235,8 @@ Handler copy_commit_handler(); /* cp.async.commit_group */
 Handler copy_wait_handler();
 /*
  * cp.async.bulk. Operands: destination, source, bytes, and the mbarrier that counts them, which can be absent. Bits of
- * the mode tell which of the addresses are shared addresses of 32 bits: bit 0 the destination, bit 1 the source, bit 2
- * the mbarrier.
+ * the mode mark addresses that are shared addresses of 32 bits: bit 0 the destination, bit 1 the source, bit 2 the
+ * mbarrier.
  */
 Handler copy_bulk_handler();
 Handler tensor_copy_handler(); /* target: index in Program::tensor_copies */

@@ -48,9 +48,9 @@ struct Fragment {
   uint32_t products() const { return spread == Spread::quad_pairs ? 4 : 1; }
   uint32_t per_register() const { return bits_of(element) == 64 ? 1 : 32 / bits_of(element); }
   uint32_t registers() const;
-  /* The registers that make up the matrix. The others repeat elements of these. */
+  /* The number of registers that make up the matrix. Further registers repeat elements of these. */
   uint32_t registers_used() const;
-  /* Whether the elements of a register are adjacent in memory, in the layout of the matrix there. */
+  /* Whether the elements of a register are adjacent in memory, if the matrix is stored in its layout. */
   bool has_neighbours() const;
 };
 
@@ -98,7 +98,7 @@ public:
   uint32_t by_k(uint32_t line, uint32_t k_byte) const;
   /*
    * The offset of a piece that has elements of several lines, at one place in k. Elements have 16 bits. `line` is the
-   * line of the first.
+   * line of the first element.
    */
   uint32_t by_line(uint32_t line, uint32_t k) const;
 

@@ -34,7 +34,10 @@ bool is_transposed(const Fragment &fragment) { return fragment.spread == Spread:
 uint32_t group_of(uint32_t lane) { return lane / 4; }
 uint32_t place_of(uint32_t lane) { return lane % 4; }
 
-/* The cell of an element in a tile of 16 rows of A, or of 8 rows. The elements of a register are adjacent in k. */
+/*
+ * The cell of an element in a tile of A, which has 16 rows if `tall`, or 8 rows. The elements of a register are
+ * adjacent in k.
+ */
 MatrixCell a_cell(uint32_t lane, uint32_t index, uint32_t per_register, bool tall) {
   uint32_t number = index / per_register, part = index % per_register;
   uint32_t lower = tall ? number % 2 : 0, right = tall ? number / 2 : number;
@@ -46,8 +49,8 @@ MatrixCell b_cell(uint32_t lane, uint32_t index, uint32_t per_register) {
   return {(place_of(lane) + 4 * number) * per_register + part, group_of(lane), 0};
 }
 /*
- * The cell of an element in a tile of 8 columns of C. Each lane has two elements of a row, then two of the row 8
- * further down.
+ * The cell of an element in a tile of 8 columns of C. Each lane has two elements of a row, then two of the row that is
+ * 8 rows further down.
  */
 MatrixCell c_cell(uint32_t lane, uint32_t index) {
   return {group_of(lane) + 8 * (index / 2), place_of(lane) * 2 + index % 2, 0};

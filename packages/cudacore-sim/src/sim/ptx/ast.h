@@ -94,7 +94,7 @@ struct Statement {
   Kind kind = Kind::instruction;
   uint32_t line = 0;
   std::string_view label;
-  /* The index in the function's list for this kind. The lists keep statements small. */
+  /* The index in the function's list for this kind of statement. The lists keep statements small. */
   size_t index = 0;
 };
 

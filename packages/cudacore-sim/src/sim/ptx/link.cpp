@@ -52,7 +52,7 @@ private:
                  names_[first.module] + "'\n";
   }
 
-  /* A function is visible if one of its declarations is marked so; a kernel always is. */
+  /* A function is visible if one of its declarations is marked as visible. A kernel is always visible. */
   static Linkage linkage_of(const ast::Function &function, const ast::Module &module) {
     Linkage found = function.is_entry && function.linkage == Linkage::internal ? Linkage::visible : function.linkage;
     for (const ast::Function &other : module.functions)

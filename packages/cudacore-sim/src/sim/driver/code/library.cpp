@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries and their kernels. They need no context, and are compiled when a kernel is first used. */
+/* Libraries and their kernels. Libraries need no context, and are compiled when a kernel is first used. */
 #include "sim/driver/code/code.h"
 
 namespace sim {

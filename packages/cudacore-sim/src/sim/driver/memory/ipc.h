@@ -63,8 +63,8 @@ private:
 };
 
 /*
- * Holds the record that a handle names, and copies it. Null: it no longer exists. `file` null: the record is in the
- * file of the process that the handle names.
+ * Holds the record that a handle names, and copies it. Null: the record no longer exists. If `file` is null, the record
+ * is in the file of the process that the handle names.
  */
 std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<SharedFile> file, Shared kind,
                                          Record &copy);

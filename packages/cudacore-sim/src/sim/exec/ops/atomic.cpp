@@ -153,7 +153,7 @@ template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction 
   });
 }
 
-/* A generic address decides at run time which memory it is in, and so how subnormal sums are rounded. */
+/* At run time, a generic address determines which memory is accessed, and thereby how subnormal sums are rounded. */
 void add_generic_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   uint32_t shared = 0;

@@ -51,7 +51,8 @@ struct Clz {
   }
 };
 /*
- * The position of the highest bit that differs from the sign. Unsigned types have no sign: the highest bit that is set.
+ * The position of the highest bit that differs from the sign bit or, in an unsigned type, of the highest bit that is
+ * set.
  */
 template <bool Shift> struct Bfind {
   template <class T> static uint32_t apply(T a) {

@@ -145,7 +145,7 @@ template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
     ternary<Variant, T, T>(w, ins, lanes);
   }
 #ifdef __x86_64__
-  /* The same, with the processor's own fused multiply-add instead of the library's. */
+  /* Like three(), but with the processor's own fused multiply-add instead of the library's. */
   __attribute__((target("fma"))) static void three_fused(Warp &w, const Instruction &ins, uint32_t lanes) {
     RoundingScope<R> scope;
     const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]);

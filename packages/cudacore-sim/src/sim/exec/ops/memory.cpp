@@ -225,7 +225,7 @@ template <class T> void load_kernel_parameter(Warp &w, const Instruction &ins, u
   }
 }
 
-/* 128 bits in two registers of 64. */
+/* A value of 128 bits, in two registers of 64 bits. */
 template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint32_t count = ins.count;
   const uint64_t *base = w.in(ins.op[count]);

@@ -24,7 +24,10 @@ void move_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   }
 }
 
-/* Registers of 128 bits are two of 64. The bytes of lane values are joined and split through a buffer. */
+/*
+ * A register of 128 bits consists of two registers of 64 bits. The bytes of lane values are joined and split through a
+ * buffer.
+ */
 template <class T> void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t joined[2] = {0, 0};

@@ -220,7 +220,7 @@ uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> 
 void move_box(Transfer &t) {
   std::array<uint32_t, max_tensor_rank> steps{};
   /*
-   * In an interleaved layout, the last dimension but one counts slices of channels. Only one slice is moved, whatever
+   * In an interleaved layout, the second to last dimension counts slices of channels. Only one slice is moved, whatever
    * the box.
    */
   auto extent = [&](uint32_t i) { return t.map.interleave && i + 2 == t.map.rank ? 1 : t.map.box[i]; };

@@ -408,9 +408,9 @@ void cp_reduce(Coder &c) {
 }
 
 /*
- * cp.async.mbarrier.arrive completes the copies here, as early as possible. With .noinc, it then arrives, because the
- * mbarrier already expects that. Without .noinc, the arrival would first raise the expected count by one, so nothing
- * changes.
+ * cp.async.mbarrier.arrive completes the copies here, as early as possible. With .noinc, the instruction then arrives,
+ * because the mbarrier already expects the arrival. Without .noinc, the arrival would first raise the expected count by
+ * one, so nothing changes.
  */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;

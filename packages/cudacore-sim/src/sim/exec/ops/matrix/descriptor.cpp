@@ -22,8 +22,8 @@ uint32_t MatrixDescriptor::width() const {
 }
 
 /*
- * Swizzling permutes pieces of 16 bytes. The number of a piece in its line is combined (xor) with the number of its 128
- * bytes, counted from the start of the pattern. The base offset determines that start.
+ * Swizzling permutes pieces of 16 bytes. The number of a piece in its line is combined (xor) with the number of its
+ * unit of 128 bytes, counted from the start of the pattern. The base offset determines where the pattern starts.
  */
 uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
   auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;

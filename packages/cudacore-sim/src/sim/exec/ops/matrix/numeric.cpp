@@ -49,7 +49,7 @@ struct Model {
 };
 
 /*
- * The model of sm_90. Its tensor cores multiply 16 columns at once. For tf32 it is 8 columns, or 4 with wmma. In a
+ * The model of sm_90. Its tensor cores multiply 16 columns at once. For tf32, this number is 8, or 4 with wmma. In a
  * sparse A, only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
  * multiplied in two steps, and C is added without tensor cores. wgmma has such instructions. It adds all 32 products
  * and C in one sum, and keeps 13 bits below the largest exponent, even for C and for a result in f32. A result in f16

@@ -83,7 +83,7 @@ struct Scaled {
   int exponent;
 };
 
-/* The type as which texels are filtered. */
+/* How texels are represented in filters. */
 enum class Kind : uint8_t { single, half, srgb };
 
 /*

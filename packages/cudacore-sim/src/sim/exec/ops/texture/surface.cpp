@@ -18,8 +18,8 @@ using Shape = Texels::Shape;
 using ptx::bytes_of;
 
 /*
- * Finds the bytes of an access. Its x counts bytes, or texels if the access is formatted. Null: the access is outside,
- * and dropped.
+ * Finds the bytes of an access. The x coordinate counts bytes, or texels if the access is formatted. Null: the access
+ * is outside, and is ignored.
  */
 std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane, const Texels &texels,
                 uint32_t bytes, bool write) {
