@@ -17,7 +17,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 
-_MOST_OBJECTS = 1024  # created by one call
+_MOST_OBJECTS = 1024  # the limit of objects that one call creates
 _MOST_LINES = 4
 _LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib"))
 

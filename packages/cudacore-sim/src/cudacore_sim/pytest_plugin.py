@@ -219,7 +219,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
     copies = sys.modules.get("cudacore_handles._views.copy_kernel")
-    counts["library"] -= len(getattr(copies, "_kernels", ()))  # likewise
+    counts["library"] -= len(getattr(copies, "_kernels", ()))  # the libraries of copy kernels remain, too
     return counts
 
 

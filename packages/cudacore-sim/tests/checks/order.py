@@ -280,7 +280,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
 def three_streams_in_turn(s: Stage) -> None:
     memory, third = s.memory(), s.stream()
     for stream in (s.b, third):
-        s.fill(s.memory(), stream)  # work of their own
+        s.fill(s.memory(), stream)  # independent work of these streams
     s.fill(memory, s.a)
     s.wait(s.b, s.a)
     s.wait(third, s.b)

@@ -86,7 +86,7 @@ def test_loops_of_graphs(tmp_path: Path) -> None:
 def test_all_that_compute_sanitizer_finds() -> None:
     """A user who changes from compute-sanitizer to the simulator would miss its findings."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
-    never_ended = {"host_function_that_waits"}  # under compute-sanitizer
+    never_ended = {"host_function_that_waits"}  # this program does not end under compute-sanitizer
     assert set(recorded) == set(PROGRAMS) - never_ended, "it has other programs: record them again"
     found = {name for name, kinds in recorded.items() if kinds}
     assert len(found) >= 4

@@ -338,7 +338,7 @@ def test_held_calls(cuda: Any) -> None:
         thread.start()
         while cudacore_sim.held("cuEventCreate") == 0:
             time.sleep(0.001)
-        stream = cuda.stream()  # other calls go on
+        stream = cuda.stream()  # calls of other entry points do not wait
         cuda.cuStreamDestroy_v2(stream)
         assert cudacore_sim.live() == before
         end()
@@ -444,7 +444,7 @@ def test_clearing_errors(cuda: Any) -> None:
     cuda.cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None)
     assert cudacore_sim.clear_errors() == 0
     cuda.cuLaunchKernel(fail, 1, 1, 1, 1, 1, 1, 0, stream, None, None)
-    assert cudacore_sim.clear_errors() == 1  # it waits for the kernel
+    assert cudacore_sim.clear_errors() == 1  # this call waits for the kernel
     back = ctypes.c_uint32()
     cuda.cuMemcpyDtoH_v2(ctypes.byref(back), memory, ctypes.c_size_t(4))
     assert back.value == 7

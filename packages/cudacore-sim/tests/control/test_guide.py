@@ -32,7 +32,7 @@ def test_the_files_of_an_instruction() -> None:
     assert len(declared) > 60
     for handler, files in files_with(r"(\w+_handler)\(").items():
         if handler not in declared:
-            continue  # of a file's own
+            continue  # a local function of one file
         ops = [file for file in files if file.startswith("exec/ops/")]  # exec/ops has rooms, too
         assert ops, f"{handler} is defined in none of exec/ops"
         rooms = {"exec/ops"} | {

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from corpus.catalogue import ELEMENTS, Kernel, Output, Row
 from corpus.values import FORMATS, Array
 
-_SHOWN = 5  # differences of a row
+_SHOWN = 5  # how many differences of a row are shown
 
 
 def _numbers(bits: Array, kind: str) -> npt.NDArray[np.float64]:

@@ -56,7 +56,7 @@ bool has_sizes(const std::vector<exec::Place> &places, const std::vector<uint32_
                     [](const exec::Place &place, uint32_t size) { return place.size == size; });
 }
 
-/* The bits of a number in an initialiser, for an element of a type. */
+/* The bits of a number in an initialiser, converted to the type of the element. */
 uint64_t bits_of_value(const ast::Operand &value, Type type) {
   if (value.kind == ast::Operand::Kind::integer) {
     if (class_of(type) != TypeClass::floating)

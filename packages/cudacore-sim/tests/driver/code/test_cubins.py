@@ -213,7 +213,7 @@ def test_shared_memory_of_any_cubin(cuda: Any) -> None:
     """Shared memory that the system reserves would count as the kernel's, unlike on a GPU."""
     nvrtc = pytest.importorskip(
         "cuda.bindings.nvrtc"
-    )  # its functions are not replaced by the simulator, so the cubin carries no PTX
+    )  # the simulator does not replace this compiler's functions, so the cubin carries no PTX
     _, program = nvrtc.nvrtcCreateProgram(SHARED, b"a.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
     _, size = nvrtc.nvrtcGetCUBINSize(program)

@@ -91,7 +91,7 @@ def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> No
     with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)) as done:
         assert not done.wait(0.05)
         answers: list[int] = []
-        with in_thread(lambda: answers.extend((lock(cuda, 10), state(cuda)))) as asked:  # they wait for the lock
+        with in_thread(lambda: answers.extend((lock(cuda, 10), state(cuda)))) as asked:  # both wait for the first lock
             assert not asked.wait(0.05)
             go.set()
         assert answers == [ILLEGAL_STATE, LOCKED]

@@ -76,7 +76,7 @@ def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callabl
     half = SIZE // 2
     targets = (c_uint64 * 3)(memory.value, memory.value + half, memory.value + SIZE)
     sources = (c_uint64 * 3)(source.value, source.value + half, source.value)
-    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # 2: during the call, 1: in stream order
+    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # 2: in the call, 1: in the stream's order
     cuda.cuMemcpyBatchAsync_v2(
         *(targets, sources, (c_size_t * 3)(half, half, half), c_size_t(3), attributes),
         *((c_size_t * 2)(0, 2), c_size_t(2), stream),
@@ -178,9 +178,9 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     assert second == first + mib
     third = reserve(mib, second + 3 * mib)
     assert third == second + 3 * mib
-    assert reserve(mib, second) not in {second, 0}  # is taken
-    assert reserve(mib, second + 1) != second + 1  # is not aligned
-    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # this is not a device address
+    assert reserve(mib, second) not in {second, 0}  # the place is taken
+    assert reserve(mib, second + 1) != second + 1  # the place is not aligned
+    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # the place is not a device address
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))

@@ -113,7 +113,7 @@ def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
     pointer = cuda.malloc(CHUNK)
     handle = memory_handle(cu, pointer)
     assert handle_of(cu, "cuIpcGetMemHandle", U64(pointer.value + 4096)) == (0, handle)
-    assert open_memory(cu, handle)[0] == INVALID_CONTEXT  # the process that has it
+    assert open_memory(cu, handle)[0] == INVALID_CONTEXT  # this process has allocated the memory itself
     assert [peer("open_memory(cu, h, f)[0]", h=handle, f=flags) for flags in (0, 2)] == [INVALID_VALUE] * 2
     peer("(code, p), (again, q) = open_memory(cu, h), open_memory(cu, h)", h=handle)
     assert peer("code, again, p.value == q.value") == (0, 0, True)
@@ -284,7 +284,7 @@ def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
     assert (code, cu.cuEventQuery(event)) == (0, NOT_READY)
     stream = cuda.stream(1)
     cuda.cuStreamWaitEvent(stream, event, 0)
-    peer.process.kill()  # it is not reaped yet
+    peer.process.kill()  # the ended process is not reaped yet
     cuda.cuStreamSynchronize(stream)
     assert any("ended before the work was done" in report for report in cudacore_sim.reports())
     assert cu.cuEventDestroy_v2(event) == 0
@@ -364,13 +364,13 @@ def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
     _, data = handle_of(cu, "cuMemPoolExportPointer", pointer)
     for bad in (other, U64(pointer.value + 16), U64(0), cuda.malloc(64)):
         assert handle_of(cu, "cuMemPoolExportPointer", bad)[0] == INVALID_VALUE
-    assert import_pointer(cu, pool, data)[0] == INVALID_VALUE  # not imported
+    assert import_pointer(cu, pool, data)[0] == INVALID_VALUE  # the pool was not imported
     peer("code, pool = import_pool(cu, fds[0])", fds=[descriptor])
     os.close(descriptor)
     peer("(a, p), (b, q) = import_pointer(cu, pool, d), import_pointer(cu, pool, d)", d=data)
     assert peer("a, b, p.value == q.value") == (0, 0, True)
     assert peer("handle_of(cu, 'cuMemPoolExportPointer', p)[0]") == INVALID_VALUE
-    assert peer("cu.cuMemFree_v2(p), cu.cuMemFree_v2(q)") == (0, INVALID_VALUE)  # the first one ends it
+    assert peer("cu.cuMemFree_v2(p), cu.cuMemFree_v2(q)") == (0, INVALID_VALUE)  # the first free ends the import
     peer("a, p = import_pointer(cu, pool, d)", d=data)
     assert peer("a, cu.cuMemFree_v2(p)") == (0, 0)
     cuda.cuMemFreeAsync(pointer, None)
@@ -404,7 +404,7 @@ def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
     assert code == 0
     code, pointer = import_pointer(cu, pool, data)
     assert code == 0
-    assert cu.cuMemPoolDestroy(pool) == 1  # its memory must be freed first
+    assert cu.cuMemPoolDestroy(pool) == 1  # the memory of the pool must be freed first
     assert read(cu, pointer, 4) == b"left"
     cuda.cuMemFreeAsync(pointer, None)
     cuda.cuMemPoolDestroy(pool)
@@ -438,7 +438,7 @@ def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good
 def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
     """A descriptor that is not of memory would crash the import, make it wait forever, or be accepted."""
     for descriptor in bad_descriptors(tmp_path):
-        assert import_pool(cu, descriptor)[0] == import_physical(cu, descriptor)[0] == UNKNOWN  # as an H200 says
+        assert import_pool(cu, descriptor)[0] == import_physical(cu, descriptor)[0] == UNKNOWN  # as on an H200
     assert import_pool(cu, export_physical(cu, new_physical(cu)[1])[1])[0] == NOT_SUPPORTED
 
 

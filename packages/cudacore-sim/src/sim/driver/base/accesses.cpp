@@ -87,7 +87,7 @@ bool conflicts(const Access &one, const Access &other) {
 
 std::string place_text(const Access &access) { return access.place != nullptr ? *access.place : ""; }
 
-/* The number of the allocation that contains an address; 0: none does. */
+/* The number of the allocation that contains an address; 0: no allocation contains it. */
 uint64_t allocation_at(uint64_t address) {
   AllocationPtr allocation = state().memory.find(address);
   return allocation != nullptr ? allocation->id : 0;

@@ -26,7 +26,7 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
   }
 }
 
-/* The first driver version that has pools of such memory. */
+/* The first driver version that has pools of this type of memory. */
 int first_with(const CUmemPoolProps &properties) {
   if (properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
     return 13000;

@@ -11,7 +11,7 @@ from structs import launch_configuration
 
 MAX_DYNAMIC, CARVEOUT, CLUSTER_SET = 8, 9, 10
 CLUSTER_X, CLUSTER_Y, CLUSTER_Z, NON_PORTABLE, SCHEDULING = 11, 12, 13, 14, 15
-CLUSTER = 4  # of launch attributes
+CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 
 
 @sequence

@@ -402,7 +402,7 @@ def _try(cu: Recorder, setup: Setup, mode: int, flags: int, around: Callable[[Re
     if made.value:
         count = cu.prepare("cuGraphGetNodes", made.value, None, c_size_t)
         cu.see("nodes", count)
-    for stream in (scene.other, scene.blocking):  # the call may have added them to the capture
+    for stream in (scene.other, scene.blocking):  # the call may have added these streams to the capture
         cu.attempt("cuStreamEndCapture", stream, c_void_p)
 
 
