@@ -213,7 +213,7 @@ def test_the_default_of_the_option(project: pytest.Pytester) -> None:
 
 
 def test_a_default_that_is_none(project: pytest.Pytester) -> None:
-    """After a typing error in the configuration file, tests would run without the simulator, or print a traceback."""
+    """After a typo in the configuration file, tests would run without the simulator, or print a traceback."""
     project.makeini("[pytest]\ncuda_driver = simulated")
     result = project.runpytest_subprocess(*PLUGINS)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

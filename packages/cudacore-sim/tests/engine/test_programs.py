@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole kernels, as NVRTC compiles them, against NumPy."""
+"""Whole kernels, as NVRTC compiles them: their results are compared with NumPy's."""
 
 from __future__ import annotations
 

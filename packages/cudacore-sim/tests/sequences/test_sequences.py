@@ -86,7 +86,7 @@ def test_sequence(runner: Runner, name: str) -> None:
 
 
 def test_the_sweep_lists_differences(on_gpu: bool) -> None:
-    """``ci/gpu.sh`` would pass although a GPU differs from its recording, or would fail although it does not."""
+    """``ci/gpu.sh`` would pass although a GPU differs from its recording, or would fail although none differs."""
     library = "libcuda.so.1" if on_gpu else cudacore_sim.get_library()
     same, other = "events.null", "events.recorded"
     expected = {same: SEQUENCES[same], other: [*SEQUENCES[other], "one more line"]}

@@ -192,7 +192,7 @@ struct Conversion {
 };
 Handler convert_handler(const Conversion &conversion);
 Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: low}, or a pair to a pair */
-int64_t convert_mode(const Conversion &conversion);         /* the immediate of both kinds of conversions */
+int64_t convert_mode(const Conversion &conversion);         /* the immediate for both handlers of conversions */
 Handler convert_pack_handler(); /* d, a, b, c or absent; mode: bits of an element; flag: signed */
 
 /* Operands: d, a. cvta adds the window of the space, or subtracts it. isspacep: p, a. */

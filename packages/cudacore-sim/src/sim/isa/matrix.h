@@ -24,7 +24,7 @@ struct MatrixShape {
   bool operator==(const MatrixShape &other) const { return m == other.m && n == other.n && k == other.k; }
 };
 
-enum class MatrixRole : uint8_t { a, b, c }; /* D is like C */
+enum class MatrixRole : uint8_t { a, b, c }; /* D has the role of C */
 
 /* The family of an instruction, which decides how matrices are spread over the lanes. */
 enum class Spread : uint8_t {

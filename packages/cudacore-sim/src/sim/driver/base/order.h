@@ -62,7 +62,7 @@ struct Ordered {
 };
 
 OrderedPtr new_ordered(const char *what);
-OrderedPtr new_host_action(const char *what);             /* an action of the host itself, at this time */
+OrderedPtr new_host_action(const char *what);             /* returns an action of the host that happens now */
 void describe_like(Ordered &unit, const Ordered &launch); /* describes a unit of a graph by the graph's launch */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);

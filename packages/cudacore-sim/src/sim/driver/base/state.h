@@ -86,7 +86,7 @@ struct Pool {
   uint64_t being_freed = 0;    /* bytes whose free waits for a stream: until then, only this pool can reuse them */
   std::map<int, bool> access;  /* whether each device may write; the pool's own device always may */
   bool reserve(uint64_t more); /* reserves memory for the used bytes and `more` */
-  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
+  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* finds an address and its memory */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
 };

@@ -83,7 +83,7 @@ PtxText device_runtime();
 bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, std::vector<Variable> &variables,
               int &capability);
 
-/* The size of an ELF file, up to the end of what its header points to; 0: it is not an ELF file. */
+/* The size of an ELF file: the end of the last part to which its header points. 0: it is not an ELF file. */
 size_t elf_size(const char *data, size_t readable);
 
 /* Unpacks an LZ4 block to exactly out.size() bytes. */

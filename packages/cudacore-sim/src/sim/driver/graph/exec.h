@@ -43,7 +43,7 @@ struct GraphExec {
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct Place {
-    std::vector<std::pair<size_t, size_t>> path; /* pairs of the index of a node, and of a graph in that node */
+    std::vector<std::pair<size_t, size_t>> path; /* the way from `top`: indices of a node, and of a graph in it */
     size_t index = 0;
   };
   std::unordered_map<uint64_t, Place> places; /* where each node is, by its handle */

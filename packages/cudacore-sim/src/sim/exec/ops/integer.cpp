@@ -27,7 +27,7 @@ template <> struct Widened<uint64_t> : Is<uint128> {};
 template <> struct Widened<int64_t> : Is<int128> {};
 template <class T> using Wide = typename Widened<T>::type;
 
-/* Wrap-around arithmetic: in an unsigned type of at least 32 bits, where C++ defines it. */
+/* Wrap-around arithmetic, computed in an unsigned type of at least 32 bits, for which C++ defines the results. */
 template <class T> using Ring = std::conditional_t<sizeof(T) < 4, uint32_t, Unsigned<T>>;
 
 template <class T> T saturate(int64_t value) {

@@ -401,7 +401,7 @@ void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
     w.grid->checker->fences(w, ins, lanes);
 }
 
-/* Shared memory of the block and of its cluster have the same handlers. */
+/* Accesses to shared memory of the block and of its cluster have the same handlers. */
 StateSpace without_cluster(StateSpace space) {
   return space == StateSpace::shared_cluster ? StateSpace::shared : space;
 }

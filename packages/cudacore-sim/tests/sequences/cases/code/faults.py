@@ -27,7 +27,7 @@ def fail(cu: Recorder, name: str = "store") -> None:
 
 @sequence
 def illegal_address(cu: Recorder) -> None:
-    """A write to nowhere."""
+    """A write to an address without memory."""
     fail(cu)
     cu.call("cuCtxSynchronize")
 
