@@ -42,7 +42,7 @@ ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
 
-# Interpreters of pyenv are found even if they are not activated.
+# nox also finds interpreters of pyenv that are not activated.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
@@ -63,7 +63,7 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
-    # Their wheels have no tests, so these programs are our own.
+    # The wheels of the next three have no tests, so the programs contain our own.
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
@@ -72,12 +72,12 @@ CLIENTS = {
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }
-# The packages that use cuda.core. They run on it, and on cudacore in its place.
+# The packages that use cuda.core. The session runs each with cuda.core, and again with cudacore in its place.
 ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
-# Options of the sanitizers. Leaks are not reported, because Python itself leaks. Segmentation faults are left to a test
-# that expects them.
+# Options of the sanitizers. Leaks are not reported, because Python itself leaks. Segmentation faults are not reported,
+# because a test causes one on purpose.
 UNDER_ASAN = {
     "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -90,7 +90,7 @@ EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
 def file_name(package: str) -> str:
-    """Return how the names of a package's wheels and of its source distribution begin."""
+    """Return the prefix that the file names of a package's wheels and source distribution have in common."""
     settings = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
     return f"{settings['project']['name'].replace('-', '_')}-"
 
@@ -149,7 +149,7 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
     if not (folder / "build.ninja").exists():
         common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
         session.run("meson", "setup", str(folder), str(package), *common, *options)
-    else:  # the folder may have been made with other options
+    else:  # the existing folder may have been configured with other options
         session.run("meson", "configure", str(folder), *options)
     session.run("meson", "compile", "-C", str(folder), log=False)
     return folder
@@ -157,7 +157,7 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
-    """Build the wheels of all packages into build/wheels; the simulator's in build/sim, with its tests in C++."""
+    """Build the wheels of all packages into build/wheels, and the simulator, with its tests in C++, in build/sim."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "editable"))
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
 
@@ -209,7 +209,7 @@ def tests_drivers(session: nox.Session, driver: str) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def tests_cell(session: nox.Session) -> None:
-    """Run one session of tests_all that ``tests`` does not run, a different one each day; ``-- N`` selects the Nth."""
+    """Run one of the sessions of tests_all that are not in ``tests``: a different one each day, or ``-- N``."""
     running = "{}.{}".format(*sys.version_info)
     cells = [
         (python, cuda)
@@ -225,7 +225,7 @@ def tests_cell(session: nox.Session) -> None:
 @nox.session(default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_dist(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the wheels in build/dist that are for this machine, as they are released."""
+    """Run the tests on the wheels of the release in build/dist that are for this machine."""
     run_tests(session, cuda, folder=DIST)
 
 
@@ -295,7 +295,7 @@ def tests_san(session: nox.Session) -> None:
     """Run the tests on a simulated driver that is built with AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
-    # AddressSanitizer's dlopen does not search NVRTC's folder, unlike the original.
+    # Unlike glibc's dlopen, AddressSanitizer's does not search NVRTC's folder.
     compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
@@ -350,7 +350,7 @@ def stress(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz_cache(session: nox.Session) -> None:
-    """Compile random programs with a cache while their headers change, for 60 s; or give ``-- SECONDS SEED``."""
+    """Compile random programs with a cache while their headers change, for 60 s or as given by ``-- SECONDS SEED``."""
     install(session, "editable")
     session.run("python", str(COMPILE / "tests" / "cache" / "fuzz_cache.py"), *(session.posargs or ("60",)))
 
@@ -393,7 +393,7 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
     check_metadata(session, fix=fix)
-    # Fails if a version differs from that of pyproject.toml.
+    # Fails if a file has another version than pyproject.toml.
     session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
 
 
@@ -432,7 +432,7 @@ def types(session: nox.Session) -> None:
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
     session.run("python", "ci/check_programs.py")
-    # Checked separately, because cuda.bindings, on which the others depend, has no types.
+    # Each package is checked separately. External types are ignored, because cuda.bindings has none.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
     for name in PACKAGES:
         package = name.replace("-", "_")
@@ -484,7 +484,7 @@ def sdists(session: nox.Session) -> None:
         with session.chdir(away):
             if tests:
                 session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
-            if SIM.name in (session.posargs or PACKAGES):  # with its sources, but without the tests of its engine
+            if SIM.name in (session.posargs or PACKAGES):  # its tests need its sources
                 shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
                 session.run(*PYTEST, f"packages/{SIM.name}")
 
@@ -498,7 +498,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure against cuda.core and plain C; without a GPU, only rows that need none."""
+    """Compare the speed with cuda.core and plain C. Without a GPU, only rows that need no GPU are measured."""
     install(session, "bench")
     session.run("python", "ci/benchmarks/run.py", "--wheels", str(WHEELS), *session.posargs)
 

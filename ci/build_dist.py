@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Build the releases into a folder: source distributions, and wheels for x86-64 and aarch64, glibc 2.28 or older.
+"""Build the releases into a folder: source distributions, and wheels for x86-64 and aarch64 with glibc 2.28 or later.
 
 usage: build_dist.py FOLDER PACKAGE...       needs the group "dist" of pyproject.toml
 
-Zig's C and C++ compilers contain glibc in any version and for any architecture. Their output runs with glibc 2.28.
+Zig's C and C++ compilers can link for any version of glibc and any architecture. The wheels are linked for glibc 2.28.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ endian = 'little'
 
 
 def make_tools(folder: Path, architecture: str) -> None:
-    """Make compilers for an architecture, as commands."""
+    """Write commands for compiling to an architecture into a folder, with a file that makes Meson use them."""
     target = f"-target {architecture}-linux-gnu.{GLIBC}"
-    # -s: no symbols for debuggers.
+    # -s omits the symbols for debuggers.
     for name, command in (("cc", f"cc {target} -s"), ("c++", f"c++ {target} -s"), ("ar", "ar")):
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {command} "$@"\n')
@@ -51,7 +51,7 @@ def is_compiled(package: Path) -> bool:
 
 
 def build_wheel(package: Path, architecture: str, out: Path) -> None:
-    """Build one compiled wheel, and set its tag by auditwheel."""
+    """Build one compiled wheel, and let auditwheel set its platform tag."""
     with tempfile.TemporaryDirectory() as folder:
         tools, made = Path(folder) / "tools", Path(folder) / "made"
         tools.mkdir()
@@ -62,7 +62,7 @@ def build_wheel(package: Path, architecture: str, out: Path) -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
         subprocess.run(build, check=True, env=environment)
         (wheel,) = made.glob("*.whl")
-        # auditwheel determines the oldest glibc from the symbols. --only-plat: the wheel gets no other tag.
+        # auditwheel determines the oldest glibc from the symbols. With --only-plat, it removes the other tags.
         repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
         subprocess.run([*repair, "--wheel-dir", str(out), str(wheel)], check=True)
 

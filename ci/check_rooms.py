@@ -34,7 +34,7 @@ LAYERS = {
     "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
     "cudacore-sim/src/sim/driver": ("base", "device", "memory", "code", "graph", "stream", "entry"),
 }
-#: Uses of an upper room: the file in its package, and the room, with the reason.
+#: Uses of an upper room: the path of the file in its package, and the room that the file uses, with the reason.
 UPWARD = {
     ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
@@ -47,18 +47,18 @@ UPWARD = {
 }
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
-#: Folders with more files, with the reason.
+#: Folders that may have more than MAX_FILES, with the reason.
 LARGE_FOLDERS = {
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
 }
-#: Files with more lines, with the reason.
+#: Files that may have more than MAX_LINES, with the reason.
 LONG_FILES = {
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
 }
 #: Examples of docstrings, which do not count as lines of a file.
 EXAMPLES = re.compile(r'\n *Examples\n *-{8}\n(?:.*\n)*?(?= *""")')
 SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
-#: Files of which each compiled package has a copy, because its source distribution must be self-contained.
+#: Files that each compiled package has a copy of, because its source distribution must be self-contained.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
 
@@ -107,7 +107,7 @@ def runs(node: ast.AST) -> Iterator[ast.AST]:
 def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
     """Return the line and the room of each include or import from a room of the layer."""
     if path.suffix not in {".py", ".c", ".cpp", ".h"}:
-        return  # such as files that CPython has compiled
+        return  # for example, a compiled .pyc file
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in runs(ast.parse(text)):
@@ -165,7 +165,7 @@ def sizes(root: Path) -> Iterator[str]:
 
 
 def recipes(root: Path) -> Iterator[str]:
-    """Return the rows of CONTRIBUTING's table "to add X, touch these files" that are not true."""
+    """Return the errors in CONTRIBUTING's table "to add X, touch these files"."""
     tree = {*root.glob("packages/*/src/**/*"), *root.glob("packages/*/include/**/*")}
     baseline = root / "packages/cudacore-handles/tests/c/abi-baseline.txt"
     texts = {
@@ -197,7 +197,7 @@ def files_in_conventions(root: Path) -> Iterator[str]:
 
 
 def copies_that_differ(root: Path) -> Iterator[str]:
-    """Return the files that are not the same in all packages that have them."""
+    """Return the files of COPIES that differ between packages."""
     for name in COPIES:
         found = sorted(root.glob(f"packages/*/{name}"))
         if len({path.read_bytes() for path in found}) != 1:

@@ -27,7 +27,7 @@ HEADERS = ROOT / "packages" / "cudacore-handles" / "include" / "cudacore"
 LIMITS = {"cudacore-handles": 700.0, "cudacore-graph": 72.0, "cudacore-sim": 2500.0}
 LIMIT_OF_ALL = 1000.0
 
-# The folder of each package by the name of its distribution, which is one line of its pyproject.toml.
+# The folder of each package, by the name of its distribution. The name is one line of the package's pyproject.toml.
 FOLDERS = {
     re.findall(r'(?m)^name = "(.*)"$', path.read_text(encoding="utf-8"))[0]: path.parent.name
     for path in ROOT.glob("packages/*/pyproject.toml")

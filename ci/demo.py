@@ -33,7 +33,7 @@ console = Console()
 
 
 def compile_all(architectures: tuple[str, ...]) -> Table:
-    """Compile the source to PTX and to a cubin for each architecture; return a description for each."""
+    """Compile the source to PTX and to a cubin for each architecture; return a table with a row for each result."""
     table = Table("architecture", "target", "bytes", "ms", "instances", title="Compiled by NVRTC, on this CPU")
     for column in table.columns[2:5]:
         column.justify = "right"

@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: str, *languages: str) -> list[Block]:
-    """Return the blocks of a page in some languages. A file that the page includes is a block, too."""
+    """Return the blocks of a page that are in one of the languages. A file that the page includes is a block, too."""
     path = DOCS / f"{page}.rst"
     blocks = []
     for found in DIRECTIVE.finditer(path.read_text(encoding="utf-8")):

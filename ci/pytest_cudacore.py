@@ -40,7 +40,7 @@ CALL_FAILED = pytest.StashKey[bool]()
 TOO_OLD = pytest.StashKey[bool]()
 MODULE = pytest.StashKey[Path]()
 
-# The features that older drivers of CUDA 12 and 13 lack, by the functions that errors name.
+# Features that older drivers of CUDA 12 and 13 lack, by the driver function that the error names.
 FEATURES = {
     "cuDevSmResourceSplit": "groups of multiprocessors that differ",
     "cuDevSmResourceSplitByCount": "green contexts",
@@ -106,7 +106,7 @@ def skip_older_driver(version: str, feature: str) -> None:
 
 @pytest.fixture(scope="session")
 def need_driver() -> Callable[[str, str], None]:
-    """Give a function that skips the test on a driver older than a version, such as "12.3", which added a feature."""
+    """Give a function that skips the test if the driver is older than the version that a feature needs ("12.3")."""
     return skip_older_driver
 
 
@@ -190,7 +190,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if node.stash.get(CALL_FAILED, False):
         return  # the traceback keeps the test's objects
-    node.funcargs.clear()  # all other fixtures are torn down by now; these references keep their values alive
+    node.funcargs.clear()  # all other fixtures are torn down, but these references still keep their values alive
     leaked = more_than(before)
     # A thread of the driver releases what graphs kept alive, so the counts can fall a moment later.
     end = time.monotonic() + SECONDS_TO_SETTLE
@@ -243,7 +243,7 @@ def _forget_locals(tb: TracebackType) -> None:
     gc.collect()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost, so that the plugin of cudacore-sim still gets the failure
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the outermost wrapper, so that cudacore-sim's plugin gets the failure
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -39,7 +39,7 @@ def notes_of(tag: str, changelog: str, version: str) -> str:
 
 
 def names() -> list[str]:
-    """Return the names of the distributions, which can differ from those of the folders."""
+    """Return the names of the distributions, which can differ from the names of the folders."""
     settings = sorted(ROOT.glob("packages/*/pyproject.toml"))
     return [re.findall(r'(?m)^name = "(.*)"$', path.read_text(encoding="utf-8"))[0] for path in settings]
 

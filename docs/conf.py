@@ -72,7 +72,7 @@ nitpick_ignore_regex = [
     ("py:attr", r"(cudacore\w*\.)?ProgramOptions\.\w+"),
 ]
 
-# If the inventories cannot be downloaded, an empty one is used: the build needs no network, and has no links then.
+# Without a network, an empty inventory is used, and the pages have no links to other projects.
 intersphinx_mapping = {
     name: (address, (None, "empty.inv"))
     for name, address in {
@@ -90,7 +90,7 @@ html_css_files = ["width.css"]
 html_js_files = ["labels.js"]
 pygments_dark_style = "github-dark"  # the theme's style underlines imported names, as if they were links
 html_title = f"cudacore {version}"
-# Only code is copied, and no prompts.
+# The copy button leaves out prompts.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_show_sourcelink = False

@@ -38,7 +38,7 @@ first, second = devices
 first.set_current()
 (stream, total), (other_stream, other_total) = totals
 if first.can_access_peer(second):
-    # The copy need not go through the host.
+    # With this access, the copy does not go through the host.
     second.memory_resource.peer_accessible_by = {first}
 copy = first.allocate(4, stream=stream)
 stream.wait(other_stream)

@@ -8,7 +8,7 @@ cudacore_sim.load()
 
 import cudacore as core  # noqa: E402
 
-# The last block has threads beyond the end: `if (i < n)` is missing.
+# Some threads of the last block write beyond the end, because `if (i < n)` is missing.
 SOURCE = r"""
 extern "C" __global__ void fill(int *values, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -33,7 +33,7 @@ LENGTHS = {
     100_000: 300,
     1_000_000: 300,
     10_000_000: 40,
-}  # rounds by ns of the kernel
+}  # number of rounds, by the duration of the kernel in ns
 
 device = ch.Device()
 device.set_current()
@@ -67,7 +67,7 @@ WAYS = (sync_event, sync_blocking_event, await_event, await_stream, wait_in_thre
 
 
 async def measure(way: Callable[[], Awaitable[None]], length: int, rounds: int) -> tuple[float, float]:
-    """Return the shortest time in excess of the kernel's, and the mean processor time, in microseconds."""
+    """Return by how much the best round exceeds the kernel's duration, and the mean processor time, in microseconds."""
     best, processor = float("inf"), 0.0
     for _ in range(rounds):
         stream.sync()
@@ -80,7 +80,7 @@ async def measure(way: Callable[[], Awaitable[None]], length: int, rounds: int) 
 
 
 async def wait_for_many(way: Callable[[], Awaitable[None]], count: int) -> float:
-    """Return the processor time in seconds of many tasks that wait for half a second."""
+    """Return the total processor time, in seconds, of `count` tasks that wait for half a second."""
     ch.launch(stream, ONE, spin, 500_000_000)
     busy = time.process_time()
     await asyncio.gather(*(way() for _ in range(count)))

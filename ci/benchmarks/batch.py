@@ -38,7 +38,7 @@ TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 
 
 def jobs(target: CompileTargetName, salt: int) -> list[CompileJob]:
-    """Return different compilations. They must be new ones, because the driver also has a cache."""
+    """Return different compilations. `salt` makes their sources new, because the driver also has a cache."""
     options = ProgramOptions(arch="sm_90", no_cache=True)
     return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
 
@@ -50,7 +50,7 @@ def seconds(target: CompileTargetName, salt: int, **options: object) -> float:
 
 
 def waiting(target: CompileTargetName, threads: int) -> tuple[float, float, float]:
-    """Return for how long all threads together computed, waited for a core, and slept (the kernel's schedstat)."""
+    """Return how long all threads together computed, waited for a core, and slept, according to Linux's schedstat."""
     totals: list[tuple[float, float, float]] = []
 
     def work(part: list[CompileJob]) -> None:
@@ -76,7 +76,7 @@ def waiting(target: CompileTargetName, threads: int) -> tuple[float, float, floa
 
 
 def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
-    """Compile by NVRTC's functions alone, as a C program does, and fetch the same results as Program."""
+    """Compile with NVRTC's functions only, as a C program does, and fetch the same results as Program."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None)
     arch = b"-arch=compute_90" if target == "ptx" else b"-arch=sm_90"
@@ -89,7 +89,7 @@ def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
 
 
 def overhead(target: CompileTargetName, rounds: int) -> float:
-    """Return the ratio of the processor time of this thread for a small program to that of NVRTC alone."""
+    """Return the processor time of this thread for compiling a small program, divided by that of NVRTC alone."""
     nvrtc = ctypes.CDLL(versions()[CompilerBackendType.NVRTC].path)
     options = ProgramOptions(arch="sm_90", no_cache=True)
     salt = itertools.count()

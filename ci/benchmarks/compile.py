@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the overhead of a compilation over NVRTC itself.
 
-The same calls are made by ctypes, in the same process, alternating with ours. Run it with ``python compile.py``. Each
-time is the best of several. On a busy machine, ``--cpu-time`` measures processor time instead of elapsed time.
+Compilations by cudacore alternate with the same calls of NVRTC by ctypes, in one process. Run it with ``python
+compile.py``. Each time is the best of several. On a busy machine, ``--cpu-time`` measures processor time instead of
+elapsed time.
 
 NVRTC allocates and frees much memory. Whether malloc returns that memory to the system affects the times more than
 anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation.
@@ -32,7 +33,7 @@ LARGER = LARGER.replace("{ return", "{{ return").replace("N; }", "N; }}") + "\n/
 TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 GOAL = 1.02
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_TOP_PAD = -1, -3, -2
-# Bytes that malloc keeps, and the size from which it maps memory instead of using the heap (32 MiB at most).
+# Bytes of freed memory that malloc keeps, and the size from which it uses mmap instead of the heap (32 MiB at most).
 KEEP_MEMORY = {M_TRIM_THRESHOLD: 1 << 28, M_TOP_PAD: 1 << 26, M_MMAP_THRESHOLD: 1 << 25}
 
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floor: the time of the driver calls in each row of rows.py, made from plain C without Python.
+ * The floor: the time of the driver calls of each row in rows.py, made by plain C without Python.
  *
- * usage: floor CODE [ROW...] prints a line for each row: its name, and nanoseconds of each measurement, separated by
- * tabs floor --first CODE does the work of first_result.py once
+ * usage: floor CODE [ROW...]: prints a line for each row, its name and the nanoseconds of each measurement, with tabs
+ * usage: floor --first CODE: does the work of first_result.py once
  *
- * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
+ * The program needs cuda.h, but is not linked to a CUDA library: it loads the driver at run time.
  */
 #include "floor.h"
 

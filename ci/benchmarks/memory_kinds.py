@@ -7,7 +7,7 @@ usage: memory_kinds.py [MIB]        MIB: the size of copies; default 256
 Copies go between the memory and a buffer of the device's pool. Times are the best of several rounds. The columns:
 
 - the time to allocate and free 1 MiB; for registered memory, the time to register and unregister an array of `MIB` MiB
-- bandwidths of copies to and from the device, and the time after which the call of a copy returns
+- the bandwidths of copies to and from the device, and the time until the call that starts a copy returns
 - the bandwidth of a kernel that reads the memory in place
 
 Allocations and kernels are tried once before they are measured.

@@ -2,7 +2,7 @@
 """The rows of the benchmark, one for each operation. A new row is added here, and its C counterpart to floor.c.
 
 ``timeit`` executes the statement of a row in the namespace that worker.py builds. The text is the same for every
-module, so it uses only what ``cuda.core`` documents, except in rows that only cudacore has.
+module, so it uses only documented names of ``cuda.core``, except in rows that only cudacore has.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def hooked(name: str, statement: str, setup: str, *, needs: str, per: int, over_
 
 
 def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """A row that copies to a dense view. The device's time is included."""
+    """A row that copies to a dense view. The row includes the time of the copy on the device."""
     setup = (
         "whole, made = (device.allocate(1 << 23, stream=stream).view('float32', (1024, 2048)) for _ in range(2)); "
         "target = made.view(made._layout[:512].reshaped((1024, 1024))); "
@@ -327,7 +327,7 @@ ROWS = (
         ratio=0.5,
         graphs=True,
     ),
-    # Pools of host and managed memory can make calls of the driver slower from then on.
+    # Driver calls can be slower once a process has used pools of host or managed memory. So these rows come late.
     Row(
         "pinned buffer of a pool, allocate and close",
         "pinned_pool.allocate(1024, stream=stream).close(stream)",
@@ -413,8 +413,8 @@ ROWS = (
     ),
 )
 
-# The time from the start of a process to the first result of its kernel. Each row has a program cache, if it uses one,
-# and a target: the maximum ratio to the named candidate. In all of these rows, plain C loads compiled code from a file.
+# The time from the start of a process to the first result of its kernel. Each row has the state of the program cache
+# (or None) and a target: the maximum ratio to the named candidate. Plain C always loads compiled code from a file.
 FIRST_RESULTS = {
     "first result, compiled code on disk": (None, "C", 1.25),
     "first result, cold program cache": ("cold", BASELINE, 1.0),

@@ -39,12 +39,12 @@ HERE = Path(__file__).resolve().parent
 def is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package of a submodule is not installed
+    except ModuleNotFoundError:  # `module` is a submodule, and its package is not installed
         return False
 
 
 def install(wheels: Path, site: str) -> None:
-    """Install the wheels of a folder into another, for this process and its children."""
+    """Install the wheels of a folder into the folder `site`, for this process and its children."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", site]
     subprocess.run([*command, *map(str, sorted(wheels.glob("*.whl")))], check=True)
     sys.path.insert(0, site)

@@ -22,7 +22,7 @@ VERSION = "2026.1"
 MODULES = ("test_driver", "test_cumath", "test_gpuarray")
 TIMEOUT = 1800  # time limit of a module in seconds
 
-# Parts of the names of tests, with the reasons why these fail.
+# Failing tests: a part of the name, with the reason.
 KNOWN = {
     "test_recursive_launch": "launches a kernel from a kernel, which is not simulated",
     "test_jit_link_module": "launches a kernel from a kernel, which is not simulated",
@@ -36,7 +36,7 @@ def toolkit() -> Path:
 
 
 def run(*arguments: str, **environment: str) -> None:
-    """Run a module of Python with arguments, without the simulator."""
+    """Run a Python module as a program, without the simulator."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | environment
     subprocess.run([sys.executable, "-m", *arguments], check=True, env=environment)
 
@@ -46,7 +46,7 @@ def build(folder: Path) -> Path:
     run("pip", "download", "-q", "--no-deps", "--no-binary", "pycuda", "-d", str(folder), f"pycuda=={VERSION}")
     with tarfile.open(folder / f"pycuda-{VERSION}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
-    # Wheels lack the names that the linker looks for.
+    # NVIDIA's wheels have no libraries with the unversioned names that the linker looks for.
     names = folder / "lib"
     names.mkdir()
     (names / "libcuda.so").symlink_to(cudacore_sim.get_library())

@@ -41,7 +41,7 @@ TOKEN = re.compile(
 TRAILING = r"\s*(?:/\*\*<(?P<doc>.*?)\*/)?"
 FIELD = re.compile(r"(?P<code>[^;]+);" + TRAILING)
 ENUMERATOR = re.compile(r"(?P<code>[^,/]+)(?:,|(?=/)|$)" + TRAILING)
-# Declarations that are not shown.
+# Macros that the documentation omits.
 INTERNAL = re.compile(r"\w+_H|CCH_(BEGIN|END)_DECLS|CCH_EXPORT")
 VERBS = re.compile(r"_(ref|unref|raw)\(")
 
@@ -71,7 +71,7 @@ def strip_comment(comment: str) -> str:
 
 
 def parse(source: str) -> Header:
-    """Read a header: comments, defines, typedefs and prototypes, as these headers have them."""
+    """Read a header. It may contain only comments, defines, typedefs and prototypes in the forms of our headers."""
     header = Header("", [])
     doc = ""
     before: Entity | None = None  # the declaration right above, without a blank line between
@@ -103,7 +103,7 @@ def parse(source: str) -> Header:
 
 
 def define(code: str, doc: str) -> Entity | None:
-    """Return the macro that a define makes; None for one that is of no interest to a reader."""
+    """Return the macro of a define, or None if the documentation omits it."""
     code, _, trailing = code.partition("/**<")
     name = re.match(r"#define\s+(\w+(?:\([^)]*\))?)", code)
     if not name or INTERNAL.fullmatch(name[1]):
@@ -112,7 +112,7 @@ def define(code: str, doc: str) -> Entity | None:
 
 
 def declaration(code: str, doc: str) -> Entity | None:
-    """Return the name and the kind of a declaration; None if it is not shown."""
+    """Return the entity of a declaration, or None if the documentation omits it."""
     nullable = re.findall(r"\bCCH_NULLABLE\s+(\w+)", code)
     if nullable and doc:
         text, since, version = doc.partition("@since")
@@ -178,7 +178,7 @@ class Markup:
         yield ""
         for member in entity.members:
             if "(*" in member.signatures[0] and not member.doc:
-                continue  # a table of functions that are described elsewhere
+                continue  # a field of the function table: its function is described elsewhere
             yield from ("   " + line for line in self.render(member))
 
 

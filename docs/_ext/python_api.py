@@ -42,7 +42,7 @@ UMBRELLA = (
 )
 PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
-# Types that stubs describe in more detail than a reader wants.
+# Private type names of the stubs, and the simpler types that the documentation shows instead.
 PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_OnStream": "Stream | None", "_C": "Any"}
 
 
@@ -58,19 +58,19 @@ def read_stubs() -> dict[str, list[ast.FunctionDef]]:
 
 
 def plain(text: str) -> str:
-    """Replace names that only the stubs have."""
+    """Replace the private type names of the stubs."""
     return re.sub(r"\b_\w+(\[_\w+\])?", lambda match: PLAIN.get(match[0], match[0]), text)
 
 
 def names_of(function: ast.FunctionDef) -> list[str]:
-    """Return the names of the parameters, without the object itself."""
+    """Return the names of the parameters, without `self` and `cls`."""
     arguments = function.args
     listed = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return [argument.arg for argument in listed if argument is not None and argument.arg not in ("self", "cls")]
 
 
 def signature_of(function: ast.FunctionDef) -> tuple[str, str | None]:
-    """Return the parameters of a function of a stub, without the object itself, and the type of its result."""
+    """Return the parameters of a function in a stub, without `self` and `cls`, and the type of its result."""
     arguments = function.args
     arguments.args = [argument for argument in arguments.args if argument.arg not in ("self", "cls")]
     arguments.posonlyargs = [argument for argument in arguments.posonlyargs if argument.arg not in ("self", "cls")]
@@ -84,7 +84,7 @@ STUB_FUNCTIONS = read_stubs()
 def complete_signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:
-    """Show types that only a stub has. Show no signature for classes that are not made by calling them."""
+    """Take the types of built-in functions from the stubs. Show no signature for classes that cannot be called."""
     if what == "class":
         return ("", None) if signature == "(*args, **kwargs)" else None
     if inspect.isbuiltin(obj) or inspect.ismethoddescriptor(obj):
@@ -96,11 +96,11 @@ def complete_signature(
 
 
 def umbrella_names() -> dict[str, str]:
-    """Return the names that users import, by the names of the objects."""
+    """Return the full names that users import, by the names of the objects."""
     return {name: f"{module}.{name}" for module, names in reversed(NAMES.items()) for name in names}
 
 
-# The public names in each module of the umbrella, apart from modules.
+# The public names in each module of the umbrella, without names of modules.
 NAMES = {
     module.__name__: [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]
     for module in UMBRELLA
@@ -109,7 +109,7 @@ IMPORTED = umbrella_names()
 
 
 def imported_name(target: str, module: str | None) -> str:
-    """Return the name by which users import an object, from a reference in a module."""
+    """Return the name by which users import the object that a reference in a module names."""
     parts = target.split(".")
     if parts[0] in PACKAGES:
         public = [part for part in parts[1:] if not part.startswith("_") or part[1:2].isupper()]
@@ -120,7 +120,7 @@ def imported_name(target: str, module: str | None) -> str:
 
 
 def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
-    """Rename references as users import the objects, and show the values of attributes, not their descriptors."""
+    """Give references the names that users import. Show the types of properties instead of their descriptors."""
     for node in doctree.findall(addnodes.pending_xref):
         target = node.get("reftarget", "")
         if node.get("refdomain") == "py" and not target.startswith(("cudacore.", "python.")):

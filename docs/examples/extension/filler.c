@@ -17,12 +17,12 @@ static PyObject *raise_last(void) {
   return PyErr_Format(PyExc_RuntimeError, "%s: %s: %s", error.operation, api->error_name(error.code), error.message);
 }
 
-/* A new reference to the handle of an object of cudacore; NULL with an exception. */
+/* Returns a new reference to the handle of a cudacore object; on failure, sets an exception and returns NULL. */
 static void *take(PyObject *object, const char *name) {
   PyObject *capsule = PyObject_CallMethod(object, "__cudacore_handle__", NULL);
   if (capsule == NULL)
     return NULL;
-  void *handle = PyCapsule_GetPointer(capsule, name); /* only the capsule keeps it alive */
+  void *handle = PyCapsule_GetPointer(capsule, name); /* until ref(), only the capsule keeps the handle alive */
   if (handle != NULL)
     api->ref(handle);
   Py_DECREF(capsule);
@@ -31,7 +31,7 @@ static void *take(PyObject *object, const char *name) {
 
 static void drop(PyObject *capsule) { api->unref(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))); }
 
-/* An object of cudacore that has a handle; takes over the reference. */
+/* Returns a cudacore object for a handle, and takes over the reference to the handle. */
 static PyObject *give(void *handle, const char *name) {
   PyObject *capsule = PyCapsule_New(handle, name, drop);
   if (capsule == NULL) {
@@ -45,7 +45,7 @@ static PyObject *give(void *handle, const char *name) {
   return object;
 }
 
-/* A new event of the stream's context. A default stream has no context of its own; the current one is used. */
+/* Creates an event in the stream's context, or in the current context if the stream is a default stream. */
 static int make_event(cch_event **out, cch_stream *stream) {
   cch_context *context = api->context_ref(api->stream_context(stream));
   int status = context == NULL ? api->context_current(&context) : 0;
@@ -55,7 +55,7 @@ static int make_event(cch_event **out, cch_stream *stream) {
   return status;
 }
 
-/* The event is recorded after the work. */
+/* Fills the buffer on the stream, and records an event after that. */
 static int fill_and_record(cch_event **out, cch_deviceptr *buffer, cch_stream *stream, unsigned value) {
   cch_event *event;
   int status = api->deviceptr_fill(buffer, value, 1, stream);
@@ -83,7 +83,7 @@ static PyObject *fill(PyObject *module, PyObject *arguments) {
   if (stream != NULL) {
     cch_event *event;
     int status;
-    /* From here on, neither can be freed, not even by close() on another thread, which may run now. */
+    /* The references keep the buffer and the stream alive, even if another thread calls close() now. */
     Py_BEGIN_ALLOW_THREADS;
     status = fill_and_record(&event, buffer, stream, value);
     Py_END_ALLOW_THREADS;
@@ -106,7 +106,7 @@ PyMODINIT_FUNC PyInit_filler(void) {
   api = PyCapsule_Import("cudacore_handles.api", 0);
   if (api == NULL)
     return NULL;
-  if (api->size < sizeof *api) { /* the functions that came later are missing */
+  if (api->size < sizeof *api) { /* the table lacks functions that newer headers declare */
     PyErr_SetString(PyExc_ImportError, "filler needs a newer cudacore-handles than the one that is installed");
     return NULL;
   }

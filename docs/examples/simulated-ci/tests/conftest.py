@@ -8,5 +8,5 @@ import saxpy
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernel():
-    """Make objects that are kept before the first test, so that they do not look like its leaks."""
+    """Make the objects that are kept forever before the first test begins, so that they do not count as its leaks."""
     saxpy.kernel()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator is the driver of the process: other packages that use CUDA find it, too."""
+"""The simulator is the driver of the whole process, also for other packages that use CUDA."""
 
 import numpy as np
 import pytest
