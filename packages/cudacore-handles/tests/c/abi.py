@@ -2,11 +2,11 @@
 """The library's binary interface, as text: symbols, signatures, layouts of structs, values of enums and macros.
 
 ``generate OUT_LAYOUT OUT_ENTRIES HEADERS_FOLDER`` reads the public headers and writes a C program that prints the
-interface, and the list of the table's functions, which test_api_table.c includes.
+interface, and the list of the functions in the function table, which test_api_table.c includes.
 
 ``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails if the interface differs from the committed baseline; with
 ``--update`` it writes the baseline instead. Additions are allowed between releases; all other changes break the
-interface. Both are shown here for review.
+interface. All differences are printed for review.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from read_headers import read, table_entries
 
 
 def generate(layout: Path, entries: Path, folder: Path) -> None:
-    """Write the program that prints the interface, and the list of the table's functions."""
+    """Write the program that prints the interface, and the list of the functions in the function table."""
     found = read(folder)
     lines = [f'  puts("function {prototype}");' for prototype in (*found.functions.values(), *found.callbacks.values())]
     for name, fields in found.structs.items():
@@ -72,7 +72,7 @@ def compare(baseline: Path, program: str, library: str, *, update: bool) -> None
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command of the module's description."""
+    """Run the command ``generate`` or ``compare``."""
     update = "--update" in arguments
     match [a for a in arguments if a != "--update"]:
         case ["generate", layout, entries, folder]:

@@ -61,10 +61,10 @@ void check_status(int status, int expected, const char *what, const char *file, 
 /* The calling thread's last failure, in storage that the next call overwrites. */
 const cch_error *check_error(void);
 
-/* Opens the simulated driver that $CUDACORE_DRIVER names, or ends the program with 77 when that is another one. */
+/* Opens the driver that $CUDACORE_DRIVER names. If it is not the simulated driver, ends the program with 77. */
 void check_open(void);
 
-/* Functions that RUN calls before and after each test from now on. */
+/* Sets functions that RUN calls before and after each later test. */
 void check_around(void (*before)(void), void (*after)(void));
 
 #define RUN(test) check_run(test, #test)

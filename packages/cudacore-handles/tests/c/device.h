@@ -10,16 +10,16 @@ extern cch_context *context;
 extern cch_stream *stream;
 extern cch_pool *pool;
 
-/* The context, and a stream and the device's pool. */
+/* Open and close the context, a stream, and the device's pool. */
 void device_open(void);
 void device_close(void);
 
-/* The context alone, which is made current. */
+/* Open and close only the context, which is made current. */
 void context_open(void);
 void context_close(void);
 
 cch_event *new_event(void);
-/* Checks that the box of an event is found by the event's handle. */
+/* Checks that wrapping the handle of an event returns the same box. */
 void check_found(cch_event *event);
 
 #endif

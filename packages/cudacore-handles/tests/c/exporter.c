@@ -16,7 +16,7 @@ static cch_ipc_handle make_event(void) {
   return handle;
 }
 
-/* Sends the handle for each byte that it reads. Ends when no other process can write one. */
+/* Sends the event's handle for each byte that arrives. Returns when the other process has closed the pipe. */
 static void serve(void) {
   char request;
   cch_ipc_handle handle;

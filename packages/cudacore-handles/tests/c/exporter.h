@@ -2,11 +2,11 @@
 #ifndef EXPORTER_H
 #define EXPORTER_H
 
-/* A second process, which shares an event: the driver opens no handle in the process that made it. */
+/* A second process that exports an event. It is needed because a process cannot import its own event. */
 
 #include "check.h"
 
-/* The handle of an event of the other process, with CCH_EVENT_INTERPROCESS and CCH_EVENT_DISABLE_TIMING. */
+/* Returns the handle of the second process's event, which is CCH_EVENT_INTERPROCESS and CCH_EVENT_DISABLE_TIMING. */
 cch_ipc_handle exported_event(void);
 
 #endif

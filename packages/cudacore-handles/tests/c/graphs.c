@@ -30,7 +30,7 @@ void graphs_close(void) {
   cch_library_unref(world.library);
   cch_stream_unref(world.stream);
   cch_context_unref(world.context);
-  cch_reclaim_drain(); /* objects that CUDA has released on its own thread */
+  cch_reclaim_drain(); /* destroys objects that CUDA has released on its own thread */
 }
 
 cch_graph *new_graph(void) {

@@ -3,15 +3,15 @@
 #define OPERATIONS_H
 
 /*
- * Every public call that enters the loaded driver or allocates for it, each in a form that can be made again and
- * again. The sweeps (test_current, test_fail, test_oom, test_fork) run all of them.
+ * Operations: every public call that calls the driver or allocates memory, in a form that can be repeated. Tests such as
+ * test_current, test_fail, test_oom and test_fork run all operations.
  */
 
 #include "check.h"
 
 /*
- * The objects of the calls. All are on device 0, except for the captured stream, because one cannot wait for a context
- * with a captured stream. The primary context of device 1 belongs to other code.
+ * The objects that operations use. They are on device 0, except for the captured stream: a context with a captured
+ * stream cannot be synchronized. The primary context of device 1 belongs to other code.
  */
 typedef struct world {
   cch_context *context, *green, *elsewhere; /* `elsewhere` is a green context of device 1 */
@@ -20,8 +20,8 @@ typedef struct world {
   cch_event *start, *end;
   cch_pool *pool;
   cch_deviceptr *ptr, *pinned, *managed, *grows, *moves;
-  int descriptor;        /* of the pool */
-  int memory_descriptor; /* of virtual memory */
+  int descriptor;        /* the file descriptor of the pool */
+  int memory_descriptor; /* the file descriptor of virtual memory */
   size_t memory_size;
   cch_pool *imported_pool;
   cch_deviceptr *shared, *import;
@@ -49,24 +49,24 @@ typedef struct world {
 /* An array of one dimension, and one of two dimensions with three levels. Surfaces can be made of both. */
 extern const cch_array_desc world_line, world_plane;
 
-/* Makes the world. No context is current before or after this. */
+/* Creates the objects. No context may be current before the call, and none is current after it. */
 void world_open(world *w);
 void world_close(world *w);
 
 typedef struct operation {
   const char *name;
-  /* Makes the call and returns its status. *made is the object that it made, or NULL. */
+  /* Makes the call and returns its status. *made is the object that the call created, or NULL. */
   int (*call)(world *w, void **made);
-  /* Releases what was made. */
+  /* Releases the object that the call created. */
   void (*undo)(void *made);
   unsigned flags;
 } operation;
 
 #define OPERATION_NEEDS_CURRENT 1u /* uses or queries the current context */
 #define OPERATION_SETS_CURRENT 2u  /* changes the current context, which is its purpose */
-#define OPERATION_ONCE 4u          /* makes other calls when it is repeated in the same world */
+#define OPERATION_ONCE 4u          /* makes other driver calls when it is repeated with the same objects */
 
-/* The operations of each room; NULL at the end. */
+/* The operations of each room, ending with NULL. */
 extern const operation *const operation_rooms[];
 
 #define FOR_EACH_OPERATION(name_)                                                                                      \

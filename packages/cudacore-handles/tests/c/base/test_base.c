@@ -18,7 +18,7 @@ static void path_names_the_library(void) {
   fclose(file);
 }
 
-/* Live counts would be those of another kind, or an unknown kind would read beyond the table. */
+/* The live count of one kind would be returned for another, or an unknown kind would cause a read beyond the table. */
 static void live_counts_are_by_kind(void) {
   cch_context *context;
   cch_stream *stream, *legacy = cch_stream_legacy();
@@ -28,7 +28,7 @@ static void live_counts_are_by_kind(void) {
   OK(cch_event_create(&first, context, 0));
   OK(cch_event_create(&second, context, 0));
   CHECK_EQ(cch_live_count(CCH_KIND_CONTEXT), 1);
-  CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 1); /* the default streams do not count */
+  CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 1); /* default streams are not counted */
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
   CHECK_EQ(cch_live_count(CCH_KIND_POOL), 0);
   cch_event_unref(first);

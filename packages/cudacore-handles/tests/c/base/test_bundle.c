@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bundles of owners, and the verbs that take any box. */
+/* Bundles of owners, and the functions that take a box of any kind. */
 #include "device.h"
 
 #include <stdatomic.h>
@@ -40,7 +40,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   device_close();
 }
 
-/* A bundle that fails to take an owner would keep it nevertheless. */
+/* When adding an owner to a bundle fails, the bundle would keep the owner nevertheless. */
 static void refused_owners_stay_the_callers(void) {
   int one = 1;
   cch_bundle *bundle = NULL;
@@ -54,7 +54,7 @@ static void refused_owners_stay_the_callers(void) {
   CHECK_AFTER(cch_bundle_unref(bundle), check_released, 0);
 }
 
-/* Code that holds boxes of all kinds could not count their references, or would get a wrong kind. */
+/* For a box of any kind, code could not add and drop references, or would get a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes that are found by a value, such as imports, which can take long; and resources that end before their boxes.
+ * Boxes that are found by a value, such as imports, which can be slow; and resources that end before their boxes.
  * The test is linked with the library's object files.
  */
 #include "base/kinds.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An import from another process. It is made once for any number of requests, and never twice at the same time. */
+/* An import of another process's memory. All requests for it share one mapping. */
 typedef struct import {
   cch_deviceptr ptr;
   char value[CCH__VALUE_SIZE];
@@ -23,7 +23,7 @@ typedef struct import {
 enum { VALUES = 3 };
 static atomic_int mapped[VALUES], mappings;
 
-/* The driver's part of an import. It returns CUDA_ERROR_ALREADY_MAPPED for a second one. */
+/* Imitates the driver's mapping of memory. A driver returns CUDA_ERROR_ALREADY_MAPPED for a second mapping. */
 static void map(int which) {
   CHECK_EQ(atomic_fetch_add(&mapped[which], 1), 0);
   atomic_fetch_add(&mappings, 1);
@@ -63,7 +63,7 @@ static int open_import(import **out, int which, bool fail) {
   return 0;
 }
 
-/* The same value would give a second box, or another value the same box. */
+/* The same value would lead to a second box, or two values to the same box. */
 static void value_is_one_box(void) {
   import *first, *again, *other;
   OK(cch_driver_init());
@@ -134,7 +134,7 @@ static void open_again(void *owner) {
   cch_unref(again);
 }
 
-/* If a release function opens an import that its own thread is destroying, it would wait for itself. */
+/* A release function that opens an import which its own thread is destroying would wait forever. */
 static void release_function_opens_what_dies_with_it(void) {
   import *dying;
   cch_bundle *bundle;
@@ -147,7 +147,7 @@ static void release_function_opens_what_dies_with_it(void) {
   cch_bundle_unref(bundle);
 }
 
-/* A foreign object of a bundle, whose release function requests an import. */
+/* Releases a foreign object of a bundle: opens an import, and drops it. */
 static void open_and_let_go(void *value) {
   import *again;
   OK(open_import(&again, *(const int *)value, false));

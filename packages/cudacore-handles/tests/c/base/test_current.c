@@ -50,7 +50,7 @@ static void run(const operation *operation, int which) {
     operation->undo(made);
   check_current(operation, current, current != NULL);
   check_calls_were_in(cch_context_raw(w.context));
-  /* Destroys an object while another context is current, or none is. */
+  /* Destroy the objects while another context is current, or no context. */
   if (!(operation->flags & OPERATION_SETS_CURRENT)) {
     world_close(&w);
     check_current(operation, current, current != NULL);
@@ -68,8 +68,8 @@ static void run(const operation *operation, int which) {
 }
 
 /*
- * On a thread without a context, or with that of another device, a call would fail, use a wrong context, or change the
- * current one.
+ * On a thread without a current context, or with one of another device, a call would fail, use a wrong context, or
+ * change the current context.
  */
 static void every_call_with_every_current_context(void) {
   FOR_EACH_OPERATION(operation) {

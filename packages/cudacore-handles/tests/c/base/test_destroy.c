@@ -28,14 +28,14 @@ static void begin(cch_stream *captured) {
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(captured), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
 }
 
-/* The capture must still be valid. */
+/* Ends a capture, which must still be valid. */
 static void end(cch_stream *captured) {
   CUgraph graph;
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(captured), &graph), 0);
   CHECK_EQ(driver.cuGraphDestroy(graph), 0);
 }
 
-/* The nth call of a function, counted from 0, from the driver's log. The next call overwrites the result. */
+/* Finds the nth call of a driver function in the log, from 0. The result is valid until call_of() is called again. */
 static const cudasim_call *call_of(const char *name, int nth) {
   static cudasim_call call;
   for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
@@ -48,7 +48,7 @@ enum { DEEP = CHECK_SANITIZED ? 100000 : 1000000 };
 
 static void unref(void *box) { cch_unref(box); }
 
-/* A chain of bundles, each of which holds the next one: as a box, or as a foreign object. */
+/* Creates and drops a chain of bundles. Each bundle holds the next one, as a box or as a foreign object. */
 static void drop_chain(bool is_foreign) {
   cch_bundle *chain = NULL;
   for (int i = 0; i < DEEP; i++) {
@@ -102,7 +102,7 @@ static void host_functions_only_queue(void) {
   OK(cch_context_set_current(NULL));
   released = 0;
   OK(cch_event_wrap(&wrapped, raw, &one, release));
-  CUcontext kept; /* keeps the context for the event, which its owner destroys at the end */
+  CUcontext kept; /* keeps the context alive for the foreign event, which this test destroys at the end */
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&kept, 0), 0);
   OK(cch_stream_create(&dead_stream, context, 0, 0));
   OK(cch_pool_create(&dead_pool, &config));
@@ -142,7 +142,7 @@ static void host_functions_only_queue(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* If the driver refuses to destroy the resource, it would be lost, or the refusal would be reported. */
+/* If the driver refuses to destroy a resource, the resource would leak, or the refusal would be reported. */
 static void refused_call_is_repeated(void) {
   static const char *const names[] = {
       "cuMemFreeAsync",  "cuMemFree",       "cuMemFreeHost",  "cuMemPoolDestroy",
@@ -209,7 +209,7 @@ static void drops_break_no_capture_of_another_thread(void) {
   cch_deviceptr *device;
   OK(cch_deviceptr_alloc(&device, context, 64));
   begin(stream);
-  check_threads(1, unref_in_thread, buffer(stream)); /* a free in the capture, by other code */
+  check_threads(1, unref_in_thread, buffer(stream)); /* memory of the capture is freed in the capture */
   check_threads(1, unref_in_thread, device);
   end(stream);
 }
@@ -278,7 +278,7 @@ static void memory_of_a_capture_is_freed_in_it(void) {
       CHECK_EQ(driver.cuGraphLaunch(exec, cch_stream_raw(stream)), 0);
     begin(stream);
     cch_error_set_report(no_news);
-    cch_unref(left); /* if the graph never ran, there is nothing to free */
+    cch_unref(left); /* if the graph never ran, the memory does not exist, and is not freed */
     CHECK_EQ(cch_reclaim_pending(), runs);
     CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
     end(stream);
@@ -329,7 +329,7 @@ static void refused_boxes_cost_little(void) {
   end(stream);
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
     cch_unref(new_event());
-  CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even if no call waits */
+  CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even without a call that waits */
 }
 
 /* Allocation and free would make more calls of the driver than necessary. */
@@ -372,7 +372,7 @@ static void allocate_in_thread(int index, void *argument) {
   OK(cch_deviceptr_set_stream(moved, own));
   OK(cch_deviceptr_set_stream(pinned_of_another_thread, own));
   cch_unref(buffer(own));
-  /* On the thread that allocated, the handle means the stream of the allocation. */
+  /* On the thread that allocated, CU_STREAM_PER_THREAD is the stream of the allocation. */
   CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD);
   OK(cch_context_set_current(NULL));
 }

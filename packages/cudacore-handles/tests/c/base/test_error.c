@@ -32,7 +32,7 @@ static void driver_codes_have_names(void) {
   CHECK(*cch_error_string(-12345) != '\0');
 }
 
-/* Domain, code, operation or message of a failure would be those of another failure. */
+/* The record of a failure would have the domain, code, operation or message of another failure. */
 static void record_says_what_failed(void) {
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
@@ -98,10 +98,7 @@ static void destroy_badly(cch_context *context, int code) {
   CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
 }
 
-/*
- * A failure in a destructor would be lost, or reported again and again. Or a failure because of the driver's shutdown
- * would be reported.
- */
+/* A destructor's failure would be lost or repeated, or a failure caused by the driver's shutdown would be reported. */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
@@ -178,7 +175,7 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/* The record whose structure can grow would differ from the fixed one, or would be written beyond its size. */
+/* cch_error_record, which can grow, would differ from cch_error, or would be written beyond its stated size. */
 static void record_honours_its_size(void) {
   struct {
     cch_error_record now;
@@ -217,13 +214,13 @@ static void count(const cch_error *error) {
         strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
 }
 
-/* The second call of a function from now on restores the state of the thread. Makes it and its repetition fail. */
+/* Makes the second and third call of a function fail: the two attempts to restore the state of the thread. */
 static void fail_way_back(const char *name) {
   sim.fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* Objects of one device, while the context of another device is current. */
+/* Objects of one device, used while the context of another device is current. */
 typedef struct away {
   cch_context *context, *other;
   cch_pool *pool;
@@ -258,7 +255,7 @@ static void way_back_is_not_what_failed(void) {
   fail_way_back("cuThreadExchangeStreamCaptureMode");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, at.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
-  CHECK_EQ(unnoticed, 2); /* the failure is reported nevertheless */
+  CHECK_EQ(unnoticed, 2); /* failures to restore the state are reported separately */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   cch_deviceptr *ptr;
@@ -267,7 +264,7 @@ static void way_back_is_not_what_failed(void) {
   sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
-  CHECK_EQ(failed_frees, 1); /* the failure is not reported like one of a destructor */
+  CHECK_EQ(failed_frees, 1); /* reported as a failed free, not as a failed cuCtxSetCurrent */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   sim.reset();

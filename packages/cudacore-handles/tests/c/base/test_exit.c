@@ -90,7 +90,7 @@ static void drop_after_the_runtime(void) {
   cch_event_unref(left_event);
   cch_deviceptr_unref(wrapped);
   CHECK_EQ(cch_reclaim_drain(), 1);
-  /* The library has a box of this context, so it does not need the owner, and would release it at once. */
+  /* The library already has a box of this context, so it does not need the owner, and would normally release it now. */
   OK(cch_context_wrap(&shared, cch_context_raw(left.context), &left, release));
   cch_context_unref(shared);
   CHECK_EQ(released, 0);

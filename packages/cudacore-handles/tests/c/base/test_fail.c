@@ -41,7 +41,7 @@ static size_t calls_of(const operation *operation, cudasim_call *calls) {
 }
 
 static void fail_one(const operation *operation, const char *name, unsigned nth) {
-  static int code = FIRST_CODE; /* a different code for each, because each is reported only once */
+  static int code = FIRST_CODE; /* changes for each failure, because a destructor's failure is reported once per code */
   size_t boxes = 0, boxes_after = 0, objects = 0, objects_after = 0;
   world w;
   world_open(&w);
@@ -92,7 +92,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   CHECK_CLEAN();
 }
 
-/* A failure of the driver would be lost or changed, be attributed to another call, leak, or change an out-parameter. */
+/* A failed driver call would be ignored, be reported as another failure, leak, or change an out-parameter. */
 static void every_driver_call_of_every_function(void) {
   size_t failed = 0, operations = 0;
   cch_error_set_report(report);

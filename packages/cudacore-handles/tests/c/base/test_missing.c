@@ -39,12 +39,12 @@ static bool destroys(const char *name) {
          strstr(name, "Unmap") || strstr(name, "Unregister") || strcmp(name, "cuStreamEndCapture") == 0;
 }
 
-/* Functions that destructors require. */
+/* Whether destructors require the function. */
 static bool is_for_destructors(const char *name) {
   return destroys(name) || strcmp(name, "cuCtxGetCurrent") == 0 || strcmp(name, "cuCtxSetCurrent") == 0;
 }
 
-/* Functions that are only queried on the way to another operation, which must work without them. */
+/* Whether an operation must succeed without the function, because it calls the function only for an optional query. */
 static bool is_optional(const char *name, const operation *operation) {
   if (strcmp(name, "cuStreamIsCapturing") == 0)
     return strcmp(operation->name, "stream_is_capturing") != 0;
@@ -64,7 +64,7 @@ static void close_world(world *w) {
   CHECK_CLEAN();
 }
 
-/* The functions that an operation calls when nothing is missing: *called has a flag for each entry point. */
+/* Finds the functions that an operation calls when none is missing: *called has a flag for each entry point. */
 static void find_calls(bool *called, world *w, const operation *operation) {
   void *made = NULL;
   sim.reset();
@@ -101,7 +101,7 @@ static void every_entry_point_under_every_function(void) {
         without(&entries[i], &shared, operation, false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-      if (called[i] ? destroys(entries[i].name) /* objects that the operation creates for itself would remain */
+      if (called[i] ? destroys(entries[i].name) /* temporary objects of the operation could not be destroyed */
                     : !(operation->flags & OPERATION_ONCE))
         continue;
       world own;

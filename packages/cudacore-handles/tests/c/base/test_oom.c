@@ -74,7 +74,7 @@ static void count(size_t *boxes, size_t *objects) {
     *objects += sim.live(kind);
 }
 
-/* Returns whether the call succeeded with that many allocations. */
+/* Makes the call with a limited number of allocations, and returns whether it succeeded. */
 static bool succeeds_with(const operation *operation, size_t allocations) {
   size_t boxes, boxes_after, objects, objects_after;
   world w;
@@ -86,7 +86,7 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
   int status = operation->call(&w, &made);
   limited = false;
   if (status != 0) {
-    cch_reclaim_drain(); /* what user objects kept */
+    cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
     count(&boxes_after, &objects_after);
     if (status != CCH_ENOMEM || refused == 0 || check_error()->code != CCH_ENOMEM || made != NULL)
       check_fail(__FILE__, __LINE__, "%s with %zu allocations: %d, not CCH_ENOMEM; %s: %s", operation->name,

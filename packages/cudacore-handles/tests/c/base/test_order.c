@@ -2,7 +2,7 @@
 /* Boxes that need each other, dropped in every order. */
 #include "check.h"
 
-/* The boxes, with their numbers. */
+/* The boxes, each with its index in `dropped`. */
 #define EACH(X) X(0, context) X(1, stream) X(2, event) X(3, pool) X(4, deviceptr) X(5, library) X(6, kernel)
 enum { BOXES = 7 };
 
@@ -34,7 +34,7 @@ static void unref(int which) {
   EACH(UNREF)
 }
 
-/* A box that is still referenced works, whatever was released before. */
+/* Uses each box that is still referenced. It must work, even if other boxes were dropped. */
 static void use(const int *dropped) {
   if (!dropped[0])
     OK(cch_context_synchronize(context));

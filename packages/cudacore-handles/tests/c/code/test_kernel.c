@@ -99,7 +99,7 @@ static void launch_is_as_given(void) {
   cch_kernel_unref(kernel);
 }
 
-/* Stated parameters would be used although the driver can report the real ones. */
+/* Parameters given to cch_kernel_set_params() would be used although the driver can report the real ones. */
 static void statements_change_nothing(void) {
   static const cch_param wrong = {0, 1};
   const cch_param *params;
@@ -111,7 +111,7 @@ static void statements_change_nothing(void) {
   cch_kernel_unref(kernel);
 }
 
-/* An array of pointers would reach the driver as something else. */
+/* Arguments given as an array of pointers would be changed on the way to the driver. */
 static void launch_by_pointers(void) {
   check_mixed copy = arguments;
   void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
@@ -188,12 +188,12 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
   OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
-  CHECK(cch_kernel_library(bare) == NULL); /* no box has loaded the kernel's library */
+  CHECK(cch_kernel_library(bare) == NULL); /* the kernel's library has no box */
   OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
   OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
-  CHECK(cch_kernel_library(with_library) == foreign); /* the box without a library is not returned */
+  CHECK(cch_kernel_library(with_library) == foreign); /* `bare`, which has no library, is not returned again */
   OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, check_release));
-  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports a CUlibrary that other code loaded */
+  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports the CUlibrary, but other code loaded it */
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
   char both[80];
   snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
@@ -205,7 +205,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
   CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
 
-  cch_kernel *kernel = get("add"); /* for a kernel of our library, the library is returned, too */
+  cch_kernel *kernel = get("add"); /* wrapping a kernel that we loaded also finds its library */
   OK(cch_kernel_wrap(&found, cch_kernel_raw(kernel), NULL, NULL, NULL));
   CHECK(found == kernel && cch_kernel_library(found) == library);
   cch_kernel_unref(found);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries, and the checks of images before they reach the driver. A driver reads whatever an image's headers point
- * to; each image here lies in a heap block of exactly its size, so that a sanitizer reports a read beyond its end.
+ * Libraries, and the checks of images before they reach the driver. A driver reads any offset that an image's headers
+ * contain. Here, each image lies in a heap block of exactly its size, so a sanitizer reports a read beyond its end.
  */
 #include "check.h"
 
@@ -19,7 +19,7 @@ static int load(const void *image, size_t size) {
   return status;
 }
 
-/* PTX would need a NUL at its end, or lose one that it has, or its text would be used after the call. */
+/* PTX would need a NUL at its end, or could not have one, or its text would be used after the call. */
 static void ptx_needs_no_nul(void) {
   OK(load(check_ptx, strlen(check_ptx)));
   OK(load(check_ptx, strlen(check_ptx) + 1));
@@ -63,7 +63,7 @@ static void other_bytes_are_refused(void) {
 
 enum { ELF_SIZE = 1024 };
 
-/* The headers of a cubin: two segments, and five sections, one of them without bytes in the file. */
+/* Writes the headers of a cubin: two segments, and five sections, one of them without bytes in the file. */
 static void make_elf(unsigned char *image) {
   memset(image, 0x55, ELF_SIZE);
   Elf64_Ehdr header = {
@@ -254,7 +254,7 @@ static void foreign_library_keeps_its_owner(void) {
   CHECK_EQ(driver.cuLibraryLoadData(&raw, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   OK(cch_library_wrap(&library, raw, &one, check_release));
   OK(cch_library_wrap(&shared, raw, NULL, NULL));
-  CHECK(shared != library); /* a borrowed handle can come to mean another library without notice */
+  CHECK(shared != library); /* not the same box: a borrowed handle can be reused for another library */
   CHECK_PTR(cch_library_raw(library), raw);
   CHECK_AFTER(cch_library_unref(shared), check_released, 0);
   CHECK_AFTER(cch_library_unref(library), check_released, 1);

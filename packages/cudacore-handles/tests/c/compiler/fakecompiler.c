@@ -23,7 +23,7 @@ typedef struct program {
   void *data;
 } program;
 
-/* Variables that the tests read and set. */
+/* The counts and the result code that the tests read and set. */
 EXPORT int fake_programs(void) { return atomic_load(&created) - atomic_load(&destroyed); }
 EXPORT int fake_destroyed(void) { return atomic_load(&destroyed); }
 EXPORT void fake_compiler_result(int value) { atomic_store(&result, value); }
@@ -100,7 +100,7 @@ EXPORT int nvrtcCompileProgram(program *program, int count, const char *const *o
     if (strcmp(options[i], "--unknown") == 0)
       return 77;
   }
-  /* "endless" is compiled until it is cancelled, at most for some seconds. */
+  /* The compilation of "endless" runs until it is cancelled, at most for some seconds. */
   for (int i = 0; i < 100000 && strstr(program->source, "endless") != NULL; i++)
     if (program->callback != NULL && program->callback(program->data, NULL))
       return 16;
@@ -262,7 +262,7 @@ EXPORT int NAMED(nvJitLinkGetLinkedPtx)(program *program, char *out) { return co
 #ifdef OLD
 EXPORT int __nvJitLinkCreate_12_0(void **out, uint32_t count, const char *const *options) {
   (void)out, (void)count, (void)options;
-  abort(); /* the function of the library's own version must be called */
+  abort(); /* callers must use the function with the suffix of the library's version, _12_1 */
 }
 #else
 EXPORT int nvJitLinkGetLinkedLTOIRSize(program *program, size_t *size) { return size_of(program->code, size); }

@@ -41,7 +41,7 @@ static const cch_error_record *full_error(void) {
   return &record;
 }
 
-/* One library would have several tables, or a path and a handle would lead to different ones. */
+/* One library would have several function tables, for example one for its path and another for its dlopen() handle. */
 static void libraries_are_found_once(void) {
   cch_nvrtc *again;
   OK(cch_nvrtc_load(&nvrtc, getenv("FAKE_COMPILER")));
@@ -72,7 +72,7 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
-/* NVRTC could not compile: it opens its builtins by their bare name, and would not find them in its own folder. */
+/* NVRTC could not compile: it opens its builtins library without a path, and would not find it in NVRTC's folder. */
 static void builtins_are_found(void) {
   const char *name = "libnvrtc-builtins.so.12.1";
   cch_nvrtc *found = NULL;
@@ -114,7 +114,7 @@ static void architectures(void) {
   CHECK(out[0] == 80 && out[1] == 90);
 }
 
-/* The compiled code would not be returned, or exceed the caller's memory. */
+/* The compiled code would not be returned, or be written beyond the caller's memory. */
 static void nvrtc_compiles(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -148,7 +148,7 @@ static void nvrtc_compiles(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* The library would be called for an output that was not generated, and may crash. */
+/* NVRTC would be called for an output that it did not generate, and could crash. */
 static void empty_output_is_not_fetched(void) {
   static const char *const options[] = {"-arch=compute_90", "-dlto"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -214,7 +214,7 @@ static void failures_are_told(void) {
   CHECK_EQ(programs(), before);
 }
 
-/* Checks an output of a program, which `get` copies: it is the given text, or it is empty. */
+/* CHECK_OUTPUT checks that the output that `get` copies is the given text; CHECK_NO_OUTPUT, that it is empty. */
 #define CHECK_OUTPUT(get, program, output, text)                                                                       \
   do {                                                                                                                 \
     char out[128];                                                                                                     \
@@ -230,7 +230,7 @@ static void failures_are_told(void) {
     CHECK_EQ(size, 0);                                                                                                 \
   } while (0)
 
-/* NVVM's modules would be lost, or treated as lazy ones. */
+/* Modules for NVVM would be lost, or ordinary modules be added as lazy ones. */
 static void nvvm_compiles(void) {
   static const char *const lto[] = {"-gen-lto"};
   cch_nvvm_program *program = NULL;
@@ -273,7 +273,7 @@ static void nvjitlink_links(void) {
   }
 }
 
-/* A function that an old library lacks would disable others, be called, or not be named. */
+/* If an old library lacks a function, others would be disabled, or the error would not name the missing function. */
 static void old_libraries_do_without(void) {
   cch_nvrtc_program *program = NULL;
   char out[64];
@@ -354,7 +354,7 @@ static void names_of_results(void) {
   CHECK_STR(cch_error_string_in(CCH_DOMAIN_HANDLES, CCH_ENOCOMPILER), "the compiler library cannot be loaded");
 }
 
-/* A program that is still referenced would be destroyed, or one would be destroyed twice, or never. */
+/* A program would be destroyed while it is referenced, be destroyed twice, or never. */
 static void programs_are_destroyed_once(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");

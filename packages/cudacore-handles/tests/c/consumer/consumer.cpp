@@ -22,7 +22,7 @@ static void check(int status) {
   throw std::runtime_error(std::string(error.operation) + ": " + cch_error_name(status) + ": " + error.message);
 }
 
-// Calls `make(&box, ...)` and takes over the box.
+// Calls `make(&box, ...)`, and returns an owner of the box.
 template <class Owner, class Make, class... Arguments> static Owner made(Make make, Arguments... arguments) {
   typename Owner::pointer box = nullptr;
   check(make(&box, arguments...));
@@ -34,7 +34,7 @@ static void measure() {
   Stream stream = made<Stream>(cch_stream_create, context.get(), CCH_STREAM_NON_BLOCKING, 0);
   Event start = made<Event>(cch_event_create, context.get(), 0u);
   Event end = made<Event>(cch_event_create, context.get(), 0u);
-  context.reset(); // the other references keep it
+  context.reset(); // the stream and the events keep the context alive
   check(cch_event_record(start.get(), stream.get()));
   check(cch_event_record(end.get(), stream.get()));
   check(cch_event_synchronize(end.get()));

@@ -89,7 +89,7 @@ static int build(cch_graph_node **nodes, cch_graph *graph, cch_context *context,
   return cch_graph_add_batch(nodes, graph, specs, 4, NULL);
 }
 
-/* The kernel adds something else from now on. */
+/* Makes the kernel add another value from now on. */
 static int change(cch_graph_exec *exec, cch_graph_node *node, cch_context *context, uint32_t value) {
   cch_launch_config config;
   cch_kernel_node params;
@@ -175,7 +175,7 @@ int main(void) {
   cch_graph_exec_unref(exec);
   cch_stream_unref(stream);
   cch_context_unref(context);
-  cch_reclaim_drain(); /* CUDA reports on its own thread what graphs no longer need */
+  cch_reclaim_drain(); /* destroys objects that CUDA released on its own thread */
   if (status == 0 && calls == 2)
     puts("right");
   return status != 0 || calls != 2;

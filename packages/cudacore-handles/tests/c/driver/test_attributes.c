@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(first);
 }
 
-/* Properties of another device would be returned, or the text would exceed the caller's memory. */
+/* Properties of another device would be returned, or text would be written beyond the caller's memory. */
 static void devices_are_described(void) {
   char text[32], other[32];
   unsigned char uuid[17], other_uuid[16];
@@ -70,7 +70,7 @@ static void kernel_attributes_are_of_a_device(void) {
   CHECK_EQ(out, 49152);
 }
 
-/* The current context's device would be queried instead of the given context's, or the given one would stay current. */
+/* The device of the current context would be queried instead of the given one's, or the given context stay current. */
 static void occupancy_is_of_a_context(void) {
   int out;
   OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
@@ -94,7 +94,7 @@ static void occupancy_is_of_a_context(void) {
 
 static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size; }
 
-/* The shared memory that a block needs would be ignored, or the two results would be exchanged. */
+/* The shared memory that a block needs would be ignored, or grid size and block size would be exchanged. */
 static void block_size_fills_the_device(void) {
   int grid, block;
   OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 0, 0, first));
@@ -109,7 +109,7 @@ static void block_size_fills_the_device(void) {
   CHECK_EQ(block, 0);
 }
 
-/* Clusters would be counted without the launch's own cluster, or on another device than the stream's. */
+/* The cluster size of the launch would be ignored, or clusters be counted for another device than the stream's. */
 static void clusters_are_of_a_launch(void) {
   cch_launch_config config = {.size = sizeof config, .grid = {8, 1, 1}, .block = {64, 1, 1}, .cluster = {2, 2, 1}};
   cch_stream *stream;
@@ -130,7 +130,7 @@ static void clusters_are_of_a_launch(void) {
   cch_stream_unref(stream);
 }
 
-/* An attribute of 64 bits would lose half of them, or one of 32 bits would include the bytes after it. */
+/* A 64-bit attribute would lose half of its bits, or a 32-bit attribute would include the bytes after it. */
 static void pool_attributes_have_their_width(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: of this process, which the simulated driver allows. */
+/* Checkpoints of this process, which only the simulated driver allows. */
 #include "check.h"
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ static void states_follow_the_calls(void) {
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);
 }
 
-/* An operation in the wrong state would be reported as done. */
+/* An operation on a process in the wrong state would be reported as done. */
 static void wrong_states_are_refused(void) {
   const int self = getpid();
   FAILS(CUDA_ERROR_ILLEGAL_STATE, cch_checkpoint_save(self));
@@ -36,7 +36,7 @@ static void wrong_states_are_refused(void) {
   OK(cch_checkpoint_unlock(self));
 }
 
-/* UUIDs would be read in another order, or a mapping would be left out. */
+/* UUIDs of a mapping would be exchanged, or a mapping would be left out. */
 static void devices_are_mapped(void) {
   const int self = getpid();
   unsigned char uuids[4 * 16];

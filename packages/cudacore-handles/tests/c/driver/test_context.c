@@ -60,7 +60,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(cch_context_device(context), 1);
   CHECK_EQ(cch_context_is_primary(context), 0);
   OK(cch_context_wrap(&again, raw, NULL, NULL));
-  CHECK(again != context); /* a borrowed handle can come to mean another context without notice */
+  CHECK(again != context); /* not the same box: a borrowed handle can be reused for another context */
   cch_context_unref(again);
   CHECK_EQ(released, 0);
   cch_context_unref(context);
@@ -82,7 +82,7 @@ static void own_context_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* A borrowed box of a context would hide the one that retains it. */
+/* A borrowed box of a primary context would be found instead of the box that retains the context. */
 static void primary_replaces_borrowed(void) {
   CUcontext raw;
   cch_context *borrowed, *primary, *found;

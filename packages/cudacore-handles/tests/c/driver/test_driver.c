@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading the driver, and missing entry points. */
 #include "driver/driver_table.h"
-/* driver_table.h is included only for the list of entry points; the library does not export its symbols. */
+/* driver_table.h is included only for its list of entry points. The library does not export the table itself. */
 #include "check.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs a test in a child process, in which the driver was not loaded yet. */
+/* Runs a test in a child process, in which no driver is loaded yet. */
 #define RUN_ALONE(test)                                                                                                \
   do {                                                                                                                 \
     pid_t child = fork();                                                                                              \
@@ -63,7 +63,7 @@ static void failed_init_is_retried(void) {
   CHECK_EQ(sim.calls("cuInit"), 2);
 }
 
-/* The driver forks in cuInit, to run nvidia-modprobe. If the library held a lock then, cuInit would never return. */
+/* If the driver forks in cuInit to run nvidia-modprobe, a lock held by the library would keep cuInit from returning. */
 static void driver_may_fork_in_init(void) {
   setenv("REAL_DRIVER", getenv("CUDACORE_DRIVER"), 1);
   setenv("CUDACORE_DRIVER", getenv("FORKING_DRIVER"), 1);
@@ -132,8 +132,8 @@ static void old_driver_serves_what_it_has(void) {
   cch_context_unref(context);
 }
 
-/* With a driver that cannot report parameters, something else would be launched, or a kernel's library would not be
- * found. */
+/* With a driver that cannot report parameters, those given to cch_kernel_set_params() would not be used, or the library
+ * of a kernel would not be found. */
 static void launch_as_stated(void) {
   static const cch_param stated[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params;
@@ -154,7 +154,7 @@ static void launch_as_stated(void) {
   CHECK_HAS(check_error()->message, "12.4");
   FAILS(CCH_EINVAL, cch_kernel_set_params(kernel, NULL, 1));
   OK(cch_kernel_set_params(kernel, stated, CHECK_MIXED_COUNT));
-  OK(cch_kernel_set_params(kernel, stated, 1)); /* the parameters that were stated first remain */
+  OK(cch_kernel_set_params(kernel, stated, 1)); /* ignored: the parameters are already set */
   OK(cch_kernel_params(&params, &count, kernel, NULL));
   CHECK(count == CHECK_MIXED_COUNT && memcmp(params, stated, sizeof stated) == 0);
   OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
@@ -174,7 +174,7 @@ static void launch_as_stated(void) {
   cch_context_unref(context);
 }
 
-/* One missing entry point would make the whole driver unusable; each is hidden in turn. */
+/* If one entry point is missing, the whole driver would be unusable. The test hides each entry point in turn. */
 static const char *hidden_name;
 static void init_survives_hidden(void) {
   sim.hide(hidden_name);
@@ -225,7 +225,7 @@ static void devices_are_asked(void) {
   CHECK_EQ(first, 9);
 }
 
-/* With an argument, the program runs on a driver of CUDA 12.0. */
+/* With an argument, the program runs the tests for a driver of CUDA 12.0. */
 int main(int argc, char **argv) {
   (void)argv;
   check_open();

@@ -44,7 +44,7 @@ static void resources_say_what_they_are(void) {
   CHECK_EQ(scope, CCH_WORKQUEUE_BALANCED);
 }
 
-/* One kind of resource would be read as another one, or a resource that the driver does not have would be read. */
+/* One kind of resource would be read as another kind, or a kind unknown to the driver would be accepted. */
 static void kinds_are_told_apart(void) {
   cch_resource all = all_of(0), queues, none = {{7}};
   uint32_t number = 77;
@@ -65,7 +65,7 @@ static void kinds_are_told_apart(void) {
   CHECK_EQ(none.opaque[0], 7);
 }
 
-/* Groups would have another size than requested, or the rest would be lost. */
+/* Groups of multiprocessors would have another size than requested, or the remaining ones would be lost. */
 static void multiprocessors_are_split(void) {
   cch_resource all = all_of(0), parts[3], rest;
   size_t count = 3;
@@ -89,7 +89,7 @@ static void multiprocessors_are_split(void) {
   CHECK_EQ(groups[2].count, 106);
 }
 
-/* A split that the driver refuses would change the given resources. */
+/* A split that the driver refuses would write to the caller's output resources. */
 static void refused_splits_change_nothing(void) {
   cch_resource all = all_of(0), part, again = {{7}}, rest = {{7}};
   size_t count = 1;

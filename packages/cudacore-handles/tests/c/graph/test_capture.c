@@ -67,7 +67,7 @@ static void captures_make_graphs(void) {
   cch_graph_unref(g);
 }
 
-/* Objects that captured work uses would be destroyed before the graph and everything that runs it. */
+/* Objects that captured work uses would be destroyed before the graph and its clones and executable graphs. */
 static void captures_keep_what_work_uses(void) {
   cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
   cch_bundle *kept = new_bundle();
@@ -75,7 +75,7 @@ static void captures_keep_what_work_uses(void) {
   OK(cch_capture_keep(g, kept, NULL));
   for (int i = 0; i < 1000; i++)
     OK(cch_capture_keep(g, world.event, NULL));
-  CHECK_EQ(sim.calls(NULL), calls); /* the calls of cch_capture_keep() did not call the driver */
+  CHECK_EQ(sim.calls(NULL), calls); /* cch_capture_keep() makes no driver calls */
   FAILS(CCH_EINVAL, cch_capture_keep(g, NULL, NULL));
   cch_bundle_unref(kept);
   OK(cch_capture_end(g, world.stream));
@@ -85,7 +85,7 @@ static void captures_keep_what_work_uses(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
 }
 
-/* Objects that work in another library's capture uses would be destroyed before the graph and all that runs it, or
+/* Objects that work in another library's capture uses would be destroyed before the graph and its executable graphs, or
  * never. */
 static void captures_of_others_keep_what_work_uses(void) {
   CHECK(!is_active());
@@ -121,7 +121,7 @@ static void captures_of_others_keep_what_work_uses(void) {
   CHECK_AFTER(OK((int)driver.cuGraphExecDestroy(exec)), ends(), 2);
 }
 
-/* For a launch during a capture: an object that the graph must keep, and the calls and the result of tell(). */
+/* For a launch during a capture: an object that the graph must keep, the number of calls of tell(), and its result. */
 typedef struct told {
   cch_bundle *bundle;
   int calls, status;
@@ -140,8 +140,8 @@ static int launch_keeping(told *keep) {
 }
 
 /*
- * A launch would make more than two calls, for the context and for the capture; or captured work would be submitted
- * before the graph keeps what it uses.
+ * A launch would make other driver queries than two, for the context and for the capture; or captured work would be
+ * submitted before the graph keeps the objects that the work uses.
  */
 static void launches_ask_twice_and_keep_first(void) {
   OK(cch_context_set_current(cch_stream_context(world.stream)));
@@ -197,8 +197,8 @@ static void captured_copies_and_fills_keep_their_memory(void) {
 }
 
 /*
- * Begins a capture. Other code then ends it, and begins another capture of the stream. *raw is the graph of the first
- * one.
+ * Begins a capture, ends it as other code would, and begins another capture of the stream. *raw is the graph of the
+ * first capture.
  */
 static cch_graph *begin_and_be_replaced(CUgraph *raw) {
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
@@ -209,7 +209,7 @@ static cch_graph *begin_and_be_replaced(CUgraph *raw) {
   return g;
 }
 
-/* If other code ends our capture and begins another one, work of the stream would be added to our capture. */
+/* If other code ends our capture and begins another one, new work of the stream would count as work of our capture. */
 static void captures_that_others_begin_anew(void) {
   CUgraph raw, second;
   cch_graph *g = begin_and_be_replaced(&raw);
@@ -252,7 +252,7 @@ static void dropped_captures_end(void) {
   }
 }
 
-/* Calls that no thread may make during a global capture. */
+/* Invalidates a global capture, by a call that no thread may make during such a capture. */
 static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
 
 /* After a failed capture, its box would be used as if there were a graph. */
@@ -271,7 +271,7 @@ static void invalidated_captures_have_no_graph(void) {
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   cch_node_list_free(&list);
   cch_graph_unref(g);
-  /* The box of an invalidated capture is dropped, and nothing has queried the capture before. */
+  /* Now the box of an invalidated capture is dropped without any earlier query of the capture. */
   g = begin(CCH_CAPTURE_GLOBAL);
   invalidate();
   cch_graph_unref(g);
@@ -283,7 +283,7 @@ static void drop(int index, void *argument) {
   cch_graph_unref(argument);
 }
 
-/* A capture that is dropped on another thread, or where CUDA must not be called, would continue. */
+/* If a capture is dropped on another thread, or in a function where CUDA must not be called, it would never end. */
 static void dropped_captures_end_from_anywhere(void) {
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
     check_threads(1, drop, begin(mode));
@@ -311,7 +311,7 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* A refused end would be mistaken for the end of a capture that continues; or a failed capture would leave a graph. */
+/* If the driver refuses to end a capture, the capture would count as ended; or a failed capture would leave a graph. */
 static void failed_ends_are_told_apart(void) {
   cch_stream *other;
   OK(cch_stream_create(&other, world.context, 0, 0));
@@ -375,7 +375,7 @@ static cch_stream *fork_of(cch_stream *from) {
   return fork;
 }
 
-/* A joined stream would be forgotten before the memory that is freed on it, or kept after the capture. */
+/* A joined stream would be destroyed before memory that is freed on it, or be kept after the capture. */
 static void joined_streams_are_held(void) {
   size_t streams = sim.live(CUDASIM_STREAM);
   cch_graph *g = begin(CCH_CAPTURE_RELAXED), *other = new_graph();
@@ -398,8 +398,7 @@ static void joined_streams_are_held(void) {
   cch_graph_unref(g);
 }
 
-/* After the graph of a capture is destroyed, the address of its memory can belong to other memory, which would be
- * freed. */
+/* Memory that a capture allocated would be freed after the graph's end, when its address can belong to other memory. */
 static void memory_holds_its_graph(void) {
   cch_pool *pool;
   OK(cch_pool_current(&pool, 0));
@@ -430,7 +429,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  /* Here, the box of the capture that other code ended is used for cch_capture_end(), and not only dropped. */
+  /* Call cch_capture_end() for a capture that other code has ended, instead of only dropping its box. */
   g = begin_and_be_replaced(&raw);
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   CHECK(!cch_is_valid(g) && is_captured(world.stream));

@@ -2,7 +2,7 @@
 /* Graphs: edges, batches, specifications, and how nodes are found. */
 #include "graphs.h"
 
-/* Edges would be added or removed incorrectly, or a refused change would be done in part. */
+/* Edges would be added or removed incorrectly, or a refused change would be made partially. */
 static void edges_come_and_go(void) {
   cch_graph *g = new_graph(), *other = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a), *c = add_empty(g, b),
@@ -59,7 +59,7 @@ static void edges_come_and_go(void) {
   cch_graph_unref(other);
 }
 
-/* A box of another kind, in a structure or an array, would be treated as one of the right kind. */
+/* A box of a wrong kind, in a structure or an array, would be accepted. */
 static void boxes_in_structures_are_checked(void) {
   cch_graph *g = new_graph();
   cch_graph_node *none = NULL, *node = add_empty(g, NULL), *not_node = (cch_graph_node *)(void *)g;
@@ -228,7 +228,7 @@ static void structures_grow(void) {
   cch_graph_unref(g);
 }
 
-/* A failed batch would leave some of its nodes, or nodes would have other edges. */
+/* A failed batch would leave some of its nodes in the graph, or nodes of a batch would have wrong edges. */
 static void batch_is_all_or_nothing(void) {
   enum { MANY = 200 };
   cch_graph *g = new_graph();
@@ -301,7 +301,7 @@ static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph_unref(g);
 }
 
-/* A handle from the driver would be mistaken for another node, or be found in no graph. */
+/* A node deep in the hierarchy would not be found by its handle, or another node would be found. */
 static void handles_are_found_below(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node *inner = add_empty(leaf, NULL), *found;
@@ -331,7 +331,7 @@ static void handles_are_found_below(void) {
   cch_graph_unref(g);
 }
 
-/* The time to build a graph of a hundred thousand nodes would grow with the square of the number. */
+/* The time to build a graph would grow with the square of the number of nodes. */
 static void large_graphs_are_linear(void) {
   enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
   cch_graph *g = new_graph();

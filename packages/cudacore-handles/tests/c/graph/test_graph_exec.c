@@ -9,7 +9,7 @@ static cch_memcpy_node copy(size_t width) {
                            .width = width};
 }
 
-/* A graph would run other work than it was built from, or run disabled nodes. */
+/* A graph would run other work than its nodes contain, or run disabled nodes. */
 static void graphs_run(void) {
   cch_graph *g = new_graph();
   cch_memset_node fill = {.size = sizeof fill,
@@ -71,8 +71,8 @@ static void drop_in_host(void *data) {
 }
 
 /*
- * A host function would not be called with its data, for example in a clone; or boxes that it drops would be destroyed
- * within it.
+ * A host function would not be called with its data, for example in a clone; or boxes that the function drops would be
+ * destroyed during its call.
  */
 static void host_functions_drop_what_they_like(void) {
   int calls = 0;
@@ -99,7 +99,7 @@ static void host_functions_drop_what_they_like(void) {
   cch_graph_exec_unref(exec);
 }
 
-/* A failure that the driver only reports in its result would be treated as success, or have no node. */
+/* A failure that the driver reports only in the result structure would count as success, or not name the node. */
 static void failed_instantiation_names_the_node(void) {
   cch_graph *g = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a);
@@ -213,7 +213,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 4);
-  /* The bundle of a refused call would be kept, or the old one would be released. */
+  /* A refused call must not keep its bundle, and must not release the old bundle. */
   cch_bundle *refused = new_bundle();
   sim.fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));
@@ -226,7 +226,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_graph_exec_unref(exec);
 }
 
-/* A graph of one kernel node, and an executable graph, whose node was given a bundle that nothing else keeps. */
+/* Makes a graph of one kernel node, and an executable graph. Only the executable graph's node keeps a bundle. */
 static cch_graph_exec *instantiate_and_set(cch_graph **g, cch_graph_node **node) {
   *g = new_graph();
   *node = add_kernel(*g, NULL, NULL);
@@ -254,7 +254,7 @@ static void the_end_waits_without_blocking(void) {
   cch_graph_unref(g);
 }
 
-/* The event after a launch would be recorded into a later capture of the stream. */
+/* The event that marks the end of a launch would be recorded too late, and become part of a capture of the stream. */
 static void marks_stay_out_of_captures(void) {
   cch_graph *g, *captured;
   cch_graph_node *node;
@@ -272,9 +272,7 @@ static void marks_stay_out_of_captures(void) {
   cch_graph_unref(g);
 }
 
-/* A launch into a capture, which drivers refuse so far, would keep or lose the objects that a node of the executable
- * graph was given.
- */
+/* A refused launch of an executable graph into a capture would lose the objects of its nodes, or keep them forever. */
 static void captured_launches_are_refused(void) {
   cch_graph *g, *captured;
   cch_graph_node *node;

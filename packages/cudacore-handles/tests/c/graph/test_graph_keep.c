@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps the objects that nodes use: graphs, objects made from them, launches in flight. */
+/* Objects that nodes use, and what keeps them alive: graphs, clones and executable graphs, launches in flight. */
 #include "graphs.h"
 
-/* A graph of one kernel, which uses a bundle that counts its end. */
+/* Creates a graph of one kernel node with a bundle that counts its destruction. */
 static cch_graph *new_user(void) {
   cch_graph *graph = new_graph();
   cch_bundle *used = new_bundle();
@@ -12,8 +12,8 @@ static cch_graph *new_user(void) {
 }
 
 /*
- * The driver would also keep the objects of graphs that are not shared. That costs one or two calls for each node, and
- * for each launch.
+ * The driver would keep the objects of all graphs, and not only of shared ones. This costs one or two driver calls for
+ * each node, and for each launch.
  */
 static void user_objects_are_for_shared_graphs(void) {
   cch_graph *g = new_user(), *copy, *captured;
@@ -61,7 +61,7 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
 }
 
-/* The creator of a graph that was taken over would use destroyed objects through the handle. */
+/* Code that created a graph, and gave it to the library, would use destroyed objects through the graph's handle. */
 static void adopted_graphs_are_shared(void) {
   CUgraph raw;
   cch_graph *g;
@@ -99,7 +99,7 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_bundle *given = new_bundle();
   cch_graph_node_unref(add_kernel(child, NULL, given));
   cch_bundle_unref(given);
-  cch_graph *piece; /* CUDA does not instantiate a graph that is in another one */
+  cch_graph *piece; /* a clone, because CUDA cannot instantiate a child graph */
   OK(cch_graph_clone(&piece, child));
   cch_graph_exec *whole = instantiate(outer), *part = instantiate(piece);
   cch_graph_unref(piece);
@@ -139,7 +139,7 @@ static void versions_end_with_their_last_user(void) {
   cch_graph_unref(g);
 }
 
-/* Objects of a launch in flight would be destroyed with the executable graph, or by an update of it. */
+/* Objects of a launch in flight would be destroyed when the executable graph is destroyed or updated. */
 static void launches_in_flight_keep_what_the_graph_used(void) {
   cch_graph *g = new_user(), *next = new_user();
   cch_graph_exec *exec = instantiate(g);

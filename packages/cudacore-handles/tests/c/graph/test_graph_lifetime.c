@@ -22,7 +22,7 @@ static void bundles_live_as_long_as_what_was_made(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
 }
 
-/* An update would release the old bundle while a clone runs with it, or keep it forever. */
+/* An update of a node would release the old bundle while a clone still uses that bundle, or would keep it forever. */
 static void updates_replace_the_bundle(void) {
   cch_graph *g = new_graph(), *clone;
   cch_bundle *first = new_bundle(), *second = new_bundle(), *told;
@@ -114,7 +114,7 @@ static void nodes_have_one_box(void) {
   CHECK(again == node);
   cch_graph_node_unref(again);
   cch_graph_node_unref(node);
-  cch_graph_unref(body); /* now there is no box of the body, nor of a node in it */
+  cch_graph_unref(body); /* now neither the body nor its node has a box */
   CHECK_AFTER(cch_graph_node_unref(b), cch_live_count(CCH_KIND_GRAPH), 1);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
   OK(cch_graph_node_of(&node, g, raw));
@@ -127,8 +127,8 @@ static void nodes_have_one_box(void) {
 }
 
 /*
- * A resource that CUDA destroyed with a node would be used through a box, or a new resource at its address would be
- * mistaken for it.
+ * A box would be used after CUDA has destroyed its resource together with a node, or a new resource at the same address
+ * would be mistaken for the old one.
  */
 static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -167,7 +167,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph_unref(leaf);
 }
 
-/* A child graph that is replaced would leave boxes that work on freed memory. */
+/* Boxes of a child graph that was replaced would still use its freed memory. */
 static void replaced_children_are_gone(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node_unref(add_empty(leaf, NULL));
@@ -228,7 +228,7 @@ enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 
-/* Lists nodes, by one thread at a time. *child is the child graph of the first node, unless `child` is NULL. */
+/* Lists the nodes under a lock. *child becomes the child graph of the first node, unless `child` is NULL. */
 static cch_node_list list_nodes(cch_graph *graph, cch_graph **child) {
   cch_node_list list;
   pthread_mutex_lock(&serial);
@@ -239,7 +239,7 @@ static cch_node_list list_nodes(cch_graph *graph, cch_graph **child) {
   return list;
 }
 
-/* All threads drop references at once. */
+/* Lists nodes and drops the references, while other threads do the same. */
 static void list_and_drop(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
@@ -251,7 +251,7 @@ static void list_and_drop(int index, void *argument) {
   }
 }
 
-/* A box that is being destroyed on another thread would be returned, or remove the record of its successor. */
+/* A box that another thread is destroying would be returned, or would remove the record that a new box uses. */
 static void boxes_die_on_other_threads(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_child_node params = {.size = sizeof params, .graph = leaf};
@@ -264,7 +264,7 @@ static void boxes_die_on_other_threads(void) {
   cch_graph_unref(g);
 }
 
-/* Dropping a reference under a lock would call the driver; or the reference would be lost. */
+/* cch_unref_lightly(), which is called under a lock, would call the driver or lose the reference. */
 static void references_go_lightly(void) {
   CHECK(cch_unref_lightly(NULL) == NULL);
   cch_event *event;
@@ -283,9 +283,9 @@ static void references_go_lightly(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 2);
   CHECK(cch_unref_lightly(node) == NULL);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
-  OK(cch_graph_node_of(&known, g, raw)); /* the record does not have the old box */
+  OK(cch_graph_node_of(&known, g, raw)); /* the record no longer refers to the old box */
   CHECK(cch_unref_lightly(known) == NULL);
-  cch_graph_unref(g); /* now only the node keeps the graph */
+  cch_graph_unref(g); /* now only `other` keeps the graph */
   size_t calls = sim.calls(NULL);
   again = cch_unref_lightly(other);
   CHECK(again == g);
@@ -324,7 +324,7 @@ static void nodes_go_lightly_on_threads(void) {
 static void drop_somehow(int way, void *box) {
   switch (way % 3) {
   case 0:
-    cch_unref(cch_unref_lightly(box)); /* this can also be the last reference to the graph */
+    cch_unref(cch_unref_lightly(box)); /* the node can hold the last reference to the graph */
     break;
   case 1:
     cch_unref(box);
@@ -334,7 +334,7 @@ static void drop_somehow(int way, void *box) {
   }
 }
 
-/* One thread at a time adds nodes, and the table of records grows; meanwhile, references are dropped in all ways. */
+/* Adds nodes under a lock, so that the table of records grows, and drops the references in all ways. */
 static void add_and_drop(int index, void *argument) {
   cch_graph *g = argument;
   cch_graph_node *last = NULL;
@@ -353,8 +353,8 @@ static void add_and_drop(int index, void *argument) {
 }
 
 /*
- * A node's box that is released while other threads create and release boxes would be lost or destroyed twice; or the
- * record of its node would be removed although it is needed.
+ * If threads create and release boxes of nodes at the same time, a box would be lost or destroyed twice, or the record
+ * of a node would be removed too early.
  */
 static void nodes_go_in_all_ways(void) {
   cch_graph *g = new_graph();

@@ -4,7 +4,7 @@
 
 static void call_nothing(void *data) { (void)data; }
 
-/* The parameters of a node would differ from those that it reports. */
+/* A node would report other parameters than it was created with. */
 static void every_type_is_told_as_it_was_made(void) {
   cch_graph *g = new_graph(), *child = new_graph(), *told_graph;
   cch_graph_node *inner = add(child, CCH_NODE_EMPTY, NULL, NULL, NULL);
@@ -132,8 +132,7 @@ static void every_type_is_told_as_it_was_made(void) {
   cch_graph_unref(g);
 }
 
-/* Attributes of a kernel would be lost on the way to its node or back, or remain although they are no longer requested.
- */
+/* A kernel node would lose launch attributes, report them incorrectly, or keep attributes that were removed. */
 static void kernels_keep_their_attributes(void) {
   cch_graph *g = new_graph();
   cch_kernel_node params = kernel_params();
@@ -202,7 +201,7 @@ static void check_context(cch_graph_node *node, cch_context *expected) {
   cch_context_unref(before);
 }
 
-/* A node would be treated as one of the context that happens to be current. */
+/* A node would get the current context instead of the requested one. */
 static void nodes_tell_their_context(void) {
   cch_context *second;
   OK(cch_context_primary(&second, 1));
@@ -229,7 +228,7 @@ static void nodes_tell_their_context(void) {
     check_context(explicit, second);
     check_context(current, world.context);
     CUgraphNode raw = cch_graph_node_raw(explicit);
-    cch_graph_node_unref(explicit); /* the record outlives the box */
+    cch_graph_node_unref(explicit); /* the record of the node, with its context, outlives the box */
     OK(cch_graph_node_of(&explicit, g, raw));
     check_context(explicit, second);
     OK(cch_graph_clone(&copy, g));
@@ -253,8 +252,8 @@ static void nodes_tell_their_context(void) {
   cch_context_unref(second);
 }
 
-/* A kernel would wait for the end of another one that it may overlap; or the programmatic edge between them would be
- * lost when the edge is removed and added again. */
+/* A kernel node with programmatic launch would wait for the end of the kernel before it; or its programmatic edge would
+ * become an ordinary edge when a refused change of edges is undone. */
 static void programmatic_launches_are_edges(void) {
   cch_graph *g = new_graph();
   cch_graph_node *first = add_kernel(g, NULL, NULL), *empty = add_empty(g, NULL), *second;
@@ -287,10 +286,7 @@ static void programmatic_launches_are_edges(void) {
   cch_graph_unref(g);
 }
 
-/*
- * Arguments of a kernel node would only be reported for the node to which they were given, and not for its copy in a
- * clone.
- */
+/* Arguments of a kernel node would only be reported for the original node, and not for its copy in a clone. */
 static void arguments_are_told_wherever_they_come_from(void) {
   cch_graph *g = new_graph(), *clone;
   cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;

@@ -57,7 +57,7 @@ def parameter(declaration: str, found: Interface, nullable: set[str]) -> tuple[s
 
 
 def answer(prototype: str, name: str, found: Interface) -> str:
-    """Return how a function reports that an argument is wrong."""
+    """Return what a function returns if an argument is wrong."""
     for box in boxes(found):
         for verb, answered in VERBS.items():
             if name == f"{box}_{verb}":

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 REFUSAL = "cudacore-handles is not made for free-threaded CPython yet"
-# A sitecustomize module, which Python imports at its start. It sets the variable that Meson reads.
+# The text of a sitecustomize module, which Python imports at startup. The module sets the variable that Meson reads.
 DISABLED = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = {}"
 
 
 def refused(package: str, disabled: int, *options: str) -> bool:
-    """Return whether Meson refuses; any other failure is an error."""
+    """Return whether Meson refuses the interpreter. Any other failure is an error."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "sitecustomize.py").write_text(DISABLED.format(disabled))
         command = ["meson", "setup", str(Path(folder, "build")), package, "-Dcudart_include=/none", *options]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function table and the exported functions differ: the build must fail, and name the function."""
+"""Check that the build fails and names the function if the function table and the exported functions differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGES = {
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the script, with its output beside the headers' folder."""
+    """Run the script that reads the headers. Its output goes to the parent of the headers' folder."""
     outputs = [str(folder.parent / name) for name in ("cdef", "map", "table", "nodes")]
     return subprocess.run(
         [sys.executable, str(SCRIPT), str(folder), *outputs], capture_output=True, text=True, check=False
@@ -28,7 +28,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def main(headers: str) -> None:
-    """Change the headers in each way, and check the message of the build."""
+    """Make each change to the headers, and check the message of the build."""
     with tempfile.TemporaryDirectory() as away:
         folder = Path(away) / "headers"
         shutil.copytree(headers, folder)

@@ -3,9 +3,9 @@
 #define GROWTH_H
 
 /*
- * Declarations of other versions of the headers, for test_growth.c. Those of version 0.1 are frozen here. Those of a
- * future version have one field more than today's. Only declarations that the program uses are here. The library that
- * it runs with is the current one.
+ * Declarations of other versions of the headers, for test_growth.c, which runs with the current library. Structures of
+ * version 0.1 are frozen here. Structures of a future version have one field more than the current ones. This header
+ * declares only what test_growth.c uses.
  */
 
 #include <stddef.h>

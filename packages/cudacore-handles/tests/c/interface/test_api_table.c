@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-/* A compatible table would be refused, or given to a program that expects another one. */
+/* A compatible program would get no table, or an incompatible program would get one. */
 static void table_is_sized_and_versioned(void) {
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   CHECK(api != NULL);

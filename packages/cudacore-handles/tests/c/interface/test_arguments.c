@@ -12,7 +12,7 @@
 
 typedef void (*any_function)(void);
 
-/* An argument, or the result of a function. */
+/* The value of an argument or of a result. */
 typedef struct value {
   void *pointer;
   long long number;
@@ -22,11 +22,11 @@ typedef struct value {
 typedef struct parameter {
   const char *name;
   enum { BOX, ANY_BOX, COMPILER, HANDLE, POINTER, FUNCTION, NUMBER, SIZE } sort;
-  int kind;         /* of a box */
+  int kind;         /* the kind of a box */
   const char *type; /* the type of a handle or of a compiler */
   bool nullable;
-  bool makes_box;        /* a pointer to the place for a new box */
-  any_function function; /* to be given */
+  bool makes_box;        /* an out-parameter for a new box */
+  any_function function; /* the callback to pass */
 } parameter;
 
 typedef struct function {
@@ -37,7 +37,7 @@ typedef struct function {
   parameter parameters[8];
 } function;
 
-/* The arguments that are callback functions, by the names of their types. */
+/* The callback functions to pass. Each is named for its type. */
 static void fn_cch_release_fn(void *owner) { (void)owner; }
 static void fn_cch_host_fn(void *data) { (void)data; }
 static int fn_cch_keep_fn(void *data) {
@@ -52,7 +52,7 @@ static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream
 
 #include "arguments_table.h"
 
-/* The exit status of a child whose call succeeded; after that, all objects are made again. */
+/* The exit status of a child after a call that succeeded. The next child begins with new objects. */
 enum { GO_ON = 2 };
 
 enum { FUNCTIONS = sizeof functions / sizeof *functions, ROOM = 1024 };
@@ -148,7 +148,7 @@ static void fill(value *arguments, const function *f) {
   }
 }
 
-/* The wrong values of an argument, in order: NULL, boxes of other kinds, other compilers. False after the last one. */
+/* Gets a wrong value of an argument by its number: NULL, boxes, or compilers. Returns false after the last value. */
 static bool wrong(void **out, const parameter *p, int number) {
   void *const others[] = {nvrtc, nvvm, nvjitlink, w.context, w.bundle};
   *out = NULL;
@@ -172,7 +172,7 @@ static void check_refusal(const function *f, int place, void *given) {
   value arguments[8], result = {0};
   char expected[96];
   if (f->answer == REF || f->answer == UNREF)
-    given = cch_ref(given); /* because UNREF drops a reference */
+    given = cch_ref(given); /* because an unref function drops a reference */
   fill(arguments, f);
   arguments[place].pointer = given;
   arguments[place].function = NULL;
@@ -198,7 +198,7 @@ static void check_refusal(const function *f, int place, void *given) {
       check_fail(__FILE__, __LINE__, "%s has changed the argument %s", f->name, f->parameters[i].name);
 }
 
-/* Calls a function with an unusual argument that may be valid: it may do anything but crash. */
+/* Calls a function with an unusual argument that may be valid. The function may return anything, but must not crash. */
 static void check_survival(const function *f, int place, value given) {
   value arguments[8], result = {0};
   fill(arguments, f);
@@ -206,7 +206,7 @@ static void check_survival(const function *f, int place, value given) {
   f->call(&result, arguments);
 }
 
-/* Whether a function has a pointer, so that another parameter can be the number of bytes or elements there. */
+/* Whether a function has a pointer to values, so that another parameter can be the number of bytes or elements. */
 static bool counts(const function *f) {
   for (int i = 0; i < f->count; i++)
     if (f->parameters[i].sort == POINTER && !f->parameters[i].makes_box)
@@ -214,7 +214,7 @@ static bool counts(const function *f) {
   return false;
 }
 
-/* Makes the calls of one function from `first` on; *at is the number of the current call. */
+/* Makes the test calls of one function, starting with number `first`. *at is the number of the current call. */
 static void run_calls(const function *f, int first, volatile int *at) {
   static const long long numbers[] = {0, -1, 0x7fffffff, -0x7fffffff - 1};
   int call = 0;
@@ -248,7 +248,7 @@ static void run_calls(const function *f, int first, volatile int *at) {
   }
 }
 
-/* For the sanitizers: absurd sizes are refused, as malloc() does, and do not end the process. */
+/* Makes the sanitizers' malloc() return NULL for huge sizes, instead of ending the process. */
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that was compiled with the headers of version 0.1, or with those of a future version (FUTURE). Its
- * structures have other sizes than the library's. They lie at the end of a page, so that reading beyond them faults.
+ * structures have other sizes than the library's. They lie at the end of a page, so that a read beyond them faults.
  */
 #define _GNU_SOURCE
 #include "interface/growth.h"
@@ -22,7 +22,7 @@
 
 static const char ptx[] = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n";
 
-/* Memory for a structure, after which nothing can be read or written. */
+/* Allocates memory for a structure, followed by a page that cannot be read or written. */
 static void *at_the_end(size_t size) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

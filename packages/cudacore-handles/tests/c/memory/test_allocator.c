@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocators: memory that is known by its address only, and the functions for PyTorch. */
+/* Allocators, which free memory by its address, and the functions for PyTorch. */
 #include "check.h"
 
 static cch_context *context;
@@ -35,7 +35,7 @@ static int64_t live_bytes(cch_tracker *of) {
   return found.current_bytes;
 }
 
-/* An address could not be freed, would be freed twice, or its pool would end before it. */
+/* Memory could not be freed by its address, would be freed twice, or would outlive its pool. */
 static void addresses_are_freed_once(void) {
   open_pool();
   cch_allocator *allocator = allocator_of(NULL);
@@ -85,7 +85,7 @@ static void frees_on_the_given_stream(void) {
     OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
     OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
     OK(cch_allocator_free_async(a, cch_stream_raw(i == 0 ? second : stream)));
-    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* for two streams, a new one waits for both */
+    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* if two streams use the memory, a new stream waits for both */
     FAILS(CCH_EINVAL, cch_allocator_free_async(a, cch_stream_raw(second)));
   }
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));

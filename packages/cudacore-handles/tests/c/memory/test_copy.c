@@ -8,7 +8,7 @@ static cch_context *context;
 static cch_stream *stream;
 static cch_deviceptr *src[COUNT], *dst[COUNT];
 
-/* The bytes of pinned memory, when all work is done. */
+/* Waits for all work, and returns the bytes of pinned memory. */
 static unsigned char *host(const cch_deviceptr *ptr) {
   check_settle();
   return (unsigned char *)(uintptr_t)cch_deviceptr_raw(ptr);
@@ -42,8 +42,8 @@ static void check_copied(void) {
   }
 }
 
-/* A batch would take more than one call, or not be copied completely; or it would fail on default streams, which the
- * driver refuses. */
+/* A batch would take more than one driver call, or not be copied completely. Or it would fail on default streams, for
+ * which the driver refuses batches. */
 static void batch_is_one_call(void) {
   cch_stream *legacy = cch_stream_legacy();
   const cch_copy_attributes plain = {.size = sizeof plain, .order = CCH_COPY_ANY_ORDER},
@@ -158,7 +158,7 @@ static void memory_of_two_devices_is_copied(void) {
   OK(cch_deviceptr_alloc(&here, context, SIZE));
   OK(cch_deviceptr_alloc(&there, other, SIZE));
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
-  OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* the stream's device has no access to either */
+  OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* within a device that `stream` has no access to */
   OK(cch_deviceptr_copy(src[0], there, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyPeerAsync"), 3);
   OK(cch_copy_part(there, here, &shape, stream));
@@ -170,7 +170,7 @@ static void memory_of_two_devices_is_copied(void) {
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 1);
   OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 2);
-  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* the functions for two devices would end the capture */
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* functions for two devices would invalidate it */
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 3);
   OK(cch_capture_end(graph, stream));
@@ -231,7 +231,7 @@ static void batch_is_moved_by_one_call(void) {
   FAILS(CCH_EINVAL, cch_managed_discard(managed, 1, legacy));
   FAILS(CCH_EINVAL, cch_managed_discard_prefetch(managed, locations, 1, legacy));
   OK(cch_context_set_current(context));
-  OK(cch_managed_prefetch(managed, locations, COUNT, legacy)); /* the legacy stream takes no batches */
+  OK(cch_managed_prefetch(managed, locations, COUNT, legacy)); /* the driver accepts no batches on the legacy stream */
   CHECK_EQ(sim.calls("cuMemPrefetchBatchAsync"), 1);
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);
@@ -245,7 +245,7 @@ static int called;
 static void call(void *data) { called += *(int *)data; }
 static void release(void *owner) { *(int *)owner = 0; }
 
-/* A host function would not be called, or its bundle would be released before that, or never. */
+/* A host function would not be called, or its bundle would be released before the call, or never. */
 static void function_is_called_once(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;

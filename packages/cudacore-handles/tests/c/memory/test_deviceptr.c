@@ -30,7 +30,7 @@ static void pool_memory_is_freed_on_its_stream(void) {
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
 }
 
-/* A buffer's stream could not be changed, or its first stream would be kept forever. */
+/* The stream of a buffer's free could not be changed, or the first stream would be kept forever. */
 static void stream_of_the_free_can_be_changed(void) {
   cch_stream *second;
   cch_deviceptr *ptr;
@@ -47,7 +47,7 @@ static void stream_of_the_free_can_be_changed(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* On a default stream, the free would have no context, or that of another device. */
+/* A free on a default stream would be made without a context, or in a context of another device. */
 static void default_stream_remembers_the_context(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *ptr;
@@ -143,7 +143,7 @@ static void nothing_is_refused(void) {
   FAILS(CCH_EINVAL, cch_deviceptr_alloc(&ptr, context, 0));
   FAILS(CCH_EINVAL, cch_deviceptr_alloc_host(&ptr, context, 0, 0));
   CHECK(ptr == NULL);
-  OK(cch_deviceptr_wrap(&ptr, 0, 0, NULL, NULL, NULL)); /* but foreign memory may be empty */
+  OK(cch_deviceptr_wrap(&ptr, 0, 0, NULL, NULL, NULL)); /* foreign memory may have a size of 0 */
   OK(cch_deviceptr_copy(ptr, ptr, 0, stream));
   OK(cch_deviceptr_fill(ptr, 7, 4, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync") + sim.calls("cuMemsetD32Async"), 0);
@@ -165,7 +165,7 @@ static void too_much_is_refused(void) {
   CHECK(ptr == NULL);
 }
 
-/* The first bytes of memory, in storage that the next call overwrites. */
+/* Copies the first bytes of memory to storage that the next call overwrites. */
 static const unsigned char *bytes(const cch_deviceptr *ptr) {
   static unsigned char seen[128];
   size_t size = cch_deviceptr_size(ptr);
@@ -224,8 +224,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   freed_on = on;
 }
 
-/* Foreign memory would be freed by the library itself; or its free function would be called twice, never, or without
- * the stream. */
+/* The library would free foreign memory itself, or would call its free function twice, never, or without the stream. */
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;
@@ -247,7 +246,7 @@ static void foreign_memory_is_freed_by_its_owner(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* A pointer of another device, or an unknown one, would pass as one that a kernel can use. */
+/* A pointer to another device's memory, or to memory unknown to CUDA, would be accepted for a kernel. */
 static void pointers_are_checked(void) {
   cch_deviceptr *here, *there, *pinned;
   char local[16];

@@ -32,7 +32,7 @@ static void finish(cch_graphics *resource) {
   CHECK_EQ(sim.live(CUDASIM_GRAPHICS), 0);
 }
 
-/* The memory would not have OpenGL's bytes, or OpenGL would not get the changes. */
+/* Mapped memory would not contain the bytes of the OpenGL buffer, or OpenGL would not see CUDA's changes. */
 static void memory_is_the_buffers(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory, *part;
@@ -54,7 +54,7 @@ static void memory_is_the_buffers(void) {
   finish(resource);
 }
 
-/* Memory, or a part of it, would be used after OpenGL has it again, when its address may belong to another mapping. */
+/* Memory, or a part of it, would be used after it is unmapped, when its address may belong to another mapping. */
 static void unmapping_invalidates(void) {
   cch_deviceptr *memory, *part, *again, *other;
   cch_graphics *resource = begin_mapped(&memory);
@@ -124,7 +124,7 @@ static void refusals_change_nothing(void) {
   finish(resource);
 }
 
-/* Without OpenGL, the driver's code would be lost, or an object would remain. */
+/* For a call that fails because of OpenGL, the driver's code would be lost, or an object would remain. */
 static void there_is_no_opengl(void) {
   cch_graphics *resource = begin(), *none = NULL;
   sim.gl_delete(name);

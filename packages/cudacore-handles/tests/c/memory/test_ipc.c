@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharing between processes, where one process plays both roles. */
+/* Sharing of memory and events between processes. Here, one process is both exporter and importer. */
 #include "check.h"
 #include "exporter.h"
 
@@ -9,7 +9,7 @@
 
 enum { SIZE = 64, BLOCKS = 3 };
 
-/* An exporter with its exports, and the importer's pool. */
+/* The exporter's pool, its exported blocks with their handles, and the pool that the importer has made of it. */
 typedef struct shared {
   cch_context *context;
   cch_stream *streams[2];
@@ -95,7 +95,7 @@ static void memory_has_one_name(void) {
   close_shared(&s);
 }
 
-/* Two imports would be two mappings, or ending one import would end the other. */
+/* Importing the same memory twice would map it twice, or ending one import would end the other. */
 static void memory_is_mapped_once(void) {
   shared s;
   cch_deviceptr *first, *second, *other;
@@ -146,7 +146,7 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
   CHECK_EQ(sim.live(CUDASIM_POOL), 2);
-  OK(cch_deviceptr_export(&handle, good)); /* the driver cannot export an import: the exporter's handle is used */
+  OK(cch_deviceptr_export(&handle, good)); /* returns the exporter's handle: the driver cannot export an import */
   CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
   FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
   CHECK(out == NULL && pool == NULL);
@@ -163,7 +163,7 @@ static size_t position_of(const char *name, const void *stream, size_t from) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
-/* Memory would be unmapped while work is in progress on a stream on which an earlier import was used. */
+/* Memory would be unmapped while a stream that used an earlier import of it is still working. */
 static void end_comes_behind_all_streams(void) {
   shared s;
   cch_deviceptr *first, *second;
@@ -214,14 +214,14 @@ static void end_without_streams_waits(void) {
     sim.fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
-    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without a new stream, one of them waits */
+    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without a new stream, one of the two waits */
     sim.reset();
     CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }
   close_shared(&s);
 }
 
-/* If the stream of an import that has ended is captured, the capture would break, or the memory never be unmapped. */
+/* If an import ends while its stream is captured, the capture would be invalidated, or the memory never be unmapped. */
 static void end_waits_for_a_capture(void) {
   shared s;
   cch_deviceptr *first, *second, *again = NULL;
@@ -238,7 +238,7 @@ static void end_waits_for_a_capture(void) {
   CHECK(again == NULL);
   OK(cch_capture_end(graph, s.streams[0]));
   cch_graph_unref(graph);
-  OK(open_import(&again, &s, 0, 1)); /* the old mapping is ended first */
+  OK(open_import(&again, &s, 0, 1)); /* the old mapping must end first */
   CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS + 1);
   cch_deviceptr_unref(again);
   close_shared(&s);
@@ -270,7 +270,7 @@ static void open_use_drop(int index, void *argument) {
   for (int i = 0; i < ROUNDS; i++) {
     cch_deviceptr *mine;
     int which = (index + i) % BLOCKS;
-    /* ThreadSanitizer would report two streams that fill the same memory. */
+    /* If two streams filled the same memory, ThreadSanitizer would report a race. */
     int stream = (CHECK_SANITIZED ? which : index + i) % 2;
     OK(open_import(&mine, s, which, stream));
     OK(cch_deviceptr_fill(mine, 1, 1, s->streams[stream]));
@@ -315,7 +315,7 @@ static void import_pool_and_drop(int index, void *argument) {
     cch_pool_unref(pool);
     OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
     cch_deviceptr_unref(memory);
-    if (i % 8 == 0) /* the address space has room for a few hundred pools that wait for their last free */
+    if (i % 8 == 0) /* pools wait for their last free, and the address space has room for a few hundred */
       OK(cch_stream_synchronize(s->streams[0]));
   }
 }
@@ -326,8 +326,8 @@ static void *drop_pool(void *pool) {
 }
 
 /*
- * If another thread imports the same pool and memory while one import of the pool is being ended, that import would
- * never end.
+ * An import of a pool would never end if another thread imports the same pool and memory while the first import is
+ * being ended.
  */
 static void import_ends_beside_another(void) {
   shared s;
@@ -351,7 +351,7 @@ static void import_ends_beside_another(void) {
   close_shared(&s);
 }
 
-/* If threads import a pool while others drop it, one import of it would never end. */
+/* If threads import a pool while other threads drop their imports of it, one import would never end. */
 static void threads_import_the_pool(void) {
   shared s;
   open_shared(&s);
@@ -381,7 +381,7 @@ static void events_are_shared(void) {
   OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
   CHECK(import != event && cch_event_context(import) == context);
   CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
-  OK(cch_event_export(&again, import)); /* the driver cannot export an import: the exporter's handle is used */
+  OK(cch_event_export(&again, import)); /* returns the exporter's handle: the driver cannot export an import */
   CHECK(memcmp(&again, &handle, sizeof handle) == 0);
   cch_event_unref(event);
   OK(cch_event_query(import));

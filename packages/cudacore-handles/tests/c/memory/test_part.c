@@ -29,7 +29,7 @@ static void close_memory(memory *m) {
   cch_reclaim_drain();
 }
 
-/* A part would refer to other memory, or be freed with the whole allocation. */
+/* A part would refer to wrong memory, or memory would be freed while a part of it is alive. */
 static void parts_keep_the_memory(void) {
   memory m;
   cch_deviceptr *part, *of_part, *empty;
@@ -67,7 +67,7 @@ static void bad_parts_are_refused(void) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     FAILS(CCH_EINVAL, cch_deviceptr_part(&out, m.whole, bad[i][0], bad[i][1]));
   OK(cch_deviceptr_part(&part, m.whole, 16, 16));
-  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* the whole is large enough, the part is not */
+  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* beyond the part, but not beyond the whole allocation */
   FAILS(CCH_EINVAL, cch_deviceptr_part(&out, NULL, 0, 0));
   FAILS(CCH_EINVAL, cch_deviceptr_copy(part, m.whole, 17, m.streams[0]));
   CHECK(out == NULL);
@@ -117,7 +117,7 @@ static void note_free(void *owner, CUdeviceptr ptr, size_t size, cch_stream *str
   *f = (freed){ptr, size, f->count + 1};
 }
 
-/* Memory that other code frees would be freed with its first part, or part by part. */
+/* Foreign memory would be freed when its first part is dropped, or once for each part. */
 static void foreign_memory_is_freed_once(void) {
   for (int streams = 0; streams < 4; streams++) {
     memory m;
@@ -161,7 +161,7 @@ static void pinned_memory_waits_for_its_parts(void) {
 }
 
 /*
- * If the stream of a part is captured when the memory is freed, the capture would be invalidated, or the memory lost.
+ * If the stream of a part is captured when the memory is freed, the capture would be invalidated, or the memory leak.
  */
 static void memory_waits_for_a_capture(void) {
   memory m;

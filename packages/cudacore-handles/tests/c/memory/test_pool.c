@@ -56,7 +56,7 @@ static void config_says_its_size(void) {
   cch_pool_unref(pool);
 }
 
-/* An invalid location would be returned as success. */
+/* Creating a pool at an invalid location would be reported as success. */
 static void bad_location_is_refused(void) {
   cch_pool *pool = NULL;
   cch_pool_config bad = config(7);

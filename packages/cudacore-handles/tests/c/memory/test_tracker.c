@@ -40,7 +40,7 @@ static void allocations_are_counted(void) {
   cch_tracker_unref(t);
 }
 
-/* A tracker would be destroyed before its allocations, and the end of an allocation would write to freed memory. */
+/* A tracker would be destroyed before its allocations, and freeing an allocation would then write to freed memory. */
 static void allocations_keep_their_tracker(void) {
   size_t before = cch_live_count(CCH_KIND_TRACKER);
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
@@ -51,7 +51,7 @@ static void allocations_keep_their_tracker(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before);
 }
 
-/* Memory whose parts live would count as freed. */
+/* Memory would count as freed while parts of it are alive. */
 static void parts_belong_to_the_allocation(void) {
   cch_tracker *t = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(t, 100), *part;
@@ -100,7 +100,7 @@ static void frees_are_counted_when_they_happen(void) {
   cch_tracker_unref(t);
 }
 
-/* An allocation that is larger than its announcement would exceed the limit. */
+/* An allocation that is larger than the size given to cch_tracker_begin() would exceed the limit. */
 static void limits_hold_for_sizes_that_are_rounded_up(void) {
   cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(none, 60);
@@ -108,7 +108,7 @@ static void limits_hold_for_sizes_that_are_rounded_up(void) {
   OK(cch_tracker_begin(t, 41));
   OK(cch_tracker_begin(t, 10));
   FAILS(CCH_ELIMIT, cch_tracker_add(&id, t, a, 10));
-  OK(cch_tracker_begin(t, 10)); /* the announcement was ended */
+  OK(cch_tracker_begin(t, 10)); /* cch_tracker_add() has given back the reserved bytes */
   cch_tracker_cancel(t, 41, NULL);
   OK(cch_tracker_add(&id, t, a, 10));
   CHECK_EQ(counts(t).current_bytes, 60);
@@ -161,7 +161,7 @@ static void measurements_count_a_time(void) {
   cch_tracker_unref(first); /* the measurement was not ended by cch_tracker_stop() */
   CHECK_AFTER(cch_deviceptr_unref(b), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  CHECK_EQ(counts(second).current_bytes, -95); /* the measurement keeps the tracker that it measures */
+  CHECK_EQ(counts(second).current_bytes, -95); /* a measurement keeps its tracker alive */
   cch_tracker_unref(second);
 }
 
@@ -208,7 +208,7 @@ static size_t lines_of(const char *path, const char *with) {
   return found;
 }
 
-/* The log would lack lines, or have a header for each run. */
+/* The log would lack lines, or get a second header when it is opened again. */
 static void logs_have_all_lines(void) {
   enum { MANY = 1000 };
   char path[] = "/tmp/cch_tracker_XXXXXX";
@@ -272,7 +272,7 @@ static void *churn(void *argument) {
   return NULL;
 }
 
-/* Threads would lose each other's counts, or break the list. */
+/* Threads that use one tracker would lose counts, or corrupt the list of allocations. */
 static void threads_share_a_tracker(void) {
   pthread_t threads[THREADS];
   cch_tracker *both[] = {tracker(0, CCH_TRACKER_LIST, NULL), tracker(64 * THREADS, 0, NULL)};

@@ -9,7 +9,7 @@ enum { UNIT = 1 << 21 };
 static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
 
 static cch_virtual_config config(void) {
-  /* The simulated driver gives shareable memory no addresses of its own, so those after the range stay free. */
+  /* In the simulated driver, memory that is not shareable has further addresses, which could follow the range. */
   return (cch_virtual_config){.size = sizeof(cch_virtual_config),
                               .location_type = 1,
                               .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -54,7 +54,7 @@ static void size_is_rounded_up(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* Grown memory would not share the physical memory of the original, or one would be freed with the other. */
+/* Grown memory would not share the physical memory of the original, or dropping one of them would free both. */
 static void grown_memory_shares(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *grown, *more;
@@ -159,7 +159,7 @@ static void end_waits_for_a_safe_point(void) {
   OK(cch_virtual_alloc(&ptr, &c, UNIT));
   OK(cch_virtual_grow(&grown, &moved, ptr, &c, 2 * UNIT));
   cch_deviceptr_unref(ptr);
-  sim.forbid(1); /* cch_callback_enter() was not called */
+  sim.forbid(1); /* as in a host function, but without cch_callback_enter() */
   cch_deviceptr_unref(grown);
   sim.forbid(0);
   check_live(2, 2);
@@ -167,7 +167,7 @@ static void end_waits_for_a_safe_point(void) {
   check_live(0, 0);
 }
 
-/* Another process would map other memory than was exported, or memory would be kept, or freed too early. */
+/* An importer would map other memory than was exported, or shared memory would be freed too early, or never. */
 static void memory_is_shared(void) {
   cch_virtual_config c = config(), host = config();
   cch_deviceptr *first, *grown, *import = NULL, *part;

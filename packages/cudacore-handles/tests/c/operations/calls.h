@@ -9,7 +9,7 @@
 /* The value of an out-parameter before a call, which must not change if the call fails. */
 static char untouched;
 
-/* A call that makes a `type`. */
+/* Defines an operation that creates a box of a type. */
 #define MAKES(name_, type, call)                                                                                       \
   static int name_(world *w, void **made) {                                                                            \
     (void)w;                                                                                                           \
@@ -21,7 +21,7 @@ static char untouched;
   }                                                                                                                    \
   static void undo_##name_(void *made) { type##_unref(made); }
 
-/* A call that gives a number of `type`. */
+/* Defines an operation whose out-parameter is a number of a type. */
 #define GIVES(name_, type, call)                                                                                       \
   static int name_(world *w, void **made) {                                                                            \
     (void)w, (void)made;                                                                                               \
@@ -32,7 +32,7 @@ static char untouched;
     return status;                                                                                                     \
   }
 
-/* A call that does something. */
+/* Defines an operation without an out-parameter. */
 #define DOES(name_, call)                                                                                              \
   static int name_(world *w, void **made) {                                                                            \
     (void)w, (void)made;                                                                                               \

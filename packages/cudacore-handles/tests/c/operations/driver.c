@@ -17,7 +17,7 @@ MAKES(context_current, cch_context, cch_context_current(&out))
 MAKES(context_create, cch_context, cch_context_create(&out, 0, &w->multiprocessors, 1))
 static int context_is_green(world *w, void **made) {
   int is_green = 77;
-  cch_context *context; /* a borrowed context, about which the driver is queried */
+  cch_context *context; /* a foreign context, so the library must query the driver */
   (void)made;
   int status = cch_context_wrap(&context, w->foreign_context, NULL, NULL);
   if (status != 0)
@@ -28,7 +28,7 @@ static int context_is_green(world *w, void **made) {
   return status;
 }
 MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STREAM_NON_BLOCKING, 0))
-/* A call that gives a resource. */
+/* Defines an operation whose out-parameter is a resource. */
 #define GIVES_RESOURCE(name_, call)                                                                                    \
   static int name_(world *w, void **made) {                                                                            \
     const cch_resource before = {{0x5a5a5a5a}};                                                                        \

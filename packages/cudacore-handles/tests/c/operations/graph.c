@@ -57,8 +57,7 @@ static int graph_add_conditional(world *w, void **made) {
 }
 static void undo_graph_add_conditional(void *made) { take_out(made); }
 
-/* A new graph to which nodes are added. Operations have a graph of their own if they cannot remove their nodes from it.
- */
+/* Creates a graph and adds nodes to it. Operations that cannot remove their nodes again use such a graph. */
 static int with_graph(cch_graph **out, world *w, int (*fill)(world *w, cch_graph *graph)) {
   cch_graph *graph;
   int status = cch_graph_create(&graph);
@@ -140,7 +139,7 @@ static int add_kernels_after(world *w, cch_graph *graph, cch_graph_node *after) 
                                     .context = w->context};
   status = cch_graph_add_kernels(raw, &first, graph, &given, COUNT, NULL);
   CHECK((status == 0) == (first != 0));
-  cch_graph_node *node = NULL; /* one of the nodes gets a box */
+  cch_graph_node *node = NULL; /* the box of one of the nodes */
   if (status == 0)
     status = cch_graph_node_numbered(&node, graph, raw[1], first + 1);
   cch_graph_node_unref(node);
@@ -219,7 +218,7 @@ static int graph_node_is_current(world *w, void **made) {
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
-/* Finds the child graph of a clone, about whose nodes the library has no records yet. */
+/* Finds a child graph in a new clone, for whose nodes the library has no records yet. */
 static int graph_of_a_clone(world *w, void **made) {
   (void)made;
   cch_graph *clone;

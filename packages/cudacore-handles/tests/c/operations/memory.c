@@ -66,7 +66,7 @@ static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocat
       OK(cch_allocator_free(ptr));
     cch_error_record failure = {.size = sizeof failure};
     cch_error_get(&failure);
-    FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* the memory was freed, whichever driver call failed */
+    FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* the memory was freed, even if a driver call failed */
     cch_error_put(&failure);
   }
   cch_allocator_unref(allocator);
@@ -117,7 +117,7 @@ static int event_export(world *w, void **made) {
 }
 MAKES(event_import, cch_event, cch_event_import(&out, w->context, &w->event_handle, 0))
 
-/* Two imports that are used on two streams, and end. */
+/* Imports the same memory twice, for use on two streams, and drops both imports. */
 static int deviceptr_import_twice(world *w, void **made) {
   cch_deviceptr *first, *second;
   (void)made;
@@ -134,7 +134,7 @@ MAKES(deviceptr_import_part, cch_deviceptr,
       cch_deviceptr_import_part(&out, w->imported_pool, &w->handle, 8, 16, w->stream))
 MAKES(deviceptr_part, cch_deviceptr, cch_deviceptr_part(&out, w->ptr, 8, 16))
 
-/* Memory and a part of it, which are used on two streams, and end. */
+/* Uses memory and a part of it on two streams, and drops both. */
 static int deviceptr_part_on_another_stream(world *w, void **made) {
   cch_deviceptr *whole, *part;
   (void)made;
@@ -184,8 +184,8 @@ GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
 MAKES(array_create, cch_array, cch_array_create(&out, w->context, &world_line))
 MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &world_plane))
 /*
- * Operations that need an array or a level of one create it. An array in the world would change the addresses of the
- * next world.
+ * Operations that need an array, or a level of a mipmapped array, create it. With an array in the world, the objects of
+ * the next world would have other addresses.
  */
 static int with_array(world *w, int (*call)(world *w, cch_array *array)) {
   cch_array *array;

@@ -47,7 +47,7 @@ static void open_graph(world *w) {
   CUgraphConditionalHandle condition;
   copy_params.dst = cch_deviceptr_raw(w->pinned);
   copy_params.src = copy_params.dst + 32;
-  fill_params.dst = copy_params.dst + 8; /* nothing orders the two nodes */
+  fill_params.dst = copy_params.dst + 8; /* not the same bytes, because the copy node and the fill node can overlap */
   OK(cch_bundle_create(&w->bundle, 0));
   OK(cch_graph_create(&w->leaf));
   OK(cch_graph_add(&w->leaf_node, w->leaf, &empty));
@@ -76,7 +76,7 @@ static void open_graph(world *w) {
   OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* the launch uses these parameters */
   OK(cch_graph_launch(w->exec, w->stream));
   OK(cch_stream_synchronize(w->stream));
-  /* The stream is in another context, so its capture does not conflict with other calls. */
+  /* The captured stream is in another context, so that its capture does not conflict with other calls. */
   OK(cch_stream_create(&w->captured, w->elsewhere, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
 }
@@ -184,7 +184,7 @@ void world_close(world *w) {
   CUcontext current;
   CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
   check_settle();
-  close_graph(w); /* work in another library's context ends in that context, too */
+  close_graph(w); /* also destroys objects in the foreign context, while it is current */
   CHECK_EQ(driver.cuLibraryUnload(w->foreign_library), 0);
   CHECK_EQ(driver.cuMemPoolDestroy(w->foreign_pool), 0);
   CHECK_EQ(driver.cuEventDestroy(w->foreign_event), 0);

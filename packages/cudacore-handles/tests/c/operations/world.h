@@ -11,7 +11,7 @@ void do_nothing(void *data);
 extern const cch_virtual_config virtual_config;
 int tensor_map_of(cch_tensor_map *out, const world *w, int kind);
 
-/* Parameters of nodes. Their addresses are in the pinned memory of the world that was opened last. */
+/* Parameters of nodes. The addresses in them point into the pinned memory of the world that was opened last. */
 cch_kernel_node node_of_kernel(const world *w);
 extern cch_memcpy_node copy_params;
 extern cch_memset_node fill_params;

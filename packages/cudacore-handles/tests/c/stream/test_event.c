@@ -41,7 +41,7 @@ static void bad_flags_are_refused(void) {
   CHECK(event == NULL);
 }
 
-/* Elapsed time would run backwards, or an event that cannot measure it would give a number. */
+/* Elapsed time would be negative, or events without timing would return a number. */
 static void time_passes_between_events(void) {
   cch_event *start, *end, *untimed;
   float elapsed = -1.0f;
@@ -95,7 +95,7 @@ static void other_contexts_stream_is_refused(void) {
   cch_context_unref(other);
 }
 
-/* A foreign event would report flags that are not known, be destroyed by the library, or lose its owner. */
+/* A foreign event would report guessed flags, be destroyed by the library, or lose its owner. */
 static void foreign_event_keeps_its_owner(void) {
   int one = 1;
   CUevent raw;
@@ -106,7 +106,7 @@ static void foreign_event_keeps_its_owner(void) {
   OK(cch_context_set_current(NULL));
   CHECK_PTR(cch_event_raw(event), raw);
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
-  CHECK(cch_event_context(event) == NULL); /* unknown, so calls use the current context */
+  CHECK(cch_event_context(event) == NULL); /* the event's context is unknown, so calls use the current one */
   OK(cch_event_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != event);
   CHECK(cch_event_context(shared) == NULL);

@@ -53,7 +53,7 @@ static void bad_requests_fail(void) {
   cch_context_unref(context);
 }
 
-/* The default streams would be created again, be destroyed, need their own context, or keep a given owner. */
+/* A default stream would get a second box, be destroyed, have a fixed context, or keep an owner. */
 static void default_streams_are_static(void) {
   int one = 1;
   cch_stream *legacy = cch_stream_legacy(), *per_thread = cch_stream_per_thread(), *wrapped;
@@ -107,8 +107,8 @@ static void foreign_stream_keeps_its_owner(void) {
   CHECK_PTR(cch_stream_raw(first), raw);
   CHECK(cch_stream_context(first) == context);
   OK(cch_stream_wrap(&shared, raw, NULL, NULL));
-  CHECK(shared != first); /* a borrowed handle can come to mean another stream without notice */
-  OK(cch_stream_wrap(&second, raw, &ten, check_release)); /* it has its own owner, and so its own box */
+  CHECK(shared != first); /* not the same box: a borrowed handle can be reused for another stream */
+  OK(cch_stream_wrap(&second, raw, &ten, check_release)); /* another owner, so another box */
   CHECK(second != first);
   CHECK_AFTER(cch_stream_unref(shared), check_released, 0);
   CHECK_AFTER(cch_stream_unref(first), check_released, 1);
@@ -118,7 +118,7 @@ static void foreign_stream_keeps_its_owner(void) {
   cch_context_unref(context);
 }
 
-/* On failure, the owner would be taken over nevertheless. */
+/* If wrapping a stream fails, the library would still take over the owner. */
 static void failed_wrap_leaves_the_owner(void) {
   int one = 1;
   cch_stream *stream = NULL;
@@ -186,7 +186,7 @@ static void waiting_for_the_legacy_stream_needs_a_context(void) {
   cch_context_unref(context);
 }
 
-/* An event that the driver will not destroy at the moment would stay until the process ends. */
+/* If the driver refuses to destroy the event of a wait, the event would remain until the process ends. */
 static void event_of_a_wait_is_destroyed_later(void) {
   cch_stream *stream, *other;
   primary();
@@ -203,7 +203,7 @@ static void event_of_a_wait_is_destroyed_later(void) {
   cch_context_unref(context);
 }
 
-/* The event of a wait would be in the registry, and the driver would be queried whether it may be destroyed. */
+/* Waiting for a stream would make more driver calls than it needs, such as queries before its event is destroyed. */
 static void waiting_for_a_stream_makes_few_calls(void) {
   cch_stream *stream, *other;
   primary();
