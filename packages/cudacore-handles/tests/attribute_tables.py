@@ -9,10 +9,10 @@ from cudacore_handles._base.attribute import Attribute
 
 
 def attributes_of(cls: type) -> dict[str, Attribute[Any]]:
-    """Return the attributes of a class by the names of its properties."""
+    """Return the Attribute objects of a class, by the names of their properties."""
     return {name: value for name, value in vars(cls).items() if isinstance(value, Attribute)}
 
 
 def cuda_attributes(enum: Any, prefix: str, newest: int) -> dict[str, int]:
-    """Return the numbers of an enumeration of cuda.bindings, up to `newest`, by the names of their properties."""
+    """Return the values of an enumeration of cuda.bindings, up to `newest`, by the names that their properties have."""
     return {member.name.removeprefix(prefix).lower(): member.value for member in enum if member.value <= newest}

@@ -42,7 +42,7 @@ class RunPython(Protocol):
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> RunPython:
-    """Run code in a fresh interpreter, away from the sources, with no CUDACORE_DRIVER unless it is given."""
+    """Run code in a fresh interpreter, outside of the sources, without CUDACORE_DRIVER unless it is given in `env`."""
 
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         hidden = {"CUDACORE_DRIVER"}
@@ -50,7 +50,7 @@ def run_python(tmp_path: Path) -> RunPython:
             hidden.add("CUDA_VISIBLE_DEVICES")  # it chooses among GPUs
         child_env = {name: value for name, value in os.environ.items() if name not in hidden}
         child_env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS))))
-        script = tmp_path / "child.py"  # a file: worker processes that are spawned import it again
+        script = tmp_path / "child.py"  # a file, because spawned worker processes import it again
         script.write_text(textwrap.dedent(code))
         command = [sys.executable, "-X", "faulthandler", str(script)]
         child = subprocess.Popen(
@@ -68,7 +68,10 @@ def run_python(tmp_path: Path) -> RunPython:
 
 @pytest.fixture
 def run_on_sim(run_python: RunPython) -> Callable[..., str]:
-    """Run code on the simulated driver, with two devices and its controls as ``sim``; no failure, no misuse."""
+    """Run code on the simulated driver with two devices. The code must not fail or misuse the driver.
+
+    The code can use the module ``cudacore_sim`` under the name ``sim``.
+    """
 
     def run(code: str, **env: str) -> str:
         code = f"import cudacore_sim as sim\nsim.load()\n{textwrap.dedent(code)}\nassert not sim.reports()\n"
@@ -136,7 +139,7 @@ def host_memory(device: ch.Device) -> Iterator[RecordingHostMemory]:
 
 @pytest.fixture(scope="session")
 def compile_cuda(on_sim: bool) -> Callable[[str, str, str], bytes]:
-    """Compile CUDA C++ for an architecture, such as "sm_90", to "cubin" or "ptx", with NVRTC itself."""
+    """Give a function that compiles CUDA C++ for an architecture ("sm_90") to "cubin" or "ptx", with NVRTC itself."""
 
     @functools.cache
     def compile_once(source: str, arch: str, target: str) -> bytes:
@@ -159,7 +162,7 @@ def compile_cuda(on_sim: bool) -> Callable[[str, str, str], bytes]:
 def make_code(
     first_device: ch.Device, target: str, compile_cuda: Callable[[str, str, str], bytes]
 ) -> Callable[[str], ch.ObjectCode]:
-    """Compile CUDA C++ for the device."""
+    """Give a function that compiles CUDA C++ for the device."""
 
     def make(source: str) -> ch.ObjectCode:
         code = compile_cuda(source, f"sm_{first_device.arch}", target)
@@ -178,7 +181,7 @@ def code(device: ch.Device, make_code: Callable[[str], ch.ObjectCode]) -> ch.Obj
 def read_argument(
     code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> Iterator[Callable[..., bytes]]:
-    """Launch a kernel that writes its first argument back, and return the bytes that arrived."""
+    """Give a function that launches a kernel with a value as argument, and returns the bytes that the kernel got."""
     out = pinned(64)
 
     def read(kernel: str, value: object, size: int) -> bytes:

@@ -24,7 +24,7 @@ is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
-    """Return fields of one type for a structure."""
+    """Return the fields of a structure that have one type."""
     return [(name, kind) for name in names]
 
 
@@ -86,7 +86,7 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # address of a structure: the objects that it points to, and the array
+_lent: dict[int, tuple[Any, ...]] = {}  # by the address of a structure: the objects it points to, and the array
 
 
 def _delete(address: int) -> None:
@@ -98,7 +98,7 @@ _deleter = DELETER(_delete)
 
 
 class Array:
-    """Memory at an address, in the form of a library with DLPack."""
+    """An array of a library with DLPack: memory at an address."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Array:
         self.streams: list[Any] = []
 
     def fill(self, tensor: Tensor) -> tuple[Any, ...]:
-        """Fill in a structure. Keep the result as long as the structure."""
+        """Fill in a structure, and return the objects that it points to. Keep them alive as long as the structure."""
         ndim = len(self.shape)
         shape = (ctypes.c_int64 * max(ndim, 1))(*self.shape)
         strides = (ctypes.c_int64 * max(ndim, 1))(*(self.strides or ()))
@@ -194,11 +194,11 @@ def _current_stream(device_type: int, device_id: int, out: Any) -> int:
 _functions = (FROM_OBJECT(_from_object), TENSOR_FROM_OBJECT(_tensor_from_object), CURRENT_STREAM(_current_stream))
 _addresses = [ctypes.cast(function, ctypes.c_void_p) for function in _functions]
 _exchange = ExchangeAPI(1, 3, None, None, _addresses[0], None, *_addresses[1:])
-_NAME = b"dlpack_exchange_api"  # the capsule has only a pointer to the name
+_NAME = b"dlpack_exchange_api"  # kept in a variable, because a capsule stores only a pointer to its name
 
 
 def exchange_capsule(api: ExchangeAPI) -> object:
-    """Return a capsule of an exchange API, which the caller keeps."""
+    """Return a capsule of an exchange API. The caller must keep the API alive."""
     return new_capsule(ctypes.addressof(api), _NAME, None)
 
 
@@ -216,13 +216,13 @@ class Interface:
 
 
 def host(values: Any) -> tuple[Any, int]:
-    """Return an array of float32 of the host, and its address."""
+    """Return a NumPy array of float32, and its address."""
     array = np.ascontiguousarray(values, np.float32)
     return array, int(array.ctypes.data)
 
 
 def collect() -> None:
-    """Release owners that were dropped, which needs a safe point of the interpreter."""
+    """Collect garbage, and let the interpreter reach a point where it releases dropped owners."""
     for _ in range(3):
         gc.collect()
         sum(range(100))

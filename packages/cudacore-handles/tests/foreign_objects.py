@@ -10,7 +10,7 @@ import cudacore_handles as ch
 
 
 class HostMemory(ch.MemoryResource):
-    """An allocator in Python. It keeps ordinary host memory until the memory is freed."""
+    """An allocator in Python, for ordinary host memory."""
 
     is_device_accessible = False
     is_host_accessible = True
@@ -29,7 +29,7 @@ class HostMemory(ch.MemoryResource):
 
 
 class RecordingHostMemory(HostMemory):
-    """Host memory that records what is freed, and can fail after that."""
+    """Host memory that records each free, and can raise an error after that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class RecordingHostMemory(HostMemory):
 
 
 class CudaArray:
-    """Four elements in the memory of a buffer, which the array keeps, with the CUDA array interface."""
+    """An array of four elements with the CUDA array interface. It uses and keeps the memory of a buffer."""
 
     def __init__(self, buffer: ch.Buffer, typestr: str = "<i4") -> None:
         self.buffer = buffer

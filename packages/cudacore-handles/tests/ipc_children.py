@@ -22,7 +22,7 @@ SIZE = 1 << 12
 TIMEOUT = 120  # seconds for a child
 
 
-# ---- in the process of the test
+# ---- functions that run in the test's process
 
 
 def joined(process: Any) -> int | None:
@@ -129,7 +129,7 @@ def fill_by_descriptors(address: str) -> None:
 
 
 def export(channel: Any, count: int = 1) -> None:
-    """Make a pool and buffers of it, and keep them until the other side sends a message or ends."""
+    """Export a pool and buffers of it, and keep them until the other process sends a message or ends."""
     mr = new_pool()
     stream = ch.Device(0).create_stream()
     buffers = [mr.allocate(SIZE, stream=stream) for _ in range(count)]
@@ -197,7 +197,7 @@ def pass_on(source: Any, target: Any) -> None:
 
 
 def use_parts(channel: Any, *parts: ch.Buffer) -> None:
-    """Write to parts of a buffer, report their offsets, and pass one on, through two more processes."""
+    """Write to parts of a buffer, report their offsets, and pass one part on to two more processes."""
     assert all(part.is_mapped for part in parts)
     first = parts[0].handle - 64
     channel.send([(part.handle - first, part.size) for part in parts])

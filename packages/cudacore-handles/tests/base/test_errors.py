@@ -81,7 +81,7 @@ def test_arguments_are_replaced(error: ch.CUDAError) -> None:
 
 
 def test_error_of_a_message_alone() -> None:
-    """A program that creates such errors from a text, as ``cuda.core`` does, or from their `args`, would fail."""
+    """A program that creates such errors from a message, as with ``cuda.core``, or from their `args`, would fail."""
     error = ch.CUDAError("it failed")
     assert (str(error), error.args, error.code, error.code_name) == ("it failed", ("it failed",), 0, "")
     full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
@@ -111,7 +111,7 @@ def test_closed_names_the_class() -> None:
 
 @pytest.fixture
 def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make cuda.bindings return a given result for an imaginary function."""
+    """Give a function that sets the result of ``cuCall``, a function that does not exist in cuda.bindings."""
     from cuda.bindings import driver
 
     return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
@@ -143,7 +143,7 @@ def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
 
 
 def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
-    """A user of the simulated driver would be advised to use a tool that needs a GPU, and miss the existing report."""
+    """The hint would recommend a tool that needs a GPU, instead of pointing to the simulated driver's own report."""
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")
@@ -192,9 +192,9 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
         check(status)
 
 
-# ---- every driver call of every method fails once
+# ---- each driver call of each method fails once
 
-# For each operation: code that prepares it, and the operation itself, whose driver calls are counted and fail in turn.
+# For each operation: preparing code, and the code of the operation. Each driver call of the operation fails in turn.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),
@@ -250,8 +250,8 @@ OPERATIONS = {
     "PreparedLaunch": ("prepared = code.get_kernel('add').prepare(stream, config, a, 1)", "prepared(a, 2)"),
 }
 
-# Every operation runs in its own context. Operations that do not depend on the current context run in other contexts,
-# too.
+# Every operation runs while the device's own context is current. Operations that do not depend on the current context
+# also run with other contexts.
 ABOUT_CURRENT = ("set_current", "current context", "default stream")
 CASES = [(name, "own") for name in OPERATIONS]
 CASES += [
@@ -371,7 +371,7 @@ def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) ->
 
 
 class Failing:
-    """Garbage whose finalizer makes a call that fails, and creates another object of this class."""
+    """An object in a reference cycle. Its finalizer makes a call that fails, and creates another such object."""
 
     ended = 0
     goes_on = True
@@ -422,7 +422,7 @@ def fails_in_native(device: ch.Device) -> None:
 def test_an_error_is_of_its_own_call(
     device: ch.Device, failing_finalizers: None, fails: Callable[..., None], expected: tuple[str, int, str, str]
 ) -> None:
-    """An exception would have the operation and the text of another call, which a finalizer made meanwhile."""
+    """An exception would describe another failure: that of a call which a finalizer has made in the meantime."""
     for _ in range(200):
         try:
             fails(device)

@@ -54,7 +54,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("value", BOOLS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_no_bool_is_an_integer(device: ch.Device, call: Callable[[Any], object], value: Any) -> None:
-    """A flag in the wrong place would be the address 1, a byte of memory, or device 1."""
+    """A bool that is passed by mistake would be used as address 1, as a byte of memory, or as device 1."""
     with pytest.raises((TypeError, ValueError)):
         call(value)
 

@@ -75,7 +75,7 @@ def test_flags(cls: Any, name: str) -> None:
 
 
 def test_flags_that_were_assigned() -> None:
-    """Options that were changed after their creation would not be checked again."""
+    """Options that a program changes after creating them would not be checked again."""
     options = EventOptions()
     options.timing_enabled = "no"  # type: ignore[assignment]
     with pytest.raises(TypeError, match=r"EventOptions\.timing_enabled must be True or False, not 'no', of type str"):

@@ -21,7 +21,7 @@ CLASSES = {"NodeMethods": _native.GraphHandle}
 
 
 def functions(body: list[ast.stmt]) -> list[ast.FunctionDef]:
-    """Return functions, but no setters of properties."""
+    """Return the functions in a class or module of a stub, without the setters of properties."""
     found = [node for node in body if isinstance(node, ast.FunctionDef)]
     return [node for node in found if not any(isinstance(item, ast.Attribute) for item in node.decorator_list)]
 

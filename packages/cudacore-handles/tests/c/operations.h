@@ -3,8 +3,8 @@
 #define OPERATIONS_H
 
 /*
- * Operations: every public call that calls the driver or allocates memory, in a form that can be repeated. Tests such as
- * test_current, test_fail, test_oom and test_fork run all operations.
+ * Operations: every public call that calls the driver or allocates memory, in a form that can be repeated. The tests
+ * test_current, test_fail, test_oom, test_fork and others run all operations.
  */
 
 #include "check.h"

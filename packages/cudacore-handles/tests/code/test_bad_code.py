@@ -27,7 +27,7 @@ def make(kind: str, module: Any, **options: Any) -> ch.ObjectCode:
 
 @pytest.fixture
 def good(device: ch.Device, stream: ch.Stream) -> Callable[[], None]:
-    """Give a function that loads and launches a kernel that works."""
+    """Give a function that loads and launches a valid kernel."""
 
     def check() -> None:
         ch.launch(stream, ONE_BLOCK, make("ptx", PTX).get_kernel("nothing"))

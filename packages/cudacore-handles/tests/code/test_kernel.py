@@ -15,7 +15,7 @@ import cudacore_handles as ch
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 ASKED_FOR_ITS_CODE = pytest.mark.needs_driver("12.5", "kernels that say which code they are of")
 
-# Name, parameters as (offset, size).
+# Name of a kernel, and (offset, size) of its parameters.
 SIGNATURES = [
     ("nothing", []),
     ("add", [(0, 8), (8, 4)]),
@@ -48,7 +48,7 @@ def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, i
     assert isinstance(kernel.arguments_info, list)
 
 
-# Names, the kinds of parameters for PTX, and the kinds for a cubin without PTX.
+# Name of a kernel, the kinds of its parameters if the code is PTX, and the kinds for a cubin without PTX.
 KINDS = [
     ("nothing", "", ""),
     ("add", "address bits", "unknown unknown"),
@@ -72,7 +72,7 @@ def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> No
 
 
 def test_param_info() -> None:
-    """The kind of a parameter would change how programs unpack and compare it, or not be shown."""
+    """Because of its kind, a ParamInfo would not unpack or compare like (offset, size), or would not show the kind."""
     info = ch.ParamInfo(8, 4, ch.ParamKind.FLOAT)
     assert info == (8, 4) == ch.ParamInfo(8, 4)
     assert repr(info) == "ParamInfo(offset=8, size=4, kind='float')"
@@ -149,7 +149,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
     face = code.get_kernel("nothing")
     handle = int(face.handle)
     if keep == "code":
-        del face  # the driver reports the library of a kernel
+        del face  # the kernel's library is then found through the driver
     kernel = ch.Kernel.from_handle(handle, code if keep == "mod" else None)
     assert int(kernel.handle) == handle
     code = face = None  # type: ignore[assignment]
@@ -179,7 +179,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
 
 
 @ASKED_FOR_ITS_CODE
-@pytest.mark.cuda_sim  # what a GPU's driver does with such a handle is not known
+@pytest.mark.cuda_sim  # on a GPU, the driver's behaviour with such a handle is undefined
 def test_from_handle_of_nothing(device: ch.Device) -> None:
     """An object that is not a kernel would keep code loaded, and be launched."""
     code = ch.ObjectCode.from_ptx(PTX)

@@ -71,7 +71,7 @@ CLUSTER_PTX = b"""
 
 
 class NoDriver:
-    """A kernel that must not be used: the arguments are wrong."""
+    """A stand-in for a kernel, for calls with wrong arguments, which must not reach the driver."""
 
     def _reference(self) -> int:
         raise AssertionError("the driver would be called")
@@ -156,7 +156,7 @@ def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Except
 
 
 def test_launch_config() -> None:
-    """The query would describe another launch."""
+    """The configuration that a query passes to C would describe another launch."""
     config = LaunchConfig(grid=(6, 5, 4), block=(32, 3, 2), shmem_size=1000)
     native = _launch_config(config)
     assert list(native.grid) == [6, 5, 4]
@@ -198,7 +198,7 @@ def test_a_failed_function_is_not_called_again() -> None:
 
 
 def test_attributes(limited: Kernel, device: Device) -> None:
-    """The resources of a kernel would be wrong."""
+    """The reported resources of a kernel, such as registers and memory, would be wrong."""
     attributes = limited.attributes
     assert attributes.max_threads_per_block == 256
     assert attributes.shared_size_bytes == 1024
@@ -238,7 +238,7 @@ def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Except
 
 
 def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_thread: Any) -> None:
-    """Without a current device, the result would be for an arbitrary device, or a given device would be refused."""
+    """Without a current context, a query would use an arbitrary device, or fail although a device is given."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
         in_new_thread(lambda: limited.attributes.num_regs)
     assert in_new_thread(lambda: limited.attributes[device].num_regs) == limited.attributes.num_regs
@@ -326,7 +326,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
     address = int(ffi.cast("uintptr_t", in_c))
     if language == "C":
         function = driver.CUoccupancyB2DSize(address)
-    elif language == "C of cuda.core":  # this crashed: eight bytes of the function's code were mistaken for its address
+    elif language == "C of cuda.core":  # crashed once: the first bytes of the function were used as its address
         function = driver.CUoccupancyB2DSize(_ptr=address)
     assert 0 < empty.occupancy.max_potential_block_size(function, 0).max_block_size <= 64
     assert asked
@@ -337,7 +337,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
 
 
 def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Device) -> None:
-    """A possible launch would be reported as impossible: only launch() would raise the limit of shared memory."""
+    """A possible launch would be reported as impossible, because a query does not raise the shared memory limit."""
     properties, stream = device.properties, device.create_stream()
     most = properties.max_shared_memory_per_block_optin - 1024
     ask = limited.occupancy.max_active_blocks_per_multiprocessor
@@ -357,7 +357,7 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
 def test_threads_do_not_take_away_what_another_allowed(
     limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that needs less shared memory would reduce the limit that another one has just raised."""
+    """A thread that needs less shared memory would reduce the limit that another thread has just raised."""
     most = limited.attributes[device]._most_dynamic_shared()
     looked = threading.Event()
 
@@ -394,7 +394,7 @@ def test_a_function_that_raises(empty: Kernel) -> None:
 
 
 def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
-    """Blocks would get too much or too little shared memory."""
+    """The reported shared memory per block would be too much or too little."""
     occupancy, properties = empty.occupancy, device.properties
     for blocks in (1, 2, properties.max_blocks_per_multiprocessor):
         available = properties.max_shared_memory_per_multiprocessor // blocks

@@ -41,7 +41,7 @@ def test_properties(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [bytearray(b"code"), memoryview(b"code")])
 def test_code_that_can_change_is_copied(module: Any) -> None:
-    """The caller could change code that it has passed."""
+    """A caller that changes its buffer would change the code of an ObjectCode."""
     code = make("cubin", module)
     assert code.code == b"code"
     if isinstance(module, bytearray):
@@ -123,7 +123,7 @@ def test_cannot_be_made_directly() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("module", [b"code", "/nowhere/k"])
 def test_pickle(kind: str, module: Any) -> None:
-    """Code would not reach a worker process, or without its name or its lowered names."""
+    """Code could not be sent to a worker process, or would lose its name or its lowered names."""
     code = make(kind, module, name="n", symbol_mapping={"a": "b"})
     for twin in (pickle.loads(pickle.dumps(code)), copy.copy(code), copy.deepcopy(code)):
         assert (twin.code, twin.code_type, twin.name) == (module, kind, "n")
@@ -206,7 +206,7 @@ def test_lowered_names(device: ch.Device, code: ch.ObjectCode) -> None:
 
 
 def test_handle_and_module(device: ch.Device) -> None:
-    """The handle would not be what cuda.bindings takes."""
+    """cuda.bindings would not accept the handle."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -225,7 +225,7 @@ def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
     handle = code.handle
     assert int(driver.cuLibraryUnload(handle)[0]) == 0
     others = [make("ptx", PTX) for _ in range(3)]
-    # The driver may reuse the handles of the unloaded library and kernel for these.
+    # For these kernels and their libraries, the driver may reuse the handles that are now free.
     kernels = [other.get_kernel("add") for other in others]
     del code, kernel
     gc.collect()

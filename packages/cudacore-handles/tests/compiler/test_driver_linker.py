@@ -13,7 +13,7 @@ from cudacore_handles._compiler import driver_linker
 
 
 class FakeLinker:
-    """Replacements for cuLinkCreate and similar functions, which record their calls."""
+    """Replaces cuLinkCreate and similar functions, and records their calls."""
 
     def __init__(self, *, fails: str = "") -> None:
         self.fails = fails
@@ -78,7 +78,7 @@ def test_failure(device: Device, monkeypatch: pytest.MonkeyPatch, function: str)
 
 
 def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_new_thread: Any) -> None:
-    """The linker would have no context, or leave one current."""
+    """On a thread without a current context, linking would fail, or would leave a context current."""
     from cuda.bindings import driver
 
     def run() -> None:
@@ -96,7 +96,7 @@ def test_what_is_no_ptx(device: Device) -> None:
 
 
 def test_version() -> None:
-    """The version would not have CUDA's format."""
+    """The driver's version would not be split into major and minor numbers."""
     major, minor = driver_linker.driver_cuda_version()
     assert major >= 12
     assert 0 <= minor < 10

@@ -36,7 +36,7 @@ def test_properties(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
-    """The handle would not be what cuda.bindings takes."""
+    """cuda.bindings would not accept the handle."""
     from cuda.bindings import driver
 
     handle = device.context.handle
@@ -57,7 +57,7 @@ def test_closed(device: ch.Device) -> None:
 
 
 def test_create_stream(device: ch.Device, other_device: ch.Device) -> None:
-    """A context would make streams of the current context, or lose the options."""
+    """create_stream() would create the stream in the current context instead of this one, or ignore the options."""
     stream = other_device.context.create_stream(ch.StreamOptions(nonblocking=False))
     assert stream.context == other_device.context
     assert stream.device is other_device
@@ -69,7 +69,7 @@ def test_create_stream(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_can_be_referred_to_weakly(device: ch.Device) -> None:
-    """A cache could not hold contexts without keeping them."""
+    """A cache could not refer to contexts without keeping them alive."""
     context = device.context
     reference = weakref.ref(context)
     assert reference() is context
@@ -130,7 +130,7 @@ def test_first_use_can_fail(run_on_sim: Any) -> None:
 
 
 def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
-    """After a thread sets another context, the device would still use its primary one, or other threads the new one."""
+    """After a thread makes another context current, the device would not use it, or would use it on other threads."""
     from cuda.bindings import driver
 
     arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)

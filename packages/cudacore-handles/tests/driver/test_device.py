@@ -85,7 +85,7 @@ def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: 
 
 
 def test_names(device: ch.Device) -> None:
-    """Names, UUIDs or PCI addresses of devices would be wrong or of another form."""
+    """Names, UUIDs or PCI addresses of devices would be wrong, or have another format than CUDA's."""
     from cuda.bindings import driver
 
     status, name = driver.cuDeviceGetName(256, 0)
@@ -115,13 +115,13 @@ def test_properties(device: ch.Device) -> None:
 
 
 def test_a_device_reaches_itself(device: ch.Device) -> None:
-    """For a device and itself, a program that queries every pair of devices would get False."""
+    """can_access_peer() would return False for a device and itself."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
 
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
+    """can_access_peer() would return different results for a Device and for its ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)
 
 
@@ -188,7 +188,7 @@ def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.De
 def test_acts_on_its_own_device(
     request: pytest.FixtureRequest, device: ch.Device, in_new_thread: Any, act: Callable[[ch.Device], Any], current: str
 ) -> None:
-    """A method would act on the device that is current, or leave another one current."""
+    """A method would act on the current device instead of its own, or would change the current device."""
 
     other_device = request.getfixturevalue("other_device") if current == "other device" else None
 
@@ -202,7 +202,7 @@ def test_acts_on_its_own_device(
         elif hasattr(made, "device_id"):
             assert made.device_id == 0
         assert ch.Device() is before
-        if current == "none":  # there is still no current context: only a default stream needs one
+        if current == "none":  # the thread still has no current context, so a default stream fails
             with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CONTEXT"):
                 _ = ch.LEGACY_DEFAULT_STREAM.context
 
@@ -294,7 +294,7 @@ def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:
 def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a graph builder would not name the package."""
     stream = device.create_stream()
-    monkeypatch.setitem(sys.modules, "cudacore_graph", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "cudacore_graph", None)  # as if cudacore-graph were not installed
     with pytest.raises(ImportError, match="pip install cudacore-graph"):
         device.create_graph_builder()
     with pytest.raises(ImportError, match="pip install cudacore-graph"):
@@ -302,7 +302,7 @@ def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: p
 
 
 def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
-    """For a closed stream, the error would first be about the missing package."""
+    """The error for a closed stream would be about the missing package instead of the stream."""
     stream = device.create_stream()
     stream.close()
     with pytest.raises(ch.ClosedError, match="Stream has been closed"):

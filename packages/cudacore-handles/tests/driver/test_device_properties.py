@@ -15,19 +15,19 @@ from cudacore_handles._driver import device_properties
 
 TABLE = attributes_of(DeviceProperties)
 NEWEST = 147  # the newest attribute that has a property
-# Attributes of interfaces that CUDA has withdrawn: they have no property.
+# Attributes without a property, because CUDA has withdrawn the interfaces that they describe.
 WITHDRAWN = {
     "CAN_USE_STREAM_MEM_OPS_V1",
     "CAN_USE_64_BIT_STREAM_MEM_OPS_V1",
     "CAN_USE_STREAM_WAIT_VALUE_NOR_V1",
     "COOPERATIVE_MULTI_DEVICE_LAUNCH",
 }
-# Attributes whose properties have the name of an alias in cuda.bindings.
+# Attributes whose properties are named for an alias of the attribute in cuda.bindings: name of the attribute, alias.
 RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"}
 
 
 def cuda_attributes() -> dict[str, int]:
-    """The attributes in cuda.bindings, without aliases, by the names of their properties."""
+    """Return the attributes in cuda.bindings, without aliases, by the names of their properties."""
     names = {
         member.name.removeprefix("CU_DEVICE_ATTRIBUTE_"): member.value
         for member in driver.CUdevice_attribute
@@ -47,7 +47,7 @@ def ask(number: int, device: int) -> tuple[int, int]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
-    """Replace the driver's query by a function; return the list of its arguments: (attribute, device)."""
+    """Give a function that replaces the driver's query, and returns a list of the queries: (attribute, device)."""
 
     def install(value: int = 7, status: int = 0) -> list[tuple[int, int]]:
         asked = []
@@ -115,7 +115,7 @@ def test_every_property_is_documented() -> None:
 
 
 def test_instantiation() -> None:
-    """Properties could be created for a device that was not checked."""
+    """A program could create properties for a device that does not exist."""
     with pytest.raises(RuntimeError, match=r"use Device\.properties"):
         DeviceProperties(0)
 
@@ -153,7 +153,7 @@ def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, 
 
 
 def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """With an old driver, the error would only be CUDA_ERROR_INVALID_VALUE, or the result would be a wrong False."""
+    """For an attribute that an old driver lacks, the error would be CUDA_ERROR_INVALID_VALUE, or the result False."""
     asked = answers(status=1)
     properties = DeviceProperties._init(0)
     for _ in range(2):

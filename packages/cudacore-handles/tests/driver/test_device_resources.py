@@ -20,7 +20,7 @@ def sm(device: ch.Device) -> ch.SMResource:
 
 
 def unit(sm: ch.SMResource) -> int:
-    """Return a number of multiprocessors of which every driver can make groups."""
+    """Return a number of multiprocessors that every driver accepts as the size of a group."""
     return max(sm.min_partition_size, sm.coscheduled_alignment)
 
 
@@ -42,7 +42,7 @@ def test_all_of_a_device(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
-    """Code that calls CUDA with the resource would read another structure."""
+    """`handle` would not be the address of the driver's CUdevResource structure."""
     import ctypes
 
     kind = ctypes.c_int.from_address(sm.handle)
@@ -59,7 +59,7 @@ def test_not_made_directly() -> None:
 
 
 def test_split(sm: ch.SMResource) -> None:
-    """Groups would have another size than requested, or the rest would be lost."""
+    """Groups of multiprocessors would have another size than requested, or the remaining ones would be lost."""
     size = unit(sm)
     (group,), rest = sm.split(SMResourceOptions(count=size))
     assert group.sm_count == size
@@ -72,7 +72,7 @@ def test_split(sm: ch.SMResource) -> None:
 
 
 def test_as_many_as_there_are(sm: ch.SMResource) -> None:
-    """A split without a count would make a group whose size depends on the driver."""
+    """A split without a count would not put all multiprocessors that it can into one group."""
     for count in (None, 0):
         (group,), rest = sm.split(SMResourceOptions(count=count))
         assert group.sm_count == sm.sm_count // sm.coscheduled_alignment * sm.coscheduled_alignment
@@ -83,7 +83,7 @@ def test_as_many_as_there_are(sm: ch.SMResource) -> None:
 
 
 def test_dry_run(sm: ch.SMResource) -> None:
-    """A dry run would differ from a split, or its groups would be usable."""
+    """A dry run would return other group sizes than a split, or groups that can be used."""
     options = SMResourceOptions(count=[unit(sm)] * 2)
     groups, rest = sm.split(options, dry_run=True)
     real, real_rest = sm.split(options)
@@ -163,7 +163,7 @@ def test_no_options(sm: ch.SMResource) -> None:
 
 
 def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
-    """The error would not say how a group can be split."""
+    """The error for splitting a group would not say how to split it."""
     size = unit(sm)
     (group,), _ = sm.split(SMResourceOptions(count=4 * size))
     with pytest.raises(ch.CUDAError, match=r"make a context with it, and split its context.resources.sm"):

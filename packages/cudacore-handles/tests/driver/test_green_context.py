@@ -69,7 +69,7 @@ def test_it_is_not_made_current(device: ch.Device) -> None:
 
 
 def test_several_resources(device: ch.Device) -> None:
-    """A context would get only the first of its groups."""
+    """A context that is created with several resources would get only the first one."""
     groups, rest = device.resources.sm.split(SMResourceOptions(count=[16, 16, 16]))
     assert device.create_context(ContextOptions(groups)).resources.sm.sm_count == 48
     assert device.create_context({"resources": tuple(groups[1:])}).resources.sm.sm_count == 32
@@ -124,7 +124,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
 def test_work_runs_on_its_part(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
     """A kernel would run on multiprocessors outside of its context."""
     blocks = 500
-    kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # the kernel can run in any context
+    kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # one kernel for both contexts
     buffer = pinned(4 * blocks)
     used = {}
     for context in (green, device.context):
@@ -156,7 +156,7 @@ ORDERS = list(itertools.permutations(["context", "stream", "event", "buffer", "r
 
 
 def check_use(name: str, thing: Any) -> None:
-    """Use a context, a stream, an event or resources that remain after the others were closed."""
+    """Use a context, stream, event or resource after all other objects of its green context were closed."""
     if name == "context":
         assert thing.create_stream().context == thing
     elif name == "stream":
@@ -296,14 +296,14 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 
 
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
-    """The per-thread default stream, which green contexts lack, would silently be another stream."""
+    """In a green context, the per-thread default stream, which CUDA does not support there, would be another stream."""
     opened = threading.Event()
     event = device.create_event()  # an event of the primary context
     try:
         device.set_current(green)
         ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
         ch.LEGACY_DEFAULT_STREAM.record(event)
-        assert not event.is_done  # the event comes after the work of the green context's legacy stream
+        assert not event.is_done  # the event waits for the legacy stream of the green context
         opened.set()
         event.sync()
         ch.LEGACY_DEFAULT_STREAM.sync()

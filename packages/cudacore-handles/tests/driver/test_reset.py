@@ -247,7 +247,7 @@ device.set_current()
 
 
 def test_a_callback_reads_pinned_memory(device: ch.Device) -> None:
-    """The check for a reset would call CUDA in a function that CUDA calls, where that is forbidden."""
+    """Reading memory in a function that CUDA calls would check for a reset, although CUDA calls are forbidden there."""
     memory = ch.LegacyPinnedMemoryResource().allocate(4)
     memory.__buffer__()[:] = b"read"
     stream, seen = device.create_stream(), []
@@ -353,7 +353,7 @@ for _ in range(3):  # and again
 
 
 def test_another_device_is_current(run_reset: Callable[[str], None]) -> None:
-    """If the driver does not report that a context is lost, its objects would be passed to the driver."""
+    """If the driver does not report that a context was reset, objects of the context would be passed to the driver."""
     run_reset("""
 if len(ch.Device.get_all_devices()) > 1:
     stream, event = device.create_stream(), device.create_event()
@@ -370,7 +370,7 @@ device.set_current()
 
 
 def test_green_contexts_refuse_a_reset(run_reset: Callable[[str], None]) -> None:
-    """Objects of a green context would be abandoned although the driver kept them, or a later reset would be missed."""
+    """If a green context prevents a reset, objects would count as lost, or a later reset would not be detected."""
     run_reset("""
 group = device.resources.sm.split(ch.SMResourceOptions(count=16))[0][0]
 context = device.create_context(ch.ContextOptions([group]))

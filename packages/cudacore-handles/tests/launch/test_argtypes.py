@@ -49,7 +49,7 @@ from cudacore_handles import _native
     ids=lambda value: type(value).__name__,
 )
 def test_numpy_scalar_keeps_its_own_size(value: Any) -> None:
-    """A NumPy scalar would be converted, or given to a parameter of another size."""
+    """A NumPy scalar would be converted, or be accepted for a parameter of another size."""
     assert one(value, value.itemsize) == value.tobytes()
     for size in {1, 2, 4, 8, 16} - {value.itemsize}:
         with pytest.raises(TypeError, match=rf"numpy\.{type(value).__name__} has {value.itemsize} byte.* has {size}\b"):
@@ -86,7 +86,7 @@ def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
     ],
 )
 def test_ctypes_scalar_keeps_its_own_size(value: Any, form: str) -> None:
-    """A ctypes scalar would be converted, or fill a parameter of another size; or a null c_void_p not be null."""
+    """A ctypes scalar would be converted, or accepted for a parameter of another size; or c_void_p() not be null."""
     itemsize = struct.calcsize(form)
     content = ord(value.value) if isinstance(value, ctypes.c_char) else value.value
     assert one(value, itemsize) == struct.pack("@" + form, content or 0)
@@ -96,7 +96,7 @@ def test_ctypes_scalar_keeps_its_own_size(value: Any, form: str) -> None:
 
 
 def test_ctypes_aggregates_are_passed_by_value() -> None:
-    """A struct, union or array of ctypes would arrive as something else than its bytes."""
+    """The bytes of a struct, union or array of ctypes would be changed on the way to the kernel."""
 
     class Pair(ctypes.Structure):
         _fields_ = (("a", ctypes.c_int32), ("b", ctypes.c_double))
@@ -182,7 +182,7 @@ def test_subclass_of_a_pointer_type() -> None:
 
 
 def test_cuda_bindings_handles() -> None:
-    """A buffer's own handle, a texture object or a conditional handle could not be passed on."""
+    """Handles of cuda.bindings, such as a buffer's address or a conditional handle, could not be arguments."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     assert one(driver.CUdeviceptr(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
     assert one(driver.CUgraphConditionalHandle(5), 8) == struct.pack("=Q", 5)
@@ -332,7 +332,7 @@ def test_dates(value: Any) -> None:
 
 
 def test_dates_that_do_not_fit() -> None:
-    """A date before 1970 would be far in the future for an unsigned parameter, or a late one be cut off in an `int`."""
+    """A date before 1970 would become a huge unsigned number, or a large value be truncated in an `int`."""
     assert one(np.datetime64(5, "s"), 4, INT) == struct.pack("=i", 5)
     with pytest.raises(OverflowError, match="does not fit a parameter of 8 bytes"):
         one(np.datetime64(-5, "s"), 8, UINT)
@@ -341,7 +341,7 @@ def test_dates_that_do_not_fit() -> None:
 
 
 class generic:  # noqa: N801 - as NumPy's
-    """The base classes of NumPy's scalars and of ml_dtypes' scalars."""
+    """Imitates numpy.generic, the base class of NumPy's and ml_dtypes' scalars."""
 
 
 generic.__module__, generic.__qualname__ = "numpy", "generic"
@@ -400,7 +400,7 @@ def test_arrays_of_other_formats() -> None:
 
 
 def test_long_doubles() -> None:
-    """np.longdouble(0.5) would be refused by a `double`, or a large one arrive as infinity."""
+    """np.longdouble(0.5) could not be given to a `double`, or a large np.longdouble would arrive as infinity."""
     assert one(np.longdouble(0.5), 8, FLOAT) == struct.pack("=d", 0.5)
     with pytest.raises(TypeError, match=r"0\.5 is not an integer"):
         one(np.longdouble(0.5), 4, INT)

@@ -26,7 +26,7 @@ from cudacore_handles._launch import argtypes
 
 @pytest.fixture
 def checked() -> Iterator[list[tuple[int, int]]]:
-    """Replace the driver's queries about pointers; give the list of queried addresses and devices."""
+    """Replace the driver's check of addresses; give a list of the checks: (address, device)."""
     asked: list[tuple[int, int]] = []
 
     def check_device(value: object, address: int, device: int) -> None:
@@ -90,7 +90,7 @@ _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_cha
 
 
 class DLPackArray:
-    """A producer of DLPack capsules that counts those that were freed."""
+    """An array that exports DLPack capsules, and counts the capsules that were freed."""
 
     name = b"dltensor"
     major = 1
@@ -135,7 +135,7 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
     assert value.streams == [stream]
     assert checked == []
     assert one(cls(device_type, byte_offset=256), 8, device=1) == struct.pack("=Q", ADDRESS + 256)
-    # Host and managed memory can be reached from everywhere.
+    # Host and managed memory is not checked, because every device can access it.
     assert checked == ([(ADDRESS + 256, 1)] if device_type == 2 else [])
     assert one(cls(device_type, data=0), 8, device=1) == bytes(8)
     with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter has 4"):
@@ -168,7 +168,7 @@ def _export(value: Any, out: Any) -> int:
 
 
 def exporting(major: int, function: Any = _export) -> ExchangeAPI:
-    """Return an exchange API with one function, which the caller keeps."""
+    """Return an exchange API with one function. The caller must keep the API alive."""
     return ExchangeAPI(major=major, minor=3, tensor_from_object=ctypes.cast(function, ctypes.c_void_p))
 
 
@@ -176,7 +176,7 @@ EXPORTS = exporting(1)
 
 
 class Tensor:
-    """An array of a library with an exchange API, such as PyTorch. Without data it has no elements."""
+    """An array of a library with an exchange API, such as PyTorch. If `data` is 0, the array has no elements."""
 
     no_elements = ctypes.c_int64(0)
 
@@ -194,7 +194,7 @@ class Tensor:
 
 
 def test_exchange_api(checked: list[tuple[int, int]]) -> None:
-    """An array would be exported in the slow way, or its address, offset or device would be lost."""
+    """An array would be exported by the slower DLPack capsule, or its address, offset or device would be lost."""
     assert one(Tensor(), 8) == struct.pack("=Q", ADDRESS)
     assert one(Tensor(byte_offset=256), 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert one(type("Parameter", (Tensor,), {})(), 8) == struct.pack("=Q", ADDRESS)
@@ -296,7 +296,7 @@ def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
 
 
 def test_paths_through_properties_of_c_types() -> None:
-    """A cached property would be read from an object of another type, or kept after its last use."""
+    """A cached descriptor of a property would be used for an object of another type, or would leak."""
 
     class Memory(ctypes.c_char * 7):  # type: ignore[misc]
         nbytes = 7
@@ -405,7 +405,7 @@ def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None
 
 
 class Changeable:
-    """A custom integer, which can also be an array: on the device, on the host, or neither."""
+    """A custom integer that can also have the protocols of an array on the device or on the host."""
 
     def __init__(self, **protocols: Any) -> None:
         self.protocols = protocols

@@ -19,7 +19,7 @@ Read = Callable[..., bytes]
 
 
 class Record(ctypes.Structure):
-    """The kernels' struct record."""
+    """`struct record` of the kernels in kernel_sources.py."""
 
     _fields_ = (("id", ctypes.c_int), ("weight", ctypes.c_double), ("tag", ctypes.c_char * 3))
 
@@ -27,7 +27,7 @@ class Record(ctypes.Structure):
 RECORD = Record(7, 2.5, b"ab")
 RECORD_DTYPE = np.dtype([("id", "i4"), ("weight", "f8"), ("tag", "S3")], align=True)
 
-# Type of the kernel's parameter, value, format of the expected bytes. Each value would be wrong in another size.
+# Type of the kernel's parameter, value, format of the expected bytes. In another size, each value would be wrong.
 SCALARS: list[tuple[str, Any, str]] = [
     ("int8", -128, "b"),
     ("int8", 255, "B"),

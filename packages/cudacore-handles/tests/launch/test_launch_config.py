@@ -50,7 +50,7 @@ def test_dimensions(name: str, given: Any, meant: tuple[int, int, int]) -> None:
     ],
 )
 def test_limits_are_allowed(limits: dict[str, Any]) -> None:
-    """A launch that a device can do would be refused."""
+    """A configuration at the limit of what devices support would be refused."""
     config = LaunchConfig(**limits)
     assert config.grid[0] >= 1
 
@@ -137,7 +137,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("config", VARIANTS, ids=repr)
 def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
-    """A config would get lost as a dictionary's key, or change on its way to another process."""
+    """A config would not be found again as a dictionary's key, or would change on its way to another process."""
     same = eval(repr(config), {"LaunchConfig": LaunchConfig})
     for twin in (same, pickle.loads(pickle.dumps(config)), copy.deepcopy(config)):
         assert twin == config
@@ -147,7 +147,7 @@ def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
 
 
 def test_weak_references() -> None:
-    """A cache by config could not drop an entry together with the config."""
+    """A cache with configs as keys could not drop the entry of a config that no longer exists."""
     config = LaunchConfig(grid=1, block=1)
     made = weakref.WeakKeyDictionary({config: "made"})
     assert made[LaunchConfig(grid=1, block=1)] == "made"

@@ -184,7 +184,7 @@ void world_close(world *w) {
   CUcontext current;
   CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
   check_settle();
-  close_graph(w); /* also destroys objects in the foreign context, while it is current */
+  close_graph(w); /* while the foreign context still exists, because captured work can be in that context */
   CHECK_EQ(driver.cuLibraryUnload(w->foreign_library), 0);
   CHECK_EQ(driver.cuMemPoolDestroy(w->foreign_pool), 0);
   CHECK_EQ(driver.cuEventDestroy(w->foreign_event), 0);
