@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of numbers whose kinds are not known, of bytes, and of whole blocks."""
+"""Packing of arguments for parameters of unknown kind, of bytes, and of whole blocks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_float_takes_the_size_of_its_parameter(value: float, size: int) -> None:
 def test_every_half_and_every_tie_between_halves() -> None:
     """A float would be rounded wrongly in a `half` parameter."""
     halves = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(np.float64)
-    halves[-1] = 65536.0  # the bound from which rounding gives infinity
+    halves[-1] = 65536.0  # doubles that are closer to this than to the largest half become infinity
     ties = (halves[:-1] + halves[1:]) / 2
     values = np.concatenate([halves[:-1], ties[:-1], np.nextafter(ties[:-1], 0), np.nextafter(ties, np.inf)[:-1]])
     for value in itertools.chain(values.tolist(), (-values).tolist()):
@@ -96,7 +96,7 @@ def test_every_half_and_every_tie_between_halves() -> None:
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.floats(allow_nan=False))
 def test_half_of_any_double(value: float) -> None:
-    """Tiny or large doubles would hit an undefined shift on their way to binary16."""
+    """Tiny or large doubles would be shifted by an invalid number of bits when they are converted to binary16."""
     try:
         expected = struct.pack("=e", value)
     except OverflowError:
@@ -251,14 +251,14 @@ def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:
     ],
 )
 def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: int, message: str) -> None:
-    """Surplus arguments would be dropped silently, and missing ones read from beyond the block."""
+    """Surplus arguments would be dropped silently, or missing ones be read from memory beyond the arguments."""
     with pytest.raises(TypeError, match=message):
         _native.pack(layout(*sizes), (1,) * given_count)
 
 
 @pytest.mark.parametrize("value", ["text", [1], {}, object(), print, int, {1}])
 def test_unpackable_value_is_named(value: Any) -> None:
-    """A useless argument would be reported without its place or type."""
+    """The error for a value that cannot be packed would not name the argument's position or type."""
     name = type(value).__name__
     with pytest.raises(TypeError, match=rf"^argument 2: cannot pass a '{name}' to a kernel; pass an int, float"):
         _native.pack(layout(8, 8, 8), (1, 2, value))

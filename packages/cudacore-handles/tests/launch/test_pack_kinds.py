@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of numbers for parameters whose kinds are known."""
+"""Packing of numbers for parameters of known kind."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
     refused = f"a bool cannot fill a parameter of 8 bytes that is {remedy}"
     with pytest.raises(TypeError, match=refused):
         one(value, 8, kind)
-    # after ints, which are packed in a separate loop
+    # The value comes after an int for a pointer. A separate loop packs such ints.
     with pytest.raises(TypeError, match=f"argument 1: {refused}"):
         _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
     for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # the bools of NumPy and of ctypes
@@ -148,7 +148,7 @@ def test_bool_parameter() -> None:
 
 @pytest.mark.parametrize(("size", "form"), [(4, "=f"), (8, "=d"), (2, "=e")])
 def test_scalars_of_other_sorts(size: int, form: str) -> None:
-    """An integer scalar given to a `float` would arrive as its bits, and a float scalar given to an `int`, too."""
+    """An integer scalar given to a `float` would arrive as its bits, or a float scalar given to an `int`."""
     for code, value in ((_native.SIGNED | 4 << 8, 1), (_native.UNSIGNED | 8 << 8, 1), (_native.BOOL | 1 << 8, True)):
         assert one(quantity(code, value), size, FLOAT) == struct.pack(form, 1.0)
     assert one(quantity(_native.FLOAT | size << 8, 7.0), 4, INT) == struct.pack("=i", 7)
@@ -220,7 +220,7 @@ def test_half_for_a_bfloat16() -> None:
     half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
     assert one(half, 2, BFLOAT) == struct.pack("=H", 0x3F80), "rounded, as a Python float is"
     assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
-    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # it does not have its own format
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # no format of its own
 
 
 def test_complex_for_a_number_is_an_error() -> None:
@@ -252,7 +252,7 @@ def test_addresses_as_integers() -> None:
 
 
 def test_numbers_for_structs() -> None:
-    """A Python number given to a struct of its size would arrive as something else than its members."""
+    """A Python number given to a struct of the same size would fill the struct's bytes."""
     for value, what in ((1, "an int"), (True, "an int"), (1.5, "a float"), (quantity(_native.SIGNED, 1), "an int")):
         with pytest.raises(TypeError, match=rf"{what} cannot fill a parameter of 4 bytes that is a struct; pass bytes"):
             one(value, 4, BYTES)
@@ -264,7 +264,7 @@ def test_numbers_for_structs() -> None:
 
 @pytest.mark.parametrize("kind", [INT, FLOAT, POINTER, BYTES, BOOL])
 def test_bytes_fill_any_kind(kind: int) -> None:
-    """Values that a program has packed itself could not be arguments."""
+    """Bytes that a program has packed itself could not be arguments."""
     assert one(b"12345678", 8, kind) == b"12345678"
 
 

@@ -24,7 +24,7 @@ from threads_at_once import in_threads
 
 @pytest.fixture
 def resolver() -> Iterator[Callable[..., None]]:
-    """Set another resolver for the time of a test."""
+    """Give a function that sets another resolver, for the duration of a test."""
     yield _native.set_resolver
     _native.set_resolver(argtypes.resolve)
 
@@ -39,7 +39,7 @@ def resolver() -> Iterator[Callable[..., None]]:
     ],
 )
 def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
-    """A registered scalar would be converted to another kind, or to another size than its own."""
+    """A registered scalar would be packed as another kind, or with another size than its own."""
     expected = struct.pack("=" + form, value)
     assert one(quantity(kind | itemsize << 8, value), itemsize) == expected
     assert one(quantity(kind, value), itemsize) == expected, "itemsize 0 takes the parameter's size"
@@ -107,7 +107,7 @@ def test_pointer_code() -> None:
     ],
 )
 def test_invalid_code_is_an_error(code: int) -> None:
-    """A type with an invalid packing code would be registered, and its values written beyond their parameter."""
+    """A type could be registered with an invalid packing code, and its values be written beyond the parameter."""
     with pytest.raises(ValueError, match="code must be kind"):
         _native.register(type("Wrong", (), {}), code)
 
@@ -230,7 +230,7 @@ def test_converter_that_replaces_itself() -> None:
 
     class Self:
         def __call__(self, value: Any, size: int, kind: int) -> int:
-            for i in range(500):  # the registry grows and moves meanwhile
+            for i in range(500):  # so many types that the registry moves to a larger block of memory
                 cls = type(f"T{i}", (), {})
                 kept.append(cls)
                 _native.register(cls, _native.SIGNED)
@@ -260,7 +260,7 @@ def test_values_that_live_only_in_the_tuple() -> None:
 
 
 def test_converter_that_packs() -> None:
-    """Packing within packing would share a buffer."""
+    """If a converter packs other arguments, both packings would use the same buffer."""
     inner = layout(4, 4)
     value = quantity(lambda value, size, kind: _native.pack(inner, (1, 2)), 0)
     assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
@@ -343,7 +343,7 @@ def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
 
 
 def test_registry_does_not_keep_types_alive() -> None:
-    """Classes that a program makes would never be freed, or a new class at an old address be packed as the old one."""
+    """Classes created at run time would never be freed, or a class at the address of a freed one be packed like it."""
     for i in range(300):
         cls = type("Passing", (), {"__slots__": ()})
         assert _native.registered(cls) is None
@@ -381,7 +381,7 @@ def test_registry_under_random_use() -> None:
 
 
 def test_no_references_leak() -> None:
-    """Each launch would leak a reference to its arguments, or give one too many back."""
+    """Each launch would leak a reference to its arguments, or drop one reference too many."""
     floats = 1.25
     number = 1 << 40
     address = Address(ADDRESS + 1)

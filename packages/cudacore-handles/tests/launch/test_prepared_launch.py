@@ -20,7 +20,7 @@ Launched = Callable[[ch.PreparedLaunch], tuple[int, ...]]
 
 
 class Array(CudaArray):
-    """An array of another library, which owns its memory."""
+    """An array of another library, which keeps a buffer of bytes."""
 
     def __init__(self, memory: ch.Buffer) -> None:
         super().__init__(memory, "|u1")
@@ -39,7 +39,7 @@ def prepared(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> ch.Prepa
 
 @pytest.fixture
 def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
-    """Give a function that returns the output since its last call."""
+    """Give a function that returns how much launches have added to `out` since its last call."""
     buffer: list[ch.Buffer] = [out]
 
     def read() -> int:
@@ -57,7 +57,7 @@ def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
 
 
 def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[], int]) -> None:
-    """A call without arguments would not launch with the last ones."""
+    """A call without arguments would not launch with the stored arguments."""
     prepared()
     assert total() == 1
     prepared()
@@ -65,7 +65,7 @@ def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[],
 
 
 def test_new_values(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
-    """A call with arguments would launch with the old ones, or not store the new ones."""
+    """A call with arguments would launch with the old arguments, or not store the new ones."""
     for amount in (5, np.int32(-7), 2**31 - 1):
         prepared(out, amount)
         assert total() == amount
@@ -90,7 +90,7 @@ def test_one_new_value(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Calla
 
 
 def test_the_block(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
-    """Packed arguments could not be written into the block that is launched."""
+    """A program could not write arguments directly into the packed block of a prepared launch."""
     assert isinstance(prepared.block, memoryview)
     assert bytes(prepared.block) == struct.pack("=Qi", out.handle, 1)
     struct.pack_into("=i", prepared.block, 8, 9)
@@ -159,7 +159,7 @@ def test_length_and_repr(prepared: ch.PreparedLaunch) -> None:
 def test_an_error_leaves_the_old_values(
     prepared: ch.PreparedLaunch, total: Callable[[], int], arguments: Any, error: Any, message: str
 ) -> None:
-    """A launch after one that failed would have half of its arguments."""
+    """After a call with invalid arguments, the next launch would use some of them."""
     before = bytes(prepared.block)
     with pytest.raises(error, match=message):
         prepared(*arguments)
@@ -211,7 +211,7 @@ def test_no_keywords(prepared: ch.PreparedLaunch) -> None:
 
 
 def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """A launch that cannot work would be prepared nevertheless, and fail much later."""
+    """An invalid launch could be prepared, and would fail only when it is called."""
     kernel = code.get_kernel("nothing")
     closed = ch.Device().create_stream()
     closed.close()
@@ -225,7 +225,7 @@ def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream)
     stream.sync()
 
 
-# ---- the objects that it keeps alive
+# ---- the objects that a prepared launch keeps alive
 
 
 def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: ch.Buffer) -> None:
@@ -293,7 +293,7 @@ def test_a_closed_argument_is_refused(
 
 
 class Looks(Array):
-    """An array whose finalizer examines a launch."""
+    """An array whose finalizer reads the block of a prepared launch."""
 
     prepared: list[ch.PreparedLaunch]
     seen: list[bytes]
@@ -318,7 +318,7 @@ def test_an_argument_goes_after_the_block_has_another(
 
 
 class Tensor:
-    """An array with DLPack only, for which two objects must be kept: the array and its capsule."""
+    """An array with DLPack only. A launch must keep two objects: the array and its capsule."""
 
     def __init__(self, memory: ch.Buffer) -> None:
         self.memory = memory
@@ -341,7 +341,7 @@ def test_all_that_an_argument_needed_goes(prepared: ch.PreparedLaunch, out: ch.B
 
 
 def test_an_error_does_not_change_what_it_keeps(prepared: ch.PreparedLaunch, pinned: Any, stream: ch.Stream) -> None:
-    """After arguments that were refused, memory would be freed that the block still points to."""
+    """If new arguments are refused, memory of the old arguments, which the block still points to, would be freed."""
     before = ch.live_counts()["deviceptr"]
     prepared[0] = Array(pinned(4))
     with pytest.raises(OverflowError):
@@ -355,7 +355,7 @@ def test_an_error_does_not_change_what_it_keeps(prepared: ch.PreparedLaunch, pin
 
 
 def test_a_cycle_is_collected(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> None:
-    """A launch whose argument refers to it would never be freed, nor its stream and its code."""
+    """If an argument refers to the prepared launch, the launch, its stream and its code would never be freed."""
     before = ch.live_counts()
     kernel, array = code.get_kernel("add"), Array(out)
     gone = weakref.ref(array)
@@ -377,7 +377,7 @@ def test_a_view_of_the_block_outlives_it(prepared: ch.PreparedLaunch) -> None:
 
 
 def test_from_many_threads(prepared: ch.PreparedLaunch, out: ch.Buffer, stream: ch.Stream) -> None:
-    """Threads that use one prepared launch, against the rules, would crash it."""
+    """Using a prepared launch on several threads at once, which is not allowed, would crash the process."""
 
     def launch(_: int) -> None:
         for i in range(200):

@@ -24,7 +24,7 @@ def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
 
 @pytest.fixture
 def resource(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
-    """Give a new pool of the device. Tests of other memory resources have a fixture of their own with this name."""
+    """Give a new pool of the device. Tests of other memory resources override this fixture."""
     mr = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
     yield mr
     mr.close()
@@ -58,14 +58,14 @@ def context(request: pytest.FixtureRequest, in_children: None) -> Any:
 
 @pytest.fixture
 def in_children(on_sim: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have children run on the driver that this process runs on."""
+    """Make child processes use the same driver as this process."""
     if on_sim:
         monkeypatch.setenv("CUDACORE_DRIVER", "sim")
 
 
 @pytest.fixture
 def start(in_children: None) -> Iterator[Callable[..., Any]]:
-    """Start a function of ipc_children in another process."""
+    """Give a function that starts a function of ipc_children in another process."""
     started: list[Any] = []
 
     def start(function: Callable[..., object], *args: Any, context: Any = None) -> Any:
@@ -84,7 +84,7 @@ def start(in_children: None) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def exporter(start: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Return an export of a process that lives until the end of the test."""
+    """Give a function that returns memory and an event of another process, which runs until the end of the test."""
     channels: list[Any] = []
 
     def receive(count: int = 1) -> tuple[ch.DeviceMemoryResource, list[ch.Buffer], ch.Event, Any]:

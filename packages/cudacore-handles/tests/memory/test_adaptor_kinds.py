@@ -23,7 +23,7 @@ OUT_OF_MEMORY, UNKNOWN = 2, 999
 
 
 def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Allocations would be counted wrong, or a free would not be counted: by close(), by collection, or with a part."""
+    """Counts of allocations would be wrong, or would miss a free by close(), by collection, or with the last part."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     first, second = (statistics.allocate(size, stream=stream) for size in (100, 50))
     assert statistics.allocation_counts == ch.AllocationCounts(150, 2, 150, 2, 150, 2)
@@ -83,7 +83,7 @@ def test_threads(pool: ch.DeviceMemoryResource, device: ch.Device) -> None:
 
 
 def test_tracking(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A leak could not be found."""
+    """The report of live allocations would not show the code that leaks memory."""
     tracking = ch.TrackingResourceAdaptor(pool)
     statistics = ch.StatisticsResourceAdaptor(tracking)
 
@@ -111,7 +111,7 @@ def test_tracking(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 def test_tracking_of_what_is_freed_meanwhile(
     pool: ch.DeviceMemoryResource, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory that another thread frees during the report would be listed as allocated by nobody."""
+    """Memory that another thread frees during the report would be listed without the code that allocated it."""
     tracking = ch.TrackingResourceAdaptor(pool)
     buffer = tracking.allocate(100, stream=stream)
     forget = tracking._forget
@@ -187,7 +187,7 @@ def test_log_of_several_adaptors(pool: ch.DeviceMemoryResource, stream: ch.Strea
 
 
 def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
-    """Lines would be lost silently."""
+    """If the log cannot be written, its lines would be lost silently."""
     with pytest.raises(FileNotFoundError, match=r"log\.csv"):
         ch.LoggingResourceAdaptor(pool, tmp_path / "no" / "log.csv")
     with pytest.raises(ValueError, match="null"):
@@ -267,7 +267,7 @@ def test_limit_collects_garbage(
 
 
 def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A program could not make room and try again."""
+    """When an allocation fails, a callback could not free memory and have the allocation tried again."""
     kept = [pool.allocate(32 * MIB, stream=stream) for _ in range(2)]
     asked = []
 
@@ -300,7 +300,7 @@ def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.
 
 
 def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A callback inside of a limit would be called for that limit, or one around a limit would not be called."""
+    """A callback would be called for a limit around it, or not be called for a limit that it is around."""
     asked = []
     inner = ch.FailureCallbackResourceAdaptor(pool, lambda size: asked.append(size) is not None)
     with pytest.raises(ch.OutOfMemoryError):

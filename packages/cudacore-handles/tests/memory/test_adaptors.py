@@ -91,7 +91,7 @@ def test_wrong_arguments(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch
 
 @pytest.mark.parametrize("kind", ["user", "pinned", "virtual", "empty virtual"])
 def test_other_resources(adapt: Adapt, kind: str, host_memory: Any, device: ch.Device, stream: ch.Stream) -> None:
-    """Only pools could be wrapped."""
+    """Memory resources other than pools could not be wrapped."""
     upstream, size = {
         "user": (host_memory, 100),
         "pinned": (ch.LegacyPinnedMemoryResource(), 100),
@@ -110,7 +110,7 @@ def test_other_resources(adapt: Adapt, kind: str, host_memory: Any, device: ch.D
 
 
 def test_virtual_memory(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
-    """Memory that an adaptor counts would grow without being counted, or could not be exported."""
+    """Virtual memory of an adaptor could grow without being counted, or could not be exported."""
     virtual = ch.VirtualMemoryResource(device)
     adaptor = adapt(virtual)
     with adaptor.allocate(100, stream=stream) as buffer:
@@ -137,7 +137,7 @@ def test_subclass_of_a_pool(adapt: Adapt, device: ch.Device, stream: ch.Stream) 
 
 
 def test_resource_that_returns_no_buffer(adapt: Adapt, stream: ch.Stream) -> None:
-    """The error would not name the resource that is wrong."""
+    """If a resource does not return a buffer, the error would not name the resource."""
 
     class Wrong(ch.MemoryResource):
         def allocate(self, size: int, *, stream: Any) -> Any:
@@ -150,7 +150,7 @@ def test_resource_that_returns_no_buffer(adapt: Adapt, stream: ch.Stream) -> Non
 
 
 def test_deallocate(adapt: Adapt, host_memory: Any, stream: ch.Stream) -> None:
-    """Memory that was not allocated as a buffer could not be freed."""
+    """An adaptor could not free memory that is given by its address, instead of as a buffer."""
     buffer = host_memory.allocate(100, stream=stream)
     taken = ch.Buffer.from_handle(buffer.handle, 100, mr=adapt(host_memory))
     taken.close()
@@ -160,7 +160,7 @@ def test_deallocate(adapt: Adapt, host_memory: Any, stream: ch.Stream) -> None:
 
 
 def test_no_cycle(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Only a garbage collection would destroy adaptors."""
+    """An adaptor would be in a reference cycle, so that only a garbage collection destroys it."""
     import weakref
 
     adaptor: Any = adapt(pool)
@@ -177,7 +177,7 @@ def test_no_cycle(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream
 
 
 def test_memory_between_processes(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
-    """Memory of a pool that processes share could not be sent."""
+    """A buffer of a shared pool could not be sent to another process if it was allocated through an adaptor."""
     shared = ch.DeviceMemoryResource(device, {"ipc_enabled": True})
     with adapt(shared).allocate(256, stream=stream) as buffer:
         assert buffer.ipc_descriptor.size == 256
@@ -241,7 +241,7 @@ def test_subclass_of_an_adaptor(adapt: Adapt, pool: ch.DeviceMemoryResource, str
 
 
 def test_resource_that_gives_parts(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A buffer that the resource cut from a larger one would count as freed while parts of the buffer are in use."""
+    """If a resource returns parts of a larger buffer, such a part would count as freed while parts of it are in use."""
 
     class Arena(ch.MemoryResource):
         block, begin = pool.allocate(1000, stream=stream), 0

@@ -94,7 +94,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another thread closes the buffer, a view could be empty, because the size was read after the close."""
+    """If another thread closes the buffer while a view is made, the view could be empty instead of an error."""
     buffer = ch.LegacyPinnedMemoryResource().allocate(64)
 
     def hold_and_close(face: ch.Buffer) -> Any:
@@ -133,7 +133,7 @@ def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
 
 @pytest.mark.parametrize("bad", [0, "stream", object()])
 def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any, content: Content) -> None:
-    """Closing a buffer with an invalid stream would lose it."""
+    """A buffer that is closed with an invalid stream would count as closed, and its memory would leak."""
     for use in (buffer.close, buffer.set_deallocation_stream):
         with pytest.raises(TypeError, match="a Stream is needed"):
             use(bad)
@@ -194,12 +194,12 @@ def test_numpy_from_dlpack(pinned: Pinned) -> None:
     assert array.tolist() == list(range(8))
     del array, buffer
     gc.collect()
-    ch.Device().sync()  # a consumer's last reference is dropped at the next safe point
+    ch.Device().sync()  # a safe point, at which the array's reference to the memory is dropped
     assert ch.live_counts()["deviceptr"] == before
 
 
 def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
-    """A consumer that requests a copy, another device, or an invalid stream would get wrong memory."""
+    """A DLPack consumer that requests a copy, another device, or an invalid stream would get no error."""
     assert buffer.__dlpack_device__() == (2, 0)
     assert pinned(8).__dlpack_device__() == (3, 0)
     buffer.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
@@ -213,7 +213,7 @@ def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
 
 @pytest.mark.parametrize("pair", [(1,), 3, (1, 0, 0), ("1", "0"), (1.5, 0), "10", ()])
 def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
-    """An invalid version would be accepted, or its error would be about something else."""
+    """An invalid max_version or dl_device would be accepted, or the error would not name the argument."""
     with pytest.raises(
         TypeError, match=re.escape(f"max_version must be two ints, (major, minor), or None, not {pair!r}")
     ):

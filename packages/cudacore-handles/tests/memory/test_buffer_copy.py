@@ -115,7 +115,7 @@ def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, 
 def test_bad_fill(
     buffer: ch.Buffer, stream: ch.Stream, value: Any, error: type[Exception], message: str, content: Content
 ) -> None:
-    """A value would be truncated, or have a width that fills do not support."""
+    """An invalid fill value would be truncated, or have a width that CUDA's fills do not support."""
     with pytest.raises(error, match=message):
         buffer.fill(value, stream=stream)
     assert content(buffer) == bytes(range(64))
@@ -145,7 +145,7 @@ def test_fill_with_formats_of_other_packages(
 
 
 def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> None:
-    """The last bytes of a buffer would silently be missing in its view."""
+    """If a buffer's size is not a multiple of the element size, its last bytes would silently be missing in a view."""
     buffer = device.allocate(10, stream=stream)
     with pytest.raises(ValueError, match=r"the buffer's 10 bytes are not a multiple of the 4 of an element; give the"):
         buffer.view("float32")
@@ -157,7 +157,7 @@ def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> Non
 
 
 class ClosesBuffer:
-    """An array in host memory that closes a buffer when it is examined, as another thread may do at that moment."""
+    """An array in host memory that closes a buffer when its interface is read, as another thread could do."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer
@@ -173,7 +173,7 @@ class ClosesBuffer:
 def test_copy_of_a_buffer_that_is_closed_meanwhile(
     device: ch.Device, stream: ch.Stream, copy: Callable[..., Any]
 ) -> None:
-    """An error would speak of a buffer of 0 bytes."""
+    """If the buffer is closed during a copy, the error would be about a buffer of 0 bytes."""
     buffer = device.allocate(64, stream=stream)
     with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
         copy(buffer, ClosesBuffer(buffer), stream=stream)

@@ -75,7 +75,7 @@ def test_what_is_no_part(buffer: ch.Buffer, part: Any, error: type[Exception], m
 
 
 def test_a_buffer_is_no_sequence(buffer: ch.Buffer) -> None:
-    """Python would iterate over a buffer as a sequence."""
+    """Because buffers support slices, Python would iterate over them as sequences."""
     for use in (lambda: list(buffer), lambda: 3 in buffer, lambda: [*buffer]):  # type: ignore[call-overload,operator]
         with pytest.raises(TypeError, match=r"not iterable|not a container"):
             use()
@@ -83,7 +83,7 @@ def test_a_buffer_is_no_sequence(buffer: ch.Buffer) -> None:
 
 
 def test_empty_parts(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """An empty part would have the address of other memory."""
+    """An empty part would have an address, which can belong to other memory."""
     for part in (buffer[3:3], buffer[64:], buffer[70:80], buffer[8:4], device.allocate(0, stream=stream)[:]):
         assert (part.size, part.handle, part.is_closed) == (0, 0, False)
         assert part.memory_resource is buffer.memory_resource
@@ -153,7 +153,7 @@ def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream)
 
 
 def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
-    """A part would be freed without a stream order, or change the stream of the whole."""
+    """A part would be freed on no stream, or setting its stream would change that of the whole buffer."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -179,7 +179,7 @@ def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_parts_for_the_host(pinned: Pinned) -> None:
-    """The host would see other bytes, or freed memory."""
+    """The host would see bytes outside of the part, or freed memory."""
     buffer = pinned(SIZE)
     buffer.__buffer__()[:] = bytes(range(SIZE))
     part = buffer[8:16]
@@ -192,7 +192,7 @@ def test_parts_for_the_host(pinned: Pinned) -> None:
 
 
 def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """Other libraries would get the whole buffer."""
+    """Other libraries would get the whole buffer instead of the part."""
     part = buffer[8:16]
     interface = part.__cuda_array_interface__
     assert (interface["data"], interface["shape"]) == ((part.handle, False), (8,))
@@ -207,7 +207,7 @@ def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream
 
 
 def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """A kernel would get the whole buffer, or its memory would be freed while it runs."""
+    """A kernel would get the whole buffer instead of the part, or memory would be freed while the kernel runs."""
     counts = device.allocate(SIZE, stream=stream)
     counts.fill(0, stream=stream)
     target = device.allocate(SIZE, stream=stream)
@@ -400,7 +400,7 @@ def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
 
 @pytest.mark.cuda_sim
 def test_failures(device: ch.Device, stream: ch.Stream) -> None:
-    """If the streams of parts cannot be waited for, memory would be freed while it is in use, or leak."""
+    """If the driver fails to order the free after the streams of parts, memory would be freed too early, or leak."""
     import cudacore_sim as sim
 
     second = device.create_stream()

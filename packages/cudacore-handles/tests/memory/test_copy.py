@@ -35,7 +35,7 @@ def first_bytes(buffers: list[ch.Buffer], stream: ch.Stream) -> list[int]:
 
 
 def test_options() -> None:
-    """An option would be treated as another option."""
+    """Options would be mixed up, or strings be converted to the wrong enumeration members."""
     default = CopyOptions()
     assert default == CopyOptions("stream", overlap_mode="default")
     assert default.src_access_order is MemcpySrcAccessOrder.STREAM
@@ -87,7 +87,7 @@ def test_a_copy_with_options(
 
 @pytest.mark.parametrize(
     "batch", [pytest.param(True, marks=pytest.mark.cuda_gpu), False]
-)  # the simulated driver reads the source of a batch later
+)  # the simulated driver reads the source of a batch only when the copy runs
 def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
     """A source would be read after the call, when its memory may already be used for something else."""
     source, out = pinned(1 << 16), pinned(1 << 16)
@@ -160,7 +160,7 @@ def test_empty_buffers_in_a_batch(stream: ch.Stream, sources: list[ch.Buffer], p
 @pytest.mark.cuda_sim
 @pytest.mark.needs_driver("12.8", "copies in batches")
 def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """A batch would be as slow as its parts."""
+    """A batch would make one driver call for each copy."""
     import cudacore_sim as sim
 
     out = [pinned(SIZE) for _ in sources]
@@ -248,14 +248,14 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
     source, out = device.allocate(array.nbytes, stream=stream), pinned(array.nbytes)
     source.copy_from(array, stream=stream)
-    # In two dimensions: a window of a plane.
+    # A copy in two dimensions: a window of a plane.
     out.copy_part_from(source, 3, height=2, src_offset=8 + 2, src_pitch=8, dst_offset=5, dst_pitch=10, stream=stream)
     stream.sync()
     view = np.frombuffer(out.__buffer__(), np.uint8)
     assert (view[5:8] == array[0, 1, 2:5]).all()
     assert (view[15:18] == array[0, 2, 2:5]).all()
     assert view.sum() == int(array[0, 1:3, 2:5].sum())
-    # In three dimensions, into adjacent rows.
+    # A copy in three dimensions, to adjacent rows.
     offset = array[1, 2, 3:].ctypes.data - array.ctypes.data
     out.copy_part_from(
         source, 4, height=3, depth=2, src_offset=offset, src_pitch=8, src_height=6, dst_offset=0, stream=stream
@@ -265,7 +265,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
-    # The copies use neither these pitches nor these heights. The driver would refuse the values if they did.
+    # These copies need no pitch or no height. The driver would refuse the given values if it got them.
     view[:] = 0
     for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
         out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
@@ -311,7 +311,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
 
 
 class Mine(ch.MemoryResource):
-    """A user's memory resource, like that of the guide."""
+    """A user's memory resource, like the one in the documentation's guide."""
 
     is_device_accessible = is_host_accessible = True
     device_id = -1
@@ -440,7 +440,7 @@ def test_between_devices(
 
 
 def test_between_devices_with_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Memory that the stream's device has access to could not be copied, or not in a graph."""
+    """Memory of another device that the stream's device can access could not be copied, or not in a graph."""
     if not other_device.can_access_peer(device):
         pytest.skip("needs a second device that can reach the first one's memory")
     streams = device.create_stream(), other_device.create_stream()
@@ -461,7 +461,7 @@ def test_between_devices_with_access(device: ch.Device, other_device: ch.Device)
 @pytest.mark.cuda_sim
 @pytest.mark.needs_driver("12.8", "copies in batches")
 def test_between_memory_that_any_device_copies(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> None:
-    """A copy within one device would take the longer way through two contexts."""
+    """A copy within one device would use the slower driver function for two contexts."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
     stream = device.create_stream()
     made = device.allocate(SIZE, stream=stream)
@@ -506,7 +506,7 @@ def test_a_failing_copy_between_devices(
 
 
 def test_between_devices_in_a_capture(device: ch.Device, other_device: ch.Device) -> None:
-    """The error of a captured copy would not say that a device lacks access, without which CUDA makes no copy node."""
+    """If CUDA cannot capture a copy because a device lacks access to memory, the error would not say so."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     stream, other_stream = device.create_stream(), other_device.create_stream()
     here = ch.DeviceMemoryResource(device, {}).allocate(SIZE, stream=stream)

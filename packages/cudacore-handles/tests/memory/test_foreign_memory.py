@@ -86,7 +86,7 @@ def test_handles_of_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, pinned: Any) -> None:
-    """The location of a borrowed buffer would not be reported, or it would be exported as another kind of memory."""
+    """A borrowed buffer would not report where its memory is, or would be exported as another kind of memory."""
     from cuda.bindings import driver
 
     host = np.zeros(16, np.uint8)

@@ -86,7 +86,7 @@ def resource(gl: OpenGL) -> Iterator[GraphicsResource]:
 
 @pytest.fixture
 def add(device: ch.Device, stream: ch.Stream) -> Callable[[ch.Buffer, int], None]:
-    """Give a function that has a kernel add to the first number in a buffer."""
+    """Give a function that launches a kernel, which adds to the first number in a buffer."""
     kernel = ch.ObjectCode.from_ptx(kernel_sources.PTX).get_kernel("add")
     return lambda buffer, amount: ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, buffer, amount)
 
@@ -176,7 +176,7 @@ def test_a_prepared_launch(resource: GraphicsResource, stream: ch.Stream) -> Non
 
 
 def test_who_drops_the_buffer_unmaps(resource: GraphicsResource, stream: ch.Stream) -> None:
-    """A resource would stay mapped, and OpenGL wait for it or draw garbage."""
+    """Dropping the mapped buffer would not unmap the resource, and OpenGL would wait for it or draw garbage."""
     buffer = resource.map(stream=stream)
     part = buffer[8:16]
     del buffer
@@ -268,7 +268,7 @@ def test_threads(gl: OpenGL, stream: ch.Stream) -> None:
 
 
 def test_images(gl: OpenGL, stream: ch.Stream) -> None:
-    """An image, which has no address, would be mapped to memory that is not its own."""
+    """Mapping an image, which has no address, would return other memory instead of an error."""
     if gl.on_sim:
         name = gl.buffer().name
     else:
@@ -281,7 +281,7 @@ def test_images(gl: OpenGL, stream: ch.Stream) -> None:
 
 
 def test_there_is_no_opengl(device: ch.Device, on_sim: bool) -> None:
-    """The error would not say what is missing."""
+    """The error would not say that the thread needs a current OpenGL context."""
     if not on_sim and "moderngl" in sys.modules:
         pytest.skip("a context of OpenGL stays current on this thread: run this test alone")
     with pytest.raises(CUDAError, match="OpenGL must have a context current on this thread") as caught:
@@ -313,7 +313,7 @@ def test_bad_arguments(call: Callable[[], object], error: type[Exception], text:
 
 
 def test_not_pickled(resource: GraphicsResource) -> None:
-    """Another process would use a name that OpenGL does not have there."""
+    """A pickled resource would have an OpenGL name that means nothing in another process."""
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(resource)
 

@@ -16,7 +16,7 @@ ALL = [Host(), Host(0), Host(3), Host.numa_current()]
 
 
 def test_one_object_a_place() -> None:
-    """One location would have two objects, and be twice in a set."""
+    """Two objects for one location would exist, and a set could contain both."""
     assert Host() is Host()
     assert Host(3) is Host(numa_id=3)
     assert Host.numa_current() is Host(is_numa_current=True)
@@ -54,7 +54,7 @@ def test_bad_nodes(bad: Any) -> None:
 
 
 def test_places(device: Any) -> None:
-    """A location would differ in the driver, or be read back as another one."""
+    """A location would be converted to another location of the driver, or back to another object."""
     for place in (device, Host(), Host(0), Host.numa_current()):
         assert location_of(*place_of(place, "location")) is place
     assert location_of(0, 0) is None
@@ -64,7 +64,7 @@ def test_places(device: Any) -> None:
 
 
 def test_a_node_that_is_not_there() -> None:
-    """The error of the driver would not name the argument."""
+    """The error for a NUMA node that does not exist would be the driver's, which does not name the argument."""
     with pytest.raises(ValueError, match=r"^where is on NUMA node 4095; this machine has nodes 0"):
         place_of(Host(4095), "where")
     assert check_node(0, "where") == 0

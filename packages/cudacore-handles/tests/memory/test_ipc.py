@@ -31,7 +31,7 @@ SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
 
 
 def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
-    """An object that is passed to a new process would be lost, or have other memory."""
+    """An object that is passed to a new process would not arrive, or would refer to other memory."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -43,7 +43,7 @@ def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Cal
 
 @pytest.mark.parametrize("kind", ["queue", "pipe"])
 def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any, kind: str) -> None:
-    """An object that is sent to a running process would be lost."""
+    """An object that is sent to a running process would not arrive."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -64,14 +64,14 @@ def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any
 
 
 def test_a_thread_that_sends(device: ch.Device, stream: ch.Stream, in_new_thread: Any) -> None:
-    """The thread of a queue, which has no current context, could not send objects of other threads."""
+    """A queue's own thread, which has no current context, could not send objects that other threads put into it."""
     buffer = new_pool().allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
     assert in_new_thread(lambda: pickle.dumps((buffer, event)))
 
 
 def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path) -> None:
-    """A process that is neither a parent nor a child could not get the memory."""
+    """A process that is neither a parent nor a child of the exporter could not import its memory."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -91,7 +91,7 @@ def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., 
 
 
 def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
-    """Host memory would be shared as a device's, not be shared, or be mapped twice, which the driver refuses."""
+    """Pinned memory could not be shared, would arrive as device memory, or be mapped twice, which CUDA refuses."""
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
     assert mr.numa_id >= 0
     buffer = mr.allocate(SIZE, stream=stream)
@@ -134,7 +134,7 @@ def test_another_device(
 def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children: None) -> None:
     """Processes that import, use and drop a pool at the same time would leak, or unmap each other's memory.
 
-    CUDACORE_IPC_PROCESSES=200 runs 200 of them.
+    CUDACORE_IPC_PROCESSES=200 runs 200 processes.
     """
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
@@ -151,7 +151,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
         assert joined(process) == 0
         process.close()
 
-    end(begin(0))  # makes the objects and files that are made only once
+    end(begin(0))  # creates the objects and files that are created only once
     gc.collect()
     opened = descriptors()
     running: list[Any] = []
@@ -168,7 +168,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
 
 
 def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A child that ends would take the memory of other processes with it, or keep it forever."""
+    """When a child is killed, memory that other processes use would be freed, or never be freed."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     stream.sync()
@@ -185,7 +185,7 @@ def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Cal
 
 
 def test_an_exporter_that_ends_first(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """Memory would be freed with the process that allocated it, while another one uses it."""
+    """When the process that allocated memory ends, the memory would be freed while another process uses it."""
     mr, (buffer,), event, process = exporter()
     process.kill()
     process.join()
@@ -199,7 +199,7 @@ def test_an_exporter_that_ends_first(device: ch.Device, stream: ch.Stream, expor
 
 
 def test_what_comes_back(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """The process that made memory would import it from itself, which the driver refuses."""
+    """A process would import memory that it has itself exported, which the driver refuses."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
@@ -308,7 +308,7 @@ def test_no_deep_copies(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process would import its own pool, and its own memory as another's, at another address."""
+    """A process would import a closed pool of its own, and map its own memory a second time."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     ours, theirs = multiprocessing.Pipe()
@@ -350,7 +350,7 @@ def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Call
 
 
 def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Two objects of the same event would not be equal."""
+    """If an event is imported twice, the two objects would not be equal."""
     _, _, event, _ = exporter()
     again = ch.Event.from_ipc_descriptor(event.ipc_descriptor)
     assert again == event
@@ -445,7 +445,7 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
 
 
 def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any]) -> None:
-    """A message that is read again would give a descriptor of something else."""
+    """A message that is unpickled twice would use a file descriptor that now means another file."""
     mr = new_pool()
     ours, theirs = multiprocessing.Pipe()
     process = start(children.receive_twice, theirs)

@@ -75,7 +75,7 @@ def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
 
 
 def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Threads that import one pool would get several resources, which do not find each other's memory."""
+    """Threads that import one pool would get several memory resources instead of one."""
     mr, (buffer,), _, _ = exporter()
     handle = copied(mr.allocation_handle)
     buffer.close()
@@ -104,7 +104,7 @@ def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: 
 
 
 def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """Memory would be lost if its pool is closed first."""
+    """Memory could not be used after its pool is closed."""
     mr, (buffer, other), event, _ = exporter(2)
     mr.close()
     assert (mr.is_mapped, mr.is_ipc_enabled, mr.uuid) == (False, False, None)
@@ -128,7 +128,7 @@ def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callab
 
 
 def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would get 64 bytes that were changed, or a size that the memory does not have."""
+    """A damaged handle, or a size that is too large for the memory, would reach the driver."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
@@ -203,7 +203,7 @@ def test_sizes_that_are_not_true(device: ch.Device, stream: ch.Stream, exporter:
 
 
 def test_pools_of_another_place(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """The host would read a device's memory like its own and crash, or a device's pool would become a host's."""
+    """A device pool could be imported as a host pool, and the host would crash when it reads the memory."""
     mr, buffers, _, _ = exporter()
     on_device, name = os.dup(int(mr.allocation_handle)), mr.uuid
     handle = copied(mr.allocation_handle)
@@ -280,7 +280,7 @@ def test_handles_are_closed_once(device: ch.Device) -> None:
 
 
 def test_registry(device: ch.Device) -> None:
-    """A resource would be found by a wrong identity, or a closed resource would be found."""
+    """A resource would be found by a wrong UUID, or a closed resource would be found."""
     mr = new_pool()
     assert mr.uuid is not None
     known = mr.uuid
@@ -301,7 +301,7 @@ def test_registry(device: ch.Device) -> None:
 
 
 def test_without_identity(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A resource that was imported by a file descriptor would be pickled without an identity, or could not get one."""
+    """A resource imported by a file descriptor could be pickled without a UUID, or could not be given a UUID."""
     mr, (buffer,), _, _ = exporter()
     named, identity = buffer.ipc_descriptor, mr.uuid
     number = os.dup(int(mr.allocation_handle))
@@ -359,7 +359,7 @@ def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """An import that is not possible at present would be reported as memory that the exporter has freed."""
+    """If a capture still keeps a mapping, the error for importing the memory again would say that it was freed."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr, (buffer,), _, _ = exporter()
     descriptor = buffer.ipc_descriptor

@@ -15,8 +15,8 @@ from cudacore_handles import Host
 
 @pytest.fixture
 def resource(device: ch.Device) -> ch.ManagedMemoryResource:
-    # A separate pool, because other tests share the default pool: on rare occasions, the driver showed stale bytes
-    # where discarded memory was reused.
+    # Not the default pool, which other tests use: on rare occasions, the driver showed stale bytes where discarded
+    # memory was reused.
     return ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions())
 
 
@@ -45,7 +45,7 @@ def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
 
 
 def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
-    """The driver would report that advice is not supported for a pool's memory, without an alternative."""
+    """The error for advice on a pool's memory, which CUDA does not support, would not name an alternative."""
     for advise in (
         lambda: setattr(buffer, "preferred_location", device),
         lambda: setattr(buffer, "read_mostly", True),
@@ -61,7 +61,7 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
     assert advised.preferred_location is None
     for place in (device, Host(), Host(0), None):
         advised.preferred_location = place
-        # If a machine has only one NUMA node, Host(0) is reported as Host().
+        # On a machine with only one NUMA node, Host(0) is reported as Host().
         assert advised.preferred_location in ((place, Host()) if place is Host(0) else (place,))
     advised.preferred_location = Host.numa_current()
     assert isinstance(advised.preferred_location, Host | None)  # drivers for CUDA 13.0 report None
@@ -108,7 +108,7 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """If the driver refuses a step of a change, `accessed_by` would be neither the old nor the requested set."""
+    """If the driver refuses a step of a change, `accessed_by` would be changed partially."""
     import cudacore_sim as sim
 
     advised.accessed_by = [device]
@@ -215,7 +215,7 @@ def test_discard(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream)
 
 
 def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer of a batch would be moved to a wrong location, or not at all."""
+    """A buffer in a batch would be moved to a wrong location, or not at all."""
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
     ch.prefetch_batch(stream, buffers, device)
     stream.sync()
@@ -250,7 +250,7 @@ def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, 
 
 @pytest.mark.cuda_sim
 def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """A batch would be as slow as single calls, or impossible on a driver without batches."""
+    """A batch would make one driver call for each buffer, or would fail on a driver without batches."""
     import cudacore_sim as sim
 
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
@@ -366,7 +366,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
-    """A program that would end with a segmentation fault would get no warning, or a correct program would get one."""
+    """Before the host's access causes a segmentation fault, no warning would appear, or a correct program get one."""
     ch.reset_concurrent_access_warning()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -81,7 +81,7 @@ def test_bad_size(resource: Any, stream: ch.Stream, size: Any, error: type[Excep
 
 
 def test_no_bytes(resource: Any, stream: ch.Stream) -> None:
-    """A program would need a special case for empty data."""
+    """Allocating 0 bytes would fail, so that programs need a special case for empty data."""
     buffer = resource.allocate(0, stream=stream)
     assert (buffer.size, buffer.handle, buffer.is_closed) == (0, 0, False)
     buffer.close()
@@ -185,7 +185,7 @@ def test_the_devices_pool(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_an_own_pool(device: ch.Device, stream: ch.Stream) -> None:
-    """Options would not create a new pool, or leak it."""
+    """A memory resource with options would not create a pool of its own, or would leak the pool."""
     before = ch.live_counts()["pool"]
     resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 30))
     assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]
@@ -312,7 +312,7 @@ def test_deallocate_is_called_once(
 
 
 def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) -> None:
-    """A buffer of an allocator in Python would query the driver about memory that is not CUDA's."""
+    """A buffer would query the driver about its memory, instead of using the properties of its Python allocator."""
     buffer = host_memory.allocate(4)
     assert (buffer.device_id, buffer.is_managed) == (-1, False)
     assert (buffer.is_device_accessible, buffer.is_host_accessible) == (False, True)
@@ -339,7 +339,7 @@ def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: l
 
 
 def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
-    """Python's own hook could not print the error of an allocator, or would print another one."""
+    """sys.unraisablehook could not print the error of an allocator, or would print another error."""
     result = run_python(
         """
         import cudacore_handles as ch

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.cuda_sim
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
 
-# Calls that destroy or release: a failure is reported and does not fail the operation, and the driver's object remains.
+# Calls that destroy or release. Their failure is reported, but the operation succeeds, and the driver's object remains.
 DESTROYS = {
     "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap",
     "cuMemAddressFree", "cuMemRelease",
     "cuMemPoolDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
 }  # fmt: skip
-# Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
+# Queries of destructors, and calls that undo a change. Their failure is reported, or ignored if the result is optional.
 ON_THE_WAY = {
     "cuCtxGetCurrent",
     "cuCtxGetId",
@@ -36,7 +36,7 @@ ON_THE_WAY = {
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 }
-# The query whether memory is managed. If it fails, the copy queries whether the device can access the memory.
+# Queries that may fail in one operation: whether memory is managed. The copy then queries the device's access instead.
 ALSO_ON_THE_WAY = {"device 1: copy of views": {"cuPointerGetAttribute"}}
 
 
@@ -75,7 +75,7 @@ class World:
 
 
 class Operation(NamedTuple):
-    """One operation, and how it is undone."""
+    """One operation, and a function that undoes it."""
 
     do: Callable[[World], Any]
     undo: Callable[[World, Any], object]
@@ -85,7 +85,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def adaptors(mr: ch.MemoryResource) -> ch.MemoryResource:
-    """Wrap a memory resource in adaptors of each sort."""
+    """Wrap a memory resource in one adaptor of each kind."""
     counting = ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(mr, 1 << 30))
     return ch.FailureCallbackResourceAdaptor(ch.TrackingResourceAdaptor(counting), lambda size: False)
 
@@ -201,7 +201,7 @@ def remote(w: World) -> ch.Buffer:
 
 def grow_elsewhere(w: World, place: str) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(w.device, {"location_type": place, "handle_type": None})
-    # Holes between allocations are smaller than this, so the memory lies after all others, and can grow in place.
+    # The size is larger than any gap between allocations, so the memory lies after all others, and can grow in place.
     first = resource.allocate(74 << 20)
     with resource.modify_allocation(first, 2 * first.size):
         return resource.modify_allocation(first, first.size + 1)  # the addresses after `first` are taken now
@@ -221,7 +221,7 @@ def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> E
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world)
-    except Exception as caught:  # returned without the objects that its traceback keeps
+    except Exception as caught:  # returned without its traceback, which would keep objects alive
         caught.__context__ = caught.__cause__ = None
         return caught.with_traceback(None)
     op.undo(world, result)
@@ -236,7 +236,7 @@ def alive(world: World, sim: Any) -> Counter[str]:
 def fail_each(device: ch.Device, sim: Any, name: str) -> None:
     """Have each call of an operation fail in turn."""
     world, op = World(device), OPERATIONS[name]
-    run(op, world, sim)  # queries that are made only once are made now
+    run(op, world, sim)  # makes the queries that are made only once
     before = world.state()
     seen: Counter[str] = Counter()
     for call in run(op, world, sim):
