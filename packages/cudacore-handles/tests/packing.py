@@ -31,7 +31,7 @@ _native.register(Address, _native.POINTER)
 
 
 class Quantity:
-    """An object that is every kind of number at once."""
+    """A number that can be converted to int, float and complex."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -56,7 +56,7 @@ def quantity(code: int | Callable[[Any, int, int], Any], value: Any) -> Any:
 
 
 def layout(*sizes: int, align: int = 16) -> bytes:
-    """Lay parameters out as a C compiler does, each at a multiple of its size (at most `align`)."""
+    """Return the layout of parameters of these sizes, each aligned to its size (at most `align`), as in C."""
     end, params = 0, []
     for size in sizes:
         step = min(size & -size, align)
@@ -67,5 +67,5 @@ def layout(*sizes: int, align: int = 16) -> bytes:
 
 
 def one(value: Any, size: int, kind: int = UNKNOWN, *, device: int = -1) -> bytes:
-    """Return the bytes that a parameter of a size and a kind gets for a value."""
+    """Pack a value for one parameter of a size and a kind, and return its bytes."""
     return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use, export, close and drop shared objects from many threads at once, for some seconds.
 
-Every object is in a slot that all threads see. A thread takes the object, does something with it, closes it while
-others use it, or puts a new object in its place. The only error that may result is that an object is closed. There are
-rounds of a few seconds, each with new threads. At the end of each, everything is dropped, nothing may be left alive,
-and launches must have done all their work.
+Every object is in a slot that all threads share. A thread takes the object, does something with it, closes it while
+others use it, or puts a new object in its place. The only permitted error is that an object is closed. There are rounds
+of a few seconds, each with new threads. At the end of a round, all objects are dropped, none may be left alive, and
+launches must have done all their work.
 
 The seed decides what each thread does, not how the threads interleave. The driver is chosen by ``$CUDACORE_DRIVER``,
-as for any program: ``sim`` is the simulated one. All work on a memory is ordered on one stream, that of its lane. So a
-kernel that uses freed memory is a defect of the library.
+as for any program: ``sim`` is the simulated one. All work on a buffer is ordered on one stream, that of the buffer's
+lane. So a kernel that uses freed memory is a defect of the library.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if SIMULATED:
     import cudacore_sim
 
 ROUND = 2.0  # seconds
-HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
-FAULTS = range(700, 720)  # error codes after which a context returns nothing else
+HANGS = 60.0  # seconds after the end of a round; threads that then still run count as deadlocked
+FAULTS = range(700, 720)  # sticky error codes: all later calls in the context return the same code
 # Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool, even in a plain C
 # program. See docs/contributing/decisions.rst.
 NOT_ON_A_GPU = "^(?!pool)"
@@ -60,7 +60,7 @@ class Findings:
         self.add(f"{where}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
 
     def add_unraisable(self, unraisable: Any) -> None:
-        """Take the place of ``sys.unraisablehook``."""
+        """Record an exception (a replacement for ``sys.unraisablehook``)."""
         self.add_error(f"in a finalizer, {unraisable.err_msg or unraisable.object!r}", unraisable.exc_value)
 
     def print(self) -> None:
@@ -90,7 +90,7 @@ def hammer(
 def play(
     device: ch.Device, seed: str, names: list[str], threads: int, seconds: float, found: Findings
 ) -> collections.Counter[str]:
-    """Play one round; return how often each operation was done."""
+    """Run one round; return how often each operation was done."""
     world = World(device)
     end = time.monotonic() + seconds
     tallies = [collections.Counter[str]() for _ in range(threads)]
@@ -112,7 +112,7 @@ def play(
         host_memory = world.host_memory
         del world, workers
         device.sync()
-        while gc.collect():  # objects that garbage referred to may be garbage only now
+        while gc.collect():  # freeing garbage can create more garbage
             device.sync()
         if host_memory.blocks:
             found.add(f"a memory resource in Python was not asked to free {len(host_memory.blocks)} blocks")
@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     sys.unraisablehook = found.add_unraisable
     device = ch.Device(0)
     device.set_current()
-    # The first round makes the objects that are made at first use and kept.
+    # This round creates the objects that are created at first use and kept.
     play(device, "", names[:1], 1, 0.01, found)
     before = live()
     start, number = time.monotonic(), 0

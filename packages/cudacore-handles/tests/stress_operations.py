@@ -16,7 +16,7 @@ import cudacore_handles as ch
 Operation = Callable[[World, random.Random], object]
 OPERATIONS: dict[str, Operation] = {}
 
-# Codes of CUDAError that are expected results, by operation.
+# Error codes that an operation may fail with, by the operation's name.
 ANSWERS: dict[str, tuple[int, ...]] = {}
 
 
@@ -31,7 +31,7 @@ def operation(*answers: int) -> Callable[[Operation], Operation]:
 
 
 def replace(slots: list[Any], rng: random.Random, new: object) -> object:
-    """Put an object into a slot; the old one is returned, to be dropped by the caller."""
+    """Put an object into a slot; return the old object, which the caller drops."""
     index = rng.randrange(len(slots))
     old, slots[index] = slots[index], new
     return old
@@ -217,7 +217,7 @@ def pool_properties(world: World, rng: random.Random) -> None:
     assert pool.attributes.release_threshold >= 0
 
 
-# ---- buffers that nothing works on
+# ---- idle buffers, which no kernel or copy uses
 
 
 @operation()
@@ -297,7 +297,7 @@ def host_view(world: World, rng: random.Random) -> None:
     assert len(set(bytes(view[: SIZE // 2]))) == 1
 
 
-# ---- buffers of both sorts
+# ---- idle buffers and host memory
 
 
 def set_deallocation_stream(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:

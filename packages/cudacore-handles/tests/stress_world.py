@@ -14,8 +14,8 @@ from kernel_sources import PTX
 import cudacore_handles as ch
 
 SIZE = 64  # bytes of a buffer
-SLOTS = 6  # the number of objects of each kind; it is small, so that threads use the same objects
-INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events
+SLOTS = 6  # the number of objects of each kind; small, so that threads often use the same object
+INVALID_HANDLE, NOT_READY = 400, 600  # error codes that measuring the time between two events may return
 
 SIMULATED = os.environ.get("CUDACORE_DRIVER", "").lower() == "sim"
 if SIMULATED:
@@ -41,7 +41,7 @@ class ForeignStream:
 
 
 class Tensor:
-    """An array of another library, by DLPack."""
+    """An array of another library, with DLPack."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer
@@ -54,7 +54,7 @@ class Tensor:
 
 
 class Array:
-    """An array of another library, by the CUDA array interface; its memory is its own."""
+    """An array of another library, with the CUDA array interface. It keeps its own buffer."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer
@@ -65,7 +65,7 @@ class Array:
 class Owner:
     """The owner of foreign memory, in a cycle and with a finalizer that uses the library."""
 
-    alive: ClassVar[collections.deque[int]] = collections.deque()  # a deque counts without a lock
+    alive: ClassVar[collections.deque[int]] = collections.deque()  # changes of a deque need no lock
 
     def __init__(self, device: ch.Device) -> None:
         self.device, self.me = device, self
@@ -80,7 +80,7 @@ class Owner:
 
 
 class Lane:
-    """A stream that lives as long as the round, with faces of it, and the objects that are used in its order."""
+    """A stream that exists for the whole round, faces of the stream, and the objects that are used in its order."""
 
     def __init__(self, device: ch.Device) -> None:
         self.keeper = device.create_stream()
@@ -91,7 +91,7 @@ class Lane:
         self.array = Array(device.allocate(SIZE, stream=self.keeper))
         kernel = CODE.get_kernel("add")
         self.prepared = [kernel.prepare(self.keeper, ONE_BLOCK, self.buffers[i], i) for i in range(SLOTS)]
-        # Launches add numbers to `total` on the device. `added` has the same numbers, for the check at the end.
+        # Each launch adds a number to `total` on the device. The check at the end compares it with the sum of `added`.
         self.total = device.allocate(4, stream=self.keeper)
         self.total.fill(0, stream=self.keeper)
         self.added: list[int] = []
@@ -114,7 +114,7 @@ class World:
         self.pools = [ch.DeviceMemoryResource(device, POOL) for _ in range(SLOTS)]
         self.host_memory = HostMemory()
         self.hosts = [self.host_memory.allocate(SIZE) for _ in range(SLOTS)]
-        # Buffers that nothing works on: their deallocation streams can be any.
+        # Idle buffers, which no work uses. So they can have any deallocation stream.
         self.idle_stream = device.create_stream()
         self.idle = [device.allocate(SIZE, stream=self.idle_stream) for _ in range(SLOTS)]
         self.exports: collections.deque[object] = collections.deque(maxlen=50)

@@ -13,7 +13,7 @@ import pytest
 import cudacore_handles as ch
 from cudacore_handles._cffi import ffi, lib
 
-# Exported, but not for Python: the table of all functions, for programs that open the library at run time.
+# Functions that Python does not need. cch_get_api() returns the function table to programs that open the library.
 NOT_BOUND = {"cch_get_api"}
 
 
@@ -28,7 +28,7 @@ def bound_functions() -> set[str]:
 
 
 def test_every_function_is_bound(headers: str) -> None:
-    """A function of the headers would not be usable from Python, or Python would bind a private function."""
+    """Python would lack a function that the headers declare, or would bind a private function."""
     declared = set(re.findall(r"CCH_EXPORT[^;(]*?\b(cch_\w+)\(", headers))
     assert len(declared) > 80
     assert bound_functions() == declared - NOT_BOUND
@@ -55,7 +55,7 @@ def test_every_constant_is_bound(headers: str) -> None:
 
 @pytest.mark.parametrize("struct", ["cch_error", "cch_param", "cch_launch_config", "cch_pool_config"])
 def test_every_field_is_bound(headers: str, struct: str) -> None:
-    """A field of a struct would be missing in Python, or be at another place."""
+    """A field of a struct would be missing in Python, or be at another position."""
     (body,) = re.findall(rf"typedef struct {struct} {{(.*?)}} {struct};", headers, flags=re.DOTALL)
     declared = re.findall(r"(\w+)(?:\[\w+\])?;", body)
     fields: Any = ffi.typeof(struct).fields

@@ -52,7 +52,7 @@ def build(tmp_path: Path) -> Build:
 
 @pytest.fixture
 def driver_env(on_sim: bool) -> dict[str, str]:
-    """Give an environment in which programs find the driver that this process runs on."""
+    """Give an environment in which C programs use the same driver as this process."""
     env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
     simulated = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_LIBRARY": cudacore_sim.get_library()}
     return env | simulated if on_sim else env
@@ -70,7 +70,7 @@ def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> 
 
 @pytest.mark.needs_driver("12.9", "PTX of the compilers")
 def test_program_compiles_links_and_launches(build: Build, driver_env: dict[str, str]) -> None:
-    """A C program could not compile, link, load and launch by the library alone."""
+    """A C program could not compile, link, load and launch with this library alone."""
     paths = [load_nvidia_dynamic_lib(name).abs_path for name in ("nvrtc", "nvJitLink")]
     command = [str(build("compile.c")), *map(str, paths)]
     result = subprocess.run(command, env=driver_env, capture_output=True, text=True, timeout=120, check=False)
@@ -91,7 +91,7 @@ def test_pkg_config_and_paths_agree(build: Build) -> None:
     assert (Path(ch.get_include()) / "cudacore" / "cudacore.h").is_file()
 
 
-# The holder in C takes a reference to a stream of Python.
+# Python code that gives a stream to shared.c, which keeps a reference to the stream.
 TAKE = """
 import ctypes
 import cudacore_handles as ch

@@ -77,7 +77,7 @@ def test_there_and_back(device: ch.Device, kind: str) -> None:
 
 
 def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) -> None:
-    """Reading the context of an extension module's event would raise an error about addresses."""
+    """For an event with an unknown context, reading the context would raise an error about addresses."""
     raw = call_driver("cuEventCreate", 0)
     out = ffi.new("cch_event **")
     assert lib.cch_event_wrap(out, ffi.cast("CUevent", int(raw)), ffi.NULL, ffi.NULL) == 0
@@ -109,7 +109,7 @@ def test_a_capsule_keeps_the_handle(device: ch.Device, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["context", "stream", "event", "deviceptr", "pool"])
 def test_what_is_closed_has_no_handle(device: ch.Device, kind: str) -> None:
-    """An extension module would get NULL."""
+    """A closed object would give an extension module NULL instead of an error."""
     face = make(kind, device)
     face.close()
     with pytest.raises(ch.ClosedError, match="closed"):
@@ -168,7 +168,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_example(example: Path, run_on_driver: Callable[..., str]) -> None:
-    """The documented way to C and back would not compile, not work, or lose or destroy a handle."""
+    """The documented example of an extension module would not compile or work, or would leak or destroy a handle."""
     run_on_driver(
         f"""
         import gc, sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports that a program does not need: importing cuda.bindings takes longer than a short program."""
+"""Programs that do not need cuda.bindings do not import it: the import takes longer than a short program."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ pool.close()
 
 
 def test_the_main_path_needs_no_bindings(run_on_driver: Callable[..., str]) -> None:
-    """A program's first result would come a tenth of a second later than it could."""
+    """A program that only compiles and launches would import cuda.bindings, which takes a tenth of a second."""
     run_on_driver(MAIN_PATH + 'assert "cuda.bindings" not in sys.modules, "imported"\n')
 
 
 def test_handles_are_those_of_the_bindings(run_on_driver: Callable[..., str]) -> None:
-    """The check above would pass although no module could be imported."""
+    """The test above would pass even if handles could not import cuda.bindings at all."""
     run_on_driver(MAIN_PATH + 'assert stream.handle is not None\nassert "cuda.bindings" in sys.modules\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that a program keeps: the contents of their frames, and a later garbage collection.
+"""Exceptions that a program keeps. Their tracebacks keep the variables of frames until they are freed or collected.
 
 CPython up to 3.12 crashes when it collects a memoryview while there is another view of its memory.
 """
@@ -130,7 +130,7 @@ for kind, make in RIGHT.items():
 
 @pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
 def test_collected_with_what_their_frames_hold(run_on_driver: Callable[..., str], calls: str) -> None:
-    """The garbage collector would end the process, long after an exception about host memory was handled."""
+    """Long after an exception about host memory was handled, the garbage collector would crash the process."""
     run_on_driver(PROGRAM + calls)
 
 

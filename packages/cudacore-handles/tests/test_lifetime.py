@@ -19,7 +19,7 @@ begin = counts()
 
 @pytest.fixture
 def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
-    """Run code in a fresh process; nothing may be left in the end."""
+    """Give a function that runs code in a new process. No live object may be left at the end."""
     return lambda code: run_on_driver(f"{BEGIN}\n{code}\nassert counts() == begin, (begin, counts())\n")
 
 
@@ -203,7 +203,7 @@ assert freed == [64] * 10
 
 
 def test_owners_that_use_cuda_when_they_go(run: Callable[[str], str]) -> None:
-    """An owner's own clean-up would deadlock, or find a context that is not its own."""
+    """An owner whose finalizer uses CUDA would deadlock, or run with a wrong current context."""
     run("""
 class Owner:
     def __init__(self):
@@ -331,7 +331,7 @@ assert counts() == begin
 again = {make}
 """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # objects that are left in the context at the end would be reported
+        CUDACORE_SIM_REPORTS="0",  # no reports, because objects are left in the context at the end
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [
@@ -347,11 +347,11 @@ sim.fail("cuStreamDestroy", 1, 4)  # CUDA_ERROR_DEINITIALIZED
 sim.fail("cuEventDestroy", 1, 709)  # CUDA_ERROR_CONTEXT_IS_DESTROYED
 del stream, event
 """
-    run_on_sim(code, CUDACORE_SIM_REPORTS="0")  # without a report that the stream and the event remain
+    run_on_sim(code, CUDACORE_SIM_REPORTS="0")  # no reports, because the stream and the event are left
 
 
 def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:
-    """A handle would lead to an earlier object."""
+    """A handle would lead to an earlier object that had the same address."""
     run("""
 for i in range(200):
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=bool(i % 2), priority=-(i % 3)))

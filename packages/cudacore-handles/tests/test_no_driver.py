@@ -33,7 +33,7 @@ def test_import_is_light(run_python: Run) -> None:
 
 
 def test_what_needs_no_driver(run_python: Run) -> None:
-    """Without a GPU, options, configurations and code could not be created and sent."""
+    """Without a GPU, options, configurations and code could not be created and pickled."""
     ok(
         run_python(
             """
@@ -173,7 +173,7 @@ def test_no_device(run_python: Run) -> None:
     ],
 )
 def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works: str) -> None:
-    """One function that a driver lacks would disable the others, or be a crash at its call."""
+    """A function that the driver lacks would disable others, or crash when it is called."""
     code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
     ok(
         run_python(

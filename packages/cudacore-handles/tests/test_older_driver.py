@@ -18,7 +18,7 @@ from cudacore_handles._code.parameters import by_values, places_in
 
 pytestmark = pytest.mark.cuda_sim
 
-# Shared by the children: a kernel that writes all its parameters to `out`, on a driver that cannot report them.
+# For the child processes: a kernel that writes all its parameters to `out`. Their driver cannot report parameters.
 PTX = """
 .version 7.0
 .target sm_75
@@ -66,7 +66,7 @@ PTX = {PTX!r}.encode()
 
 
 def entry(kind: int, arch: int, code: bytes, *, flags: int = 0, size: int = 0) -> bytes:
-    """Return an image of a fat binary with its header."""
+    """Return one image of a fat binary, with the image's header."""
     padded = code + bytes(-len(code) % 8)
     return struct.pack(
         "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(code), 0, 0, 7, arch, 0, 0, flags, 0, size
@@ -78,7 +78,7 @@ def fat_binary(*entries: bytes) -> bytes:
 
 
 def lz4_literals(code: bytes) -> bytes:
-    """Return an LZ4 block without any match."""
+    """Return data as an LZ4 block that consists of literals, without matches."""
     rest = len(code) - 15
     return b"\xf0" + b"\xff" * (rest // 255) + bytes([rest % 255]) + code
 
@@ -208,7 +208,7 @@ assert [warning.filename for warning in caught] == [__file__], caught
 
 
 def test_a_kernel_of_ours_by_its_handle(run_on_sim: Callable[..., str]) -> None:
-    """The handle of a kernel would not lead to its code, because such a driver does not report the kernel's library."""
+    """A kernel's code would not be found by the kernel's handle, because older drivers do not report the library."""
     run_on_sim(
         f"""{START}
 warnings.simplefilter("error")

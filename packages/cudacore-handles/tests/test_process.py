@@ -48,7 +48,7 @@ class Loud(ch.MemoryResource):
         os.write(1, b"freed %d. " % ptr)
 """
 
-# The ways in which objects are still alive when the interpreter ends.
+# Ways to keep objects alive until the interpreter ends.
 AT_EXIT = {
     "in a global": "alive = use_everything()",
     "in a cycle": "alive = use_everything(); alive.append(alive); del alive",
@@ -178,7 +178,7 @@ def forked():
 
 
 def test_a_garbage_collection_in_the_middle(run_on_sim: Callable[..., str]) -> None:
-    """A finalizer that requests a device, or the host, would wait forever for the object that is being made."""
+    """A finalizer that calls Device() or Host() while such an object is being created would wait forever."""
     run_on_sim("""
 import gc, itertools
 import cudacore_handles as ch
@@ -250,7 +250,7 @@ assert ch.live_counts() == before
 
 
 def test_fork_before_the_first_use(run_on_driver: Callable[..., str]) -> None:
-    """A child that was forked before CUDA was used could not use it."""
+    """A child that was forked before its parent used CUDA could not use CUDA."""
     run_on_driver(
         BEGIN
         + IN_CHILD
@@ -263,7 +263,7 @@ use_everything()
 
 
 def test_fork_while_threads_work(run_on_driver: Callable[..., str]) -> None:
-    """A child would inherit a lock that is never released."""
+    """A forked child would wait forever for a lock that a thread of its parent held."""
     run_on_driver(
         BEGIN
         + IN_CHILD
@@ -289,7 +289,7 @@ for thread in threads:
 
 
 def test_forked_worker_processes(run_on_driver: Callable[..., str]) -> None:
-    """An error in a forked worker would reach the parent as another error."""
+    """A forked worker's error about using CUDA would not reach the parent unchanged."""
     run_on_driver(
         BEGIN
         + """
@@ -428,8 +428,7 @@ event = stream.record()
 
 @needs_interpreters
 def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
-    """Memory of a second interpreter would be lost, or the end of that interpreter would be mistaken for that of the
-    process."""
+    """Memory of a second interpreter would leak, or the interpreter's end would count as the end of the process."""
     out = run_on_driver(
         BEGIN
         + INTERPRETERS

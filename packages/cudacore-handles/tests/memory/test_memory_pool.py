@@ -29,7 +29,7 @@ def made(request: pytest.FixtureRequest, device: ch.Device) -> Any:
 
 
 def test_what_pools_say(made: Any) -> None:
-    """A new pool would look like a shared one, or its access would be wrong."""
+    """A new pool would count as shared, or would report wrong accessibility."""
     own = made.is_handle_owned
     assert type(own) is bool
     assert (made.is_ipc_enabled, made.is_mapped, made.uuid, made.is_closed) == (False, False, None, False)
@@ -126,7 +126,7 @@ def test_pinned_memory_is_everybodys(device: ch.Device, stream: ch.Stream) -> No
 
 
 def test_numa_nodes(device: ch.Device) -> None:
-    """Memory would be on another node than the requested one."""
+    """Memory would be on another NUMA node than the requested one."""
     assert ch.PinnedMemoryResource().numa_id == -1
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0))
     assert mr.numa_id == 0
@@ -187,7 +187,7 @@ def test_preferred_locations(
 
 
 def test_the_closest_node(device: ch.Device) -> None:
-    """The default NUMA node would be that of another device."""
+    """The default NUMA node would not be the one that is nearest to the device."""
     mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
     node = max(device.properties.host_numa_id, 0)
     assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)
@@ -218,7 +218,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """On an old driver, the error would be an invalid argument, or no memory could be allocated."""
+    """If an old driver lacks a pool, the error would only be an invalid argument, or no memory could be allocated."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -60,7 +60,7 @@ def fails(call: Callable[[], object]) -> ch.OutOfMemoryError:
 
 
 def test_memory_info(device: ch.Device) -> None:
-    """The free memory would be wrong, or that of another device."""
+    """Free and total memory would be wrong, or those of another device."""
     info = device.memory_info
     assert 0 < info.free <= info.total
     assert (info.free, info.total) == tuple(info)
@@ -73,7 +73,7 @@ def test_memory_info_of_a_device_that_is_not_current(in_new_thread: Callable[[Ca
 
 
 def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
-    """The memory of the current device would be reported."""
+    """memory_info would report the memory of the current device instead of its own device."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -94,7 +94,7 @@ def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_error(device: ch.Device, stream: ch.Stream) -> None:
-    """The error would lack the requested size, the free memory, or the users of memory."""
+    """The error would lack the requested size, the free memory, or the objects that use memory."""
     resource = ch.DeviceMemoryResource(device, {})
     kept = [resource.allocate(n * MIB, stream=stream) for n in (96, 1, 2, 3, 4, 5, 64)]
     error = fails(lambda: device.allocate(TOO_MUCH, stream=stream))
@@ -212,7 +212,7 @@ def test_other_operations(cuda_sim: Any, device: ch.Device, stream: ch.Stream) -
 
 
 def test_after_a_fault(on_sim: bool, run_python: Callable[..., Any]) -> None:
-    """An allocation would be blamed for the fault of an earlier kernel."""
+    """When an allocation reports the fault of an earlier kernel, the error would be about memory."""
     result = run_python(
         """
         import os
@@ -291,7 +291,7 @@ def test_garbage_that_another_thread_collects(
     (buffer,) = results
     assert isinstance(buffer, ch.Buffer), buffer
 
-    # Here the finalizer waits for the other thread, which must not wait for the finalizer.
+    # Now the finalizer waits for the other thread, so the other thread must not wait for the finalizer.
     monkeypatch.setattr(out_of_memory, "_PATIENCE", 0.01)
     monkeypatch.setattr(Finalized, "patience", None)
     Finalized(buffer)
@@ -309,7 +309,7 @@ def test_finalizer_that_allocates(limited: ch.DeviceMemoryResource, stream: ch.S
         def __del__(self) -> None:
             try:
                 limited.allocate(48 * MIB, stream=stream)
-            except ch.OutOfMemoryError as error:  # its traceback would keep this object alive
+            except ch.OutOfMemoryError as error:  # kept as text, because the traceback would keep this object alive
                 errors.append(str(error))
 
     Finalized(limited.allocate(48 * MIB, stream=stream))
@@ -320,7 +320,7 @@ def test_finalizer_that_allocates(limited: ch.DeviceMemoryResource, stream: ch.S
 def test_garbage_is_not_collected_without_need(
     limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]
 ) -> None:
-    """An allocation that succeeds would cost a collection."""
+    """An allocation that succeeds would run a garbage collection."""
     for _ in range(10):
         limited.allocate(MIB, stream=stream).close()
     assert not collections
@@ -341,7 +341,7 @@ def test_option(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections
 def test_option_for_all(
     limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The option would have to be set on each memory resource."""
+    """`collects_garbage` could not be set on the class, for all memory resources."""
     monkeypatch.setattr(ch.MemoryResource, "collects_garbage", False)
     fails(lambda: limited.allocate(65 * MIB, stream=stream))
     fails(lambda: ch.VirtualMemoryResource(0).allocate(TOO_MUCH))

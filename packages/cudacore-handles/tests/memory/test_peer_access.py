@@ -55,7 +55,7 @@ class FakeDevice:
 
 
 class Pool:
-    """The driver's side: the devices with access, and the calls that changed it."""
+    """Replaces the driver's pool: the access of each device, and the calls that changed the access."""
 
     def __init__(self) -> None:
         self.access = {0: READ_WRITE, 1: NONE, 2: NONE, 3: NONE}
@@ -122,7 +122,7 @@ def test_add_and_discard(peers: PeerAccessibleBySetProxy, pool: Pool) -> None:
 
 
 def test_the_set_is_what_the_driver_says(peers: PeerAccessibleBySetProxy, pool: Pool) -> None:
-    """Another object's change to the same pool would not be seen."""
+    """If the pool's access is changed elsewhere, the set would not show the change."""
     pool.access[2] = READ_WRITE
     assert ordinals(peers) == [2]
 
@@ -268,7 +268,7 @@ def test_access_between_devices(resource: DeviceMemoryResource, device: Device) 
 
 
 def test_closed_resource(resource: DeviceMemoryResource, other_device: Device) -> None:
-    """The driver would be called without a pool."""
+    """The set of a closed resource would call the driver with a pool that no longer exists."""
     peers = resource.peer_accessible_by
     resource.close()
     for use in (lambda: len(peers), lambda: other_device in peers, lambda: peers.add(other_device)):

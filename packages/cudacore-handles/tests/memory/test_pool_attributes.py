@@ -58,7 +58,7 @@ def test_reuse_is_enabled_at_first(resource: DeviceMemoryResource) -> None:
 
 
 def test_usage(resource: DeviceMemoryResource, device: Device) -> None:
-    """The memory in use would be wrong."""
+    """The reported amount of used memory would be wrong."""
     attributes = resource.attributes
     assert (attributes.used_mem_current, attributes.used_mem_high) == (0, 0)
     stream = device.create_stream()
@@ -112,7 +112,7 @@ def test_settings(resource: DeviceMemoryResource) -> None:
     ],
 )
 def test_wrong_settings(resource: DeviceMemoryResource, name: str, value: object, error: Any, match: str) -> None:
-    """An invalid value would be reported by the driver's bare error, or be truncated."""
+    """An invalid value would be truncated, or reach the driver, whose error does not explain the problem."""
     before = getattr(resource.attributes, name)
     with pytest.raises(error, match=match):
         setattr(resource.attributes, name, value)
@@ -147,7 +147,7 @@ def test_default_threshold(resource: DeviceMemoryResource, device: Device) -> No
 
 
 def test_attributes_keep_the_pool(device: Device) -> None:
-    """Attributes of a destroyed pool would be queried."""
+    """Attributes would not keep their pool alive, and would query a destroyed pool."""
     mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     attributes, alive = mr.attributes, weakref.ref(mr)
     assert repr(attributes).startswith("MemPoolAttributes(release_threshold=")
@@ -169,7 +169,7 @@ def test_closed_resource(resource: DeviceMemoryResource) -> None:
 
 @pytest.mark.parametrize("keep", [1, 31 * MIB, 33 * MIB, 64 * MIB])
 def test_what_is_kept(resource: DeviceMemoryResource, device: Device, keep: int) -> None:
-    """A trimmed pool would keep other amounts in the simulator than on a GPU, which keeps whole pieces (13.0, H200)."""
+    """A trimmed pool would keep other amounts in the simulator than on a GPU, which keeps whole blocks (13.0, H200)."""
     stream, attributes = device.create_stream(), resource.attributes
     resource.allocate(40 * MIB, stream=stream).close()
     stream.sync()

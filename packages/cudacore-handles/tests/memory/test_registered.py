@@ -27,7 +27,7 @@ ALREADY_REGISTERED = 712
 
 
 class Array(np.ndarray):
-    """An array that reports when it is collected."""
+    """An array that can be referred to weakly, to detect when it is freed."""
 
 
 def watched(values: Any) -> tuple[Array, weakref.ref[Array]]:
@@ -64,7 +64,7 @@ def test_copies_both_ways(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.cuda_sim
 def test_copies_do_not_wait(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy would make the host wait, like a copy of an array."""
+    """A copy of registered memory would block the host, like a copy of an ordinary array."""
     go = threading.Event()
     array = np.ones(1 << 16, np.uint8)
     memory = device.allocate(array.nbytes, stream=stream)
@@ -78,7 +78,7 @@ def test_copies_do_not_wait(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_the_array_lives_as_long_as_its_memory_is_used(device: ch.Device, stream: ch.Stream) -> None:
-    """The memory would be freed, and its address reused, while it is registered."""
+    """The array would be freed, and its address reused, while its memory is registered."""
     array, gone = watched(np.arange(100.0))
     buffer = register_host_memory(array)
     part, view = buffer[8:16], buffer.view("float64")
@@ -119,7 +119,7 @@ def test_a_dropped_buffer_unregisters_behind_its_work(device: ch.Device, stream:
 
 
 def test_same_bytes_twice(device: ch.Device) -> None:
-    """The error would not name the memory, or the first registration would be lost."""
+    """Registering the same bytes again would cancel the first registration, or the error would not name the memory."""
     array = np.zeros(10000)
     with register_host_memory(array) as buffer:
         for again in (array, array[10:20], array[::1][5000:]):
@@ -227,7 +227,7 @@ class TestReadOnly:
             assert buffer[8:].is_read_only
 
     def test_writes(self, device: ch.Device, stream: ch.Stream, array: Any) -> None:
-        """A write to read-only memory would reach the device: it causes a fault, after which nothing works."""
+        """A write to read-only memory would reach the device, and cause a fault, after which nothing works."""
         memory = device.allocate(64, stream=stream)
         with register_host_memory(array) as buffer:
             for write in (
@@ -258,7 +258,7 @@ class TestReadOnly:
 
 
 class _Versioned:
-    """Return the memory in the form in which NumPy requests it: as host memory."""
+    """Exports a buffer by DLPack to NumPy, which requires host memory."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self._view = buffer.view("uint8")
@@ -323,7 +323,7 @@ def test_a_capture_keeps_it(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_a_node_does_not_write_read_only_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A node of a graph would write to memory that a copy must not write to."""
+    """A node of a graph could write to read-only memory."""
     graph = pytest.importorskip("cudacore_graph")
     memory = device.allocate(8, stream=stream)
     definition = graph.GraphDefinition()
@@ -337,7 +337,7 @@ def test_a_node_does_not_write_read_only_memory(device: ch.Device, stream: ch.St
 
 @pytest.mark.cuda_sim
 def test_a_reset_of_the_context(device: ch.Device) -> None:
-    """The array would be kept forever, or the buffer would be used without its registration."""
+    """After a reset of the context, the array would be kept forever, or the unregistered memory could still be used."""
     _run(
         """
         import gc, weakref, numpy as np, cudacore_handles as ch
@@ -388,7 +388,7 @@ def test_fork(device: ch.Device) -> None:
 
 
 def test_exit_with_registered_memory(device: ch.Device) -> None:
-    """The end of the interpreter would crash, or write to stderr."""
+    """The interpreter would crash at exit, or write to stderr."""
     _run(
         """
         import numpy as np, cudacore_handles as ch
@@ -403,7 +403,7 @@ def test_exit_with_registered_memory(device: ch.Device) -> None:
 
 
 def _run(code: str, expected: str, *, reports: bool = False) -> None:
-    # The driver has threads. Python 3.12 and later warn of a fork in a process with threads.
+    # From Python 3.12 on, a fork in a process with threads causes a warning. The driver has threads.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, expected), done.stderr

@@ -53,13 +53,13 @@ def descriptors() -> int:
 def test_an_argument_of_a_process(
     buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], context: Any
 ) -> None:
-    """An object that is passed to a new process would be lost, or have other memory."""
+    """An object that is passed to a new process would not arrive, or would refer to other memory."""
     assert joined(start(children.use_virtual, buffer, 3, context=context)) == 0
     assert set(read(buffer, stream)) == {4}
 
 
 def test_a_message(buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """An object that is sent to a running process would be lost, or only the whole of a sent part would arrive."""
+    """An object that is sent to a running process would not arrive, or a part would arrive as the whole buffer."""
     ours, theirs = multiprocessing.Pipe()
     process = start(children.use_virtual_from, theirs, 3)
     part = buffer[100:200]
@@ -74,7 +74,7 @@ def test_a_message(buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., An
 def test_memory_that_grew(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any]
 ) -> None:
-    """A process would have the beginning of the memory only, or the pieces in another order."""
+    """Of memory in several pieces, another process would get only the first piece, or the pieces in another order."""
     blocked = resource.modify_allocation(buffer, buffer.size + 1)
     moved = resource.modify_allocation(buffer, buffer.size + 1)  # moves: the addresses after the buffer are taken
     longest = resource.modify_allocation(moved, 3 * buffer.size)
@@ -123,7 +123,7 @@ def test_without_multiprocessing(
 def test_the_memory_outlives_the_exporter(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream
 ) -> None:
-    """The importer would see memory that was freed."""
+    """Memory would be freed when the exporter closes its buffer, although a descriptor or an import refers to it."""
     before = descriptors()
     handle = resource.export_allocation(buffer)
     size = buffer.size
@@ -139,13 +139,13 @@ def test_the_memory_outlives_the_exporter(
     imported.close()
     assert read(part, stream) == b"\3" * 8
     part.close()
-    assert descriptors() <= before  # the simulated driver has a file descriptor for the memory itself
+    assert descriptors() <= before  # fewer, because the simulator's memory also has a file descriptor
 
 
 def test_imports_are_mappings_of_the_same_memory(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream
 ) -> None:
-    """An import would be a copy."""
+    """An import would be a copy of the memory instead of the same memory."""
     with resource.export_allocation(buffer[64:128]) as handle:
         imports = [resource.import_allocation(handle) for _ in range(2)]
     imports[0].fill(9, stream=stream)
@@ -185,7 +185,7 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
 def test_closed_during_an_import(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, cuda_sim: Any, tmp_path: Path
 ) -> None:
-    """If another thread closes the descriptor, the driver would import a new file with the same number."""
+    """If another thread closes the descriptor during an import, the driver would import a new file of that number."""
     before = descriptors()
     handle = resource.export_allocation(buffer)
     call = "cuMemImportFromShareableHandle"

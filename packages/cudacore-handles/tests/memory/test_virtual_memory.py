@@ -59,7 +59,7 @@ def test_who_can_use_it(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("place", ["host", "host_numa"])
 def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) -> None:
-    """The host or the device could not use memory of the host."""
+    """The host or the device could not access virtual memory of the host."""
     buffer = VirtualMemoryResource(device, {"location_type": place, "handle_type": None}).allocate(64)
     buffer.fill(5, stream=stream)
     stream.sync()
@@ -70,7 +70,7 @@ def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) ->
 
 
 def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
-    """Contents would be lost or copied, or the memory would be freed with the buffer that wrote them."""
+    """When a buffer grows, its contents would be lost or copied, or be freed when the old buffer is closed."""
     unit = resource.granularity
     first = resource.allocate(unit)
     first.fill(1, stream=stream)
@@ -120,7 +120,7 @@ def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.
 
 
 def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """A buffer would become smaller while it is used."""
+    """A request for a smaller size would shrink a buffer that is in use."""
     buffer = resource.allocate(1, stream=stream)
     for size in (0, 1, buffer.size):
         assert resource.modify_allocation(buffer, size) is buffer
@@ -139,7 +139,7 @@ def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, st
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
-    """The stream of the free would be forgotten when the memory grows, in place or elsewhere."""
+    """After memory has grown, in place or by moving, its free would not wait for the buffer's stream."""
     import cudacore_sim as sim
 
     buffer = resource.allocate(1, stream=stream)
@@ -264,7 +264,7 @@ def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream)
 
 
 def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """Memory of another resource would be accepted."""
+    """modify_allocation() would accept memory of another resource."""
     with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
         resource.modify_allocation(3, 1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="buf is of another memory resource"):
@@ -295,15 +295,15 @@ def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinne
         return resource.modify_allocation(buffer, buffer.size + unit)
 
     first = resource.allocate(unit)
-    # blocks[1] consists of two pieces of physical memory. If the driver follows hints, the addresses after blocks[0],
-    # and those after blocks[1], are taken, so growing one of these buffers moves it.
+    # blocks[1] consists of two pieces of physical memory. If the driver follows address hints, the addresses after
+    # blocks[0] and blocks[1] are taken. So when one of these buffers grows, it moves.
     blocks += [first, grow(first)]
     blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
     blocks[1].fill(1, stream=stream)
     stream.sync()
 
     def attempt(use: Callable[[], ch.Buffer]) -> bool:
-        """Let a driver call fail during `use`; return whether `use` raised the error, or did not make the call."""
+        """Make a driver call fail during `use`; return whether `use` raised the error, or did not make the call."""
         sim.fail(call, nth, 999)
         try:
             use().close()

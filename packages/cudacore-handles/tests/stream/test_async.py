@@ -42,7 +42,7 @@ def run(request: Any) -> Iterator[Run]:
 
 
 class Gate:
-    """Work on a stream that runs until it is released."""
+    """A host function on a stream, which blocks the stream until the gate is opened."""
 
     def __init__(self, stream: ch.Stream) -> None:
         self._event = threading.Event()
@@ -66,7 +66,7 @@ def gate(stream: ch.Stream) -> Iterator[Gate]:
 
 
 def waits(stream: ch.Stream) -> list[Callable[[], Any]]:
-    """Return both ways to wait for the present work of a stream."""
+    """Return both ways to wait for the work that a stream has now."""
     event = stream.record()
 
     async def wait() -> Any:
@@ -76,7 +76,7 @@ def waits(stream: ch.Stream) -> list[Callable[[], Any]]:
 
 
 def test_what_is_done(run: Run, stream: ch.Stream) -> None:
-    """Work that is done would be waited for."""
+    """Waiting for work that is already done would suspend the task."""
 
     async def main() -> None:
         stream.sync()
@@ -89,7 +89,7 @@ def test_what_is_done(run: Run, stream: ch.Stream) -> None:
 
 
 def test_other_tasks_run(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """The event loop would stand still, or the wait end too early."""
+    """The event loop would be blocked during a wait, or the wait would end too early."""
 
     async def main() -> None:
         ticks = 0
@@ -119,7 +119,7 @@ def test_the_work_of_the_call(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 
 def test_a_thousand_tasks(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """Each task would cost a thread, or queries would keep the event loop busy."""
+    """Each waiting task would use a thread, or queries would keep the event loop busy."""
 
     async def main() -> None:
         tasks = [asyncio.ensure_future(wait()) for _ in range(500) for wait in waits(stream)]
@@ -137,7 +137,7 @@ def test_a_thousand_tasks(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 
 def test_cancel(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """When the work is done, a wait that was cancelled before would cause an error in the event loop."""
+    """After a wait is cancelled, the end of the work would cause an error in the event loop."""
     problems: list[Any] = []
 
     async def main() -> None:
@@ -160,7 +160,7 @@ def test_cancel(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_the_loop_is_closed_meanwhile(kind: str, stream: ch.Stream, gate: Gate) -> None:
-    """The host function would use a closed event loop, or keep the loop alive."""
+    """When the work ends, the host function would use an event loop that is closed, or would keep the loop alive."""
     loop = new_loop(kind)
     ways = waits(stream)
 
@@ -213,7 +213,7 @@ def test_interrupt_of_a_question(run: Run, stream: ch.Stream, gate: Gate, monkey
 
 
 def test_it_needs_a_loop(stream: ch.Stream) -> None:
-    """The error would not say what is missing."""
+    """The error would not say that async_done() needs a running event loop."""
     with pytest.raises(RuntimeError, match="no running event loop"):
         stream.async_done()
 
@@ -341,7 +341,7 @@ def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_a_fault_of_the_device(kind: str) -> None:
-    """A task would wait forever for work that failed: its host function is never called."""
+    """If the awaited work fails, CUDA does not call the host function, and the task would wait forever."""
     new_loop(kind).close()
     code = f"""
     import asyncio, threading, {kind}

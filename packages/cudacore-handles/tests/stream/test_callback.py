@@ -124,7 +124,7 @@ def test_bad_functions(stream: ch.Stream, arguments: Any, error: type[Exception]
 
 @pytest.mark.cuda_sim
 def test_a_failing_call(stream: ch.Stream) -> None:
-    """A refusal of the driver would be lost, or its function would be kept forever."""
+    """If the driver refuses a function, the error would be lost, or the function would be kept forever."""
     import cudacore_sim as sim
 
     class Function:

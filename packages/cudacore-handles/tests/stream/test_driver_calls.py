@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often hot operations call the driver: each call costs 10 to 300 ns."""
+"""The number of driver calls of frequent operations. Each call costs 10 to 300 ns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import cudacore_handles as ch
 
 PTX = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
 ONE = ch.LaunchConfig(grid=1, block=1)
-# Most operations query whether the context was reset, and whether the stream is captured.
+# The queries of most operations: whether the context was reset, and whether the stream is captured.
 RESET, CAPTURED = {"cuCtxGetId": 1}, {"cuStreamIsCapturing": 1}
 
 
 @pytest.fixture
 def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], object]]:
-    """Give hot operations, by their names in OPERATIONS."""
+    """Give frequent operations, by their names in OPERATIONS."""
     kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("k")
     buffer, other = (device.allocate(64, stream=stream) for _ in range(2))
     pinned = ch.LegacyPinnedMemoryResource().allocate(64)
@@ -63,7 +63,7 @@ OPERATIONS = {
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_calls_of_an_operation(operations: dict[str, Callable[[], object]], cuda_sim: Any, name: str) -> None:
-    """An operation would query the driver again for something that it has just returned."""
+    """A frequent operation would make more driver calls than it needs."""
     operation, expected = operations[name], OPERATIONS[name]
     operation()  # queries that are made only once
     before = {entry: cuda_sim.calls(entry) for entry in expected}

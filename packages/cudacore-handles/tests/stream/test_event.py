@@ -33,7 +33,7 @@ def test_options(device: ch.Device, stream: ch.Stream, timing: bool, blocking: b
 
 
 def test_default_options(device: ch.Device, stream: ch.Stream) -> None:
-    """An event would cost more than it needs to by default."""
+    """By default, an event would have options that make it slower, such as timing."""
     for event in (device.create_event(), stream.record(), device.create_event(ch.EventOptions())):
         assert (event.is_timing_enabled, event.is_blocking_sync, event.is_ipc_enabled) == (False, False, False)
     none = ch.EventOptions(timing_enabled=None, blocking_sync=None, ipc_enabled=None)
@@ -78,7 +78,7 @@ def test_identity(device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
-    """The handle would not be what cuda.bindings takes."""
+    """cuda.bindings would not accept the handle."""
     from cuda.bindings import driver
 
     event = device.create_event()
@@ -212,7 +212,7 @@ def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, c
 
 
 def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """The time until an unfinished event would be a number, or the error would not say what to do."""
+    """The elapsed time to an unfinished event would be a number, or the error would not say what to do."""
     kernel = code.get_kernel("spin")
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
     start = stream.record(options=TIMED)

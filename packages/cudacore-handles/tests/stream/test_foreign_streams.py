@@ -86,7 +86,7 @@ def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Devic
 
 
 def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Stream) -> None:
-    """An object that provides a stream of this library would live as long as the stream."""
+    """An object whose __cuda_stream__ returns a stream of this library would be kept as long as the stream."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Str
 
 
 def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
-    """If two objects offer the same stream, only one of them would be kept alive."""
+    """If two objects return the same foreign stream, only one of them would be kept alive."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message
 
 
 def test_protocol_as_an_attribute(device: ch.Device, stream: ch.Stream) -> None:
-    """An early implementation of the protocol, with an attribute, would stop working, or would not be reported."""
+    """An object whose __cuda_stream__ is an attribute, as in early versions, would fail, or would cause no warning."""
 
     class Old:
         __cuda_stream__ = (0, stream.__cuda_stream__()[1])

@@ -31,7 +31,7 @@ def test_nonblocking(device: ch.Device, nonblocking: bool) -> None:
 
 
 def test_default_options(device: ch.Device) -> None:
-    """A stream would not be what cuda.core makes by default: non-blocking, of the lowest priority."""
+    """The default options would differ from cuda.core's: non-blocking, and of the lowest priority."""
     stream = device.create_stream()
     assert stream.is_nonblocking
     assert stream.priority == 0
@@ -87,7 +87,7 @@ def test_identity(device: ch.Device) -> None:
 
 
 def test_handle_is_for_others(device: ch.Device) -> None:
-    """The handle would not be what cuda.bindings and the stream protocol take."""
+    """cuda.bindings, or users of the stream protocol, would not accept the handle."""
     from cuda.bindings import driver
 
     stream = device.create_stream()
@@ -183,7 +183,7 @@ def test_wait_for_something_else(device: ch.Device, what: Any) -> None:
 
 
 def test_wait_orders_work(device: ch.Device, code: ch.ObjectCode, pinned: Callable[[int], ch.Buffer]) -> None:
-    """Work would not wait as requested."""
+    """Work after a wait would begin before the other stream's work is done."""
     slow, fast, out = device.create_stream(), device.create_stream(), pinned(4)
     config = ch.LaunchConfig(grid=1, block=1)
     for wait in (lambda: fast.wait(slow), lambda: fast.wait(slow.record())):
@@ -210,7 +210,7 @@ def test_default_streams(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
 def test_a_closed_default_stream_stays_usable(device: ch.Device, stream: ch.Stream) -> None:
-    """One part of a program would take the default stream from all others by closing it."""
+    """If one part of a program closes a default stream, other parts could no longer use it."""
     stream.close()
     assert not stream.is_closed
     ch.Stream.from_handle(stream.__cuda_stream__()[1]).close()

@@ -111,7 +111,7 @@ def test_alternate_limits(device: ch.Device) -> None:
 
 
 def test_changed_options(device: ch.Device) -> None:
-    """An array would have the earlier extents of its options, or invalid options would no longer be detected."""
+    """After options are changed, an array would have the earlier extents, or invalid options would not be detected."""
     options = OpaqueArrayOptions((8, 4), "float32", 1)
     assert device.create_opaque_array(options).shape == (8, 4)
     options.shape = (8, 5)
@@ -130,7 +130,7 @@ def test_changed_options(device: ch.Device) -> None:
 
 
 def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy would exceed the memory, or have another effect than requested."""
+    """A copy to or from memory that is too small, or with invalid arguments, would be made."""
     array, buffer = make(device), device.allocate(16, stream=stream)
     for source in (buffer, np.zeros(7, np.float32)):
         with pytest.raises(ValueError, match="and the array 32; it must have at least as many"):
@@ -178,7 +178,7 @@ def test_cannot_be_made_directly(cls: Callable[[], object]) -> None:
 
 
 def test_levels(device: ch.Device, stream: ch.Stream) -> None:
-    """A level would have wrong extents or texels, or be destroyed with the whole."""
+    """A level would have wrong extents or texels, or be destroyed when its mipmapped array is closed."""
     array = make_levels(device, is_surface_load_store=True)
     assert (array.shape, array.num_levels, array.num_channels, array.device) == ((16, 8), 3, 1, device)
     assert (array.format, array.is_surface_load_store) == (ArrayFormatType.FLOAT32, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Textures and surfaces: what they are made of, and what they keep alive."""
+"""Textures and surfaces: their resources and options, and the memory that they keep alive."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_surface(device: ch.Device) -> ct.SurfaceObject:
 
 
 def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
-    """The attributes of a descriptor would be wrong."""
+    """The attributes of a resource descriptor would be wrong."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)
     levels = device.create_mipmapped_array(ct.MipmappedArrayOptions((8, 8), "uint8", 4, 2))
     of = ct.ResourceDescriptor
@@ -155,7 +155,7 @@ def test_options_reach_the_driver(device: ch.Device) -> None:
     ],
 )
 def test_options_that_do_not_suit(device: ch.Device, name: str, options: dict[str, Any], message: str) -> None:
-    """The texture would read as if the options had not been given."""
+    """Options that the array's format does not support would be ignored by CUDA, without an error."""
     with pytest.raises(ValueError, match=message):
         make_texture(device, make_array(device, name=name), **options)
 
@@ -174,7 +174,7 @@ def test_options_are_copied(device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
-    """A texture would be made with the options of an earlier texture, although they were changed since."""
+    """After options are changed, a new texture would still be made with the old options."""
     import ctypes
 
     import cudacore_sim
@@ -211,7 +211,7 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     with pytest.raises(TypeError, match="must be True or False"):
         read(options)
     options.normalized_coords = True
-    del options.address_mode  # the default, an attribute of the class, is visible again
+    del options.address_mode  # now the class attribute, which is the default, is used
     assert read(options) == (clamps, 0)
 
 
@@ -306,7 +306,7 @@ def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
         one.close()
         assert one.resource is None
     del array, buffer
-    assert ch.live_counts() == before  # although the closed textures still exist
+    assert ch.live_counts() == before  # although the closed Python objects still exist
 
 
 @pytest.mark.parametrize("kind", ["texture", "surface"])
@@ -349,7 +349,7 @@ def _pointer_kinds() -> list[int]:
 
 
 def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A graph would copy from memory that was freed, or host memory would be read too late."""
+    """A graph would copy from memory that was freed, or from host memory after the call that captured the copy."""
     from cudacore_handles._base.errors import call_driver
 
     array, buffer = make_array(device, (4,)), device.allocate(16, stream=stream)

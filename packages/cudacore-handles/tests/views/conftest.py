@@ -13,7 +13,7 @@ from cudacore_handles import Buffer, Device, Stream, StridedMemoryView
 
 @pytest.fixture
 def buffer(device: Device, stream: Stream) -> Iterator[Buffer]:
-    """64 bytes of device memory."""
+    """Give 64 bytes of device memory."""
     buffer = device.allocate(64, stream=stream)
     yield buffer
     buffer.close()
@@ -21,7 +21,7 @@ def buffer(device: Device, stream: Stream) -> Iterator[Buffer]:
 
 @pytest.fixture
 def producer_stream(device: Device) -> Iterator[Stream]:
-    """The stream that arrays with the C exchange API report."""
+    """Give the stream that arrays with the C exchange API report."""
     stream = device.create_stream()
     dlpack_producers.current_stream = int(stream.handle)
     yield stream
@@ -30,7 +30,7 @@ def producer_stream(device: Device) -> Iterator[Stream]:
 
 @pytest.fixture
 def api() -> dlpack_producers.ExchangeAPI:
-    """Our C exchange API, as other libraries find it."""
+    """Give our C exchange API, found in the way of other libraries."""
     assert Buffer.__dlpack_c_exchange_api__ is StridedMemoryView.__dlpack_c_exchange_api__
     address = dlpack_producers.get_pointer(StridedMemoryView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     return dlpack_producers.ExchangeAPI.from_address(address)

@@ -32,7 +32,7 @@ class Exported:
 
 
 class Tensor:
-    """A tensor of host memory that is known by DLPack alone."""
+    """A tensor in host memory that has only the DLPack protocol."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -68,7 +68,7 @@ def test_there_and_back(device: ch.Device, stream: ch.Stream, source: Any) -> No
     buffer.copy_from(source, stream=stream)
     back = bytearray(len(data)) if isinstance(source, bytearray) else np.zeros_like(np.asarray(source))
     assert buffer.copy_to(back, stream=stream) is back
-    assert np.asarray(back).tobytes() == data  # no sync: copy_to() returns when the bytes have arrived
+    assert np.asarray(back).tobytes() == data  # no sync, because copy_to() waits for the bytes
 
 
 def test_dlpack_of_the_host(buffer: ch.Buffer, stream: ch.Stream) -> None:
@@ -178,20 +178,20 @@ def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
 def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
-    """Bytes and frozen arrays would be changed."""
+    """A copy to bytes or to a read-only array would change it."""
     with pytest.raises(ValueError, match="dst is read-only, and would be written"):
         buffer.copy_to(array, stream=stream)
 
 
 def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
-    """NumPy would make an array of one object from a view."""
+    """np.asarray() of device memory would return an array of one Python object instead of an error."""
     for convert in (np.asarray, np.array):
         with pytest.raises(TypeError, match=r"device memory is no NumPy array: buffer.copy_to\(array"):
             convert(buffer)  # type: ignore[operator]
 
 
 def test_memory_that_the_host_reaches_is_a_numpy_array(pinned: Any) -> None:
-    """Arrays that NumPy can read in place would be refused."""
+    """np.asarray() would refuse memory that the host can read in place."""
     assert np.asarray(pinned(4)).tolist() == [0, 0, 0, 0]
 
 
@@ -234,7 +234,7 @@ assert back == bytes([7] * 4), back
 
 
 class LazyTensor(producers.ExchangedArray):
-    """A tensor like PyTorch's: a flag means that its values are the conjugates, or the negatives, of its memory."""
+    """A tensor like PyTorch's with a flag: its values are the conjugates, or the negatives, of those in memory."""
 
     bit = ""
 
@@ -246,7 +246,7 @@ class LazyTensor(producers.ExchangedArray):
 
 
 class LazyInterface(LazyTensor):
-    """A LazyTensor whose array interface does not report the flag, either."""
+    """A LazyTensor with an array interface, which does not report the flag."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

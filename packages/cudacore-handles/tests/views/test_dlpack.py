@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension module _native: its exports, how long they keep memory alive, and the tensors that it reads."""
+"""DLPack in the extension module _native: exported capsules, how long they keep memory, and capsules that it reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USED = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 
 
 class Owner:
-    """Something that keeps memory alive."""
+    """The owner of foreign memory."""
 
     def __init__(self, size: int) -> None:
         self.array = np.arange(size, dtype=np.int8)
@@ -48,7 +48,7 @@ def structure(capsule: object) -> Any:
 
 
 class Memory:
-    """A reference to a ``cch_deviceptr`` and nothing else: a Buffer would hold its owner too."""
+    """A reference to a ``cch_deviceptr`` without a Buffer, because a Buffer would also keep its owner."""
 
     def __init__(self, buffer: Buffer) -> None:
         self._box = hold(buffer)
@@ -77,7 +77,7 @@ def wrap(owner: Owner) -> Memory:
 
 @pytest.fixture
 def foreign(device: Device) -> Iterator[tuple[Memory, weakref.ref[Owner]]]:
-    """16 bytes of host memory, 0 to 15, and a weak reference to the owner that they alone keep alive."""
+    """Give 16 bytes of host memory, 0 to 15, and a weak reference to their owner, which only the memory keeps."""
     owner = Owner(16)
     memory, alive = wrap(owner), weakref.ref(owner)
     del owner
@@ -111,7 +111,7 @@ def test_versioned_fields(foreign: tuple[Memory, Any]) -> None:
 
 @pytest.mark.parametrize(("read_only", "copied", "flags"), [(True, False, 1), (False, True, 2), (True, True, 3)])
 def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags: int) -> None:
-    """A consumer would write to read-only memory if the flag had the wrong bit."""
+    """The flags for read-only and copied memory would be wrong, and a consumer could write to read-only memory."""
     capsule = foreign[0].export(True, read_only=read_only, copied=copied)
     assert structure(capsule).flags == flags
 
@@ -171,7 +171,7 @@ def test_the_deleter_runs_on_any_thread_without_the_gil(foreign: tuple[Memory, A
 
 @BOTH
 def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
-    """The owner's release is Python code: run with an exception pending, it would replace the exception."""
+    """If an export ends while an exception is pending, the owner's finalizer would replace the exception."""
     released = []
 
     class Noted(Owner):
@@ -182,14 +182,14 @@ def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
         memory = wrap(Noted(4))
         return memory.export(versioned)
 
-    # The interpreter drops the argument of a C function after the function has raised an exception.
+    # The interpreter drops the argument of len() while the exception of len() is pending.
     with pytest.raises(TypeError, match="has no len"):
         len(last_reference())
     assert released == [[0, 1, 2, 3]]
 
 
 def test_many_capsules_leave_nothing(device: Device) -> None:
-    """Every export would leak a reference if a path forgot to give it back."""
+    """Exports that are consumed, or never consumed, would leak references to the memory."""
     memory = wrap(Owner(64))
     before = live_counts()["deviceptr"]
     for i in range(2000):
@@ -218,7 +218,7 @@ def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -
 
 
 def test_pool_memory_is_freed_at_once(device: Device) -> None:
-    """Device memory of a consumer's arrays would accumulate if its free were postponed."""
+    """The free of pool memory would be postponed, and memory of a consumer's dropped arrays would accumulate."""
     live = live_counts()["deviceptr"]
     stream = device.create_stream()
     memory = Memory(device.allocate(64, stream=stream))
@@ -344,7 +344,7 @@ def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None
 
 
 def test_read_capsule_of_something_else() -> None:
-    """Any structure would be read as a tensor."""
+    """A capsule that does not contain a tensor would be read as one."""
     import _datetime
 
     with pytest.raises(ValueError, match=r'name is "datetime\.datetime_CAPI"'):
@@ -385,7 +385,7 @@ def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: s
 
 
 class Closes(LegacyPinnedMemoryResource):
-    """A memory resource whose properties close the buffer, as another thread could do."""
+    """A memory resource that closes its buffer when a property is read, as another thread could do."""
 
     buffer: Buffer
 

@@ -23,7 +23,7 @@ SLICES = st.builds(slice, *[st.none() | st.integers(-5, 5)] * 2, st.none() | st.
 
 
 def array_and_layout(data: st.DataObject, shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES) -> tuple[Any, Layout]:
-    """Draw a permuted and sliced NumPy view whose elements are their offsets, and its layout."""
+    """Draw a permuted and sliced NumPy view, with its layout. The value of each element is its offset."""
     shape = data.draw(shapes)
     array, layout = np.arange(math.prod(shape), dtype=np.int32).reshape(shape), Layout(shape, None, 4)
     if data.draw(st.booleans()):
@@ -221,7 +221,7 @@ def test_max_compatible_itemsize(data: st.DataObject, most: int, address: int) -
     st.integers(1, 2**31 - 1),
 )
 def test_enormous(shape: list[int], strides: list[int], itemsize: int) -> None:
-    """Numbers beyond 64 bits would wrap around, and enormous layouts pass for small ones."""
+    """Sizes beyond 64 bits would wrap around, and an enormous layout would count as a small one."""
     shape, strides = shape[: len(strides)], strides[: len(shape)]
     layout = Layout(shape, strides, itemsize)
     exact = {
@@ -247,7 +247,7 @@ def test_enormous(shape: list[int], strides: list[int], itemsize: int) -> None:
 
 
 def test_implicit_strides() -> None:
-    """A program could not determine whether strides were given."""
+    """A layout without given strides would look like one with strides."""
     layout = Layout((3, 4), None, 4)
     assert layout.strides is None
     assert layout.strides_in_bytes is None
@@ -258,7 +258,7 @@ def test_implicit_strides() -> None:
 
 
 def test_copies() -> None:
-    """A layout would not survive pickle, or be changed through a copy."""
+    """A pickled or copied layout would differ from the original, or a layout could be changed."""
     layout = Layout((3, 4), None, 4)[1:, ::-1]
     assert pickle.loads(pickle.dumps(layout)) == copy.deepcopy(layout) == layout
     assert len({layout, copy.copy(layout), Layout((3, 4), None, 4)}) == 2

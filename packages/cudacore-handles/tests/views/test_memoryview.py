@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: their properties, what keeps their memory alive and how long, and views of buffers."""
+"""Views: their properties, how long they keep memory alive, and views of buffers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ View = StridedMemoryView
 
 @PRODUCERS
 def test_fields(producer: type[Array]) -> None:
-    """A kernel would not get the producer's array."""
+    """A view would not have the address, shape or strides of the producer's array."""
     memory, ptr = host(np.arange(24))
     array = producer(ptr, (2, 3), (12, 2), offset=8, keep=memory)
     view = View.from_dlpack(array)
@@ -72,7 +72,7 @@ def test_no_strides(producer: type[Array]) -> None:
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,) * 5, (2, 1, 3), (1,) * 64])
 def test_shapes(shape: tuple[int, ...]) -> None:
-    """Arrays of no dimension, of no element, or of more dimensions than usual would be misread."""
+    """Arrays without dimensions, without elements, or with unusually many dimensions would be misread."""
     memory, ptr = host(np.arange(6))
     view = View.from_dlpack(Array(ptr, shape, keep=memory))
     assert view.shape == shape
@@ -154,7 +154,7 @@ def test_types_smaller_than_a_byte(dtype: tuple[int, int, int], bits: int) -> No
 
 
 def test_padded_types(api: Any) -> None:
-    """Small elements that have a byte each would be passed on as if they shared bytes."""
+    """4-bit elements that are padded to a byte each would be exported as if two of them shared a byte."""
     memory = np.arange(4, dtype=np.uint8)
     view = View.from_dlpack(Array(memory.ctypes.data, (4,), dtype=(17, 4, 1), flags=PADDED, keep=memory))
     assert view._itemsize == 1
@@ -229,7 +229,7 @@ def test_enormous_but_empty() -> None:
     assert View.from_dlpack(Array(4096, (0, 2**62, 2**62), keep=None)).size == 0
 
 
-# ---- what keeps the memory, and for how long
+# ---- how long memory is kept
 
 
 @PRODUCERS
@@ -259,7 +259,7 @@ def test_what_is_no_device(device: Any) -> None:
 
 @pytest.mark.parametrize("number", [2**32 + 1, 2**64 + 1, -(2**70)])
 def test_numbers_that_are_no_device(number: int) -> None:
-    """A large number would be truncated, and mean the host."""
+    """A device type that is too large would be truncated to that of the host."""
     array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (number, 0)})()
     with pytest.raises(BufferError, match="a device that is not CUDA's"):
         StridedMemoryView.from_dlpack(array, -1)
@@ -297,7 +297,7 @@ def test_a_failing_producer() -> None:
 
 
 def test_cycles_are_collected() -> None:
-    """A view that its own exporter refers to would never be collected."""
+    """If the array refers to its own view, both would never be collected."""
     memory, ptr = host(np.arange(6))
     array = Array(ptr, (6,), keep=memory)
     array.view = View.from_dlpack(array)  # type: ignore[attr-defined]
@@ -307,7 +307,7 @@ def test_cycles_are_collected() -> None:
     del array
     assert lent.lent == 1
     del lent
-    gc.collect()  # the producer's own table keeps the array as long as it is exported
+    gc.collect()  # no effect: the producer's table keeps the array while it is exported
     assert alive() is not None
     view = alive()
     producer = view.exporting_obj
@@ -411,7 +411,7 @@ def test_interpreter_exit_with_views(run_on_driver: Callable[..., str]) -> None:
 
 
 def test_from_buffer(buffer: Buffer) -> None:
-    """A buffer's memory would be viewed elsewhere, or as something else."""
+    """A view of a buffer would have another address, shape, strides or type than requested."""
     view = View.from_buffer(buffer, (4, 4), (1, 4), dtype="float32", is_readonly=True)
     assert (view.ptr, view.shape, view.strides, view.readonly) == (buffer.handle, (4, 4), (1, 4), True)
     assert view.__dlpack_device__() == (CUDA, 0)
@@ -499,7 +499,7 @@ def test_a_closed_buffer(buffer: Buffer) -> None:
 
 
 def test_view_with_another_layout(pinned: Callable[[int], Buffer]) -> None:
-    """A part of an array would have the wrong elements."""
+    """A view with another layout would have the wrong elements."""
     memory = pinned(64)
     memory.__buffer__().cast("f")[:] = memoryview(np.arange(16, dtype=np.float32))
     view = memory.view("float32", (4, 4))

@@ -89,7 +89,7 @@ def arrived(kernel: ch.Kernel, stream: ch.Stream, pinned: Callable[[int], ch.Buf
 
 
 def test_it_arrives(view: ch.StridedMemoryView, arrived: Callable[[Any], bytes]) -> None:
-    """A kernel would copy by a descriptor that is not the driver's."""
+    """The bytes of the driver's descriptor would be changed on the way to the kernel."""
     tensor_map = view.as_tensor_map((8, 8))
     assert arrived(tensor_map) == bytes(tensor_map)
     assert any(bytes(tensor_map))
@@ -125,7 +125,7 @@ def test_it_keeps_the_memory(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.St
 def test_it_keeps_the_memory_of_then(
     memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stream, device: ch.Device, pinned: Callable[[int], ch.Buffer]
 ) -> None:
-    """When a descriptor gets another address, a prepared launch would lose the memory that it still uses."""
+    """When a descriptor gets another address, a prepared launch would lose the old memory, which it still uses."""
     before = ch.live_counts()["deviceptr"]
     buffer = device.allocate(SIZE, stream=stream)
     tensor_map = view_of(buffer).as_tensor_map((8, 8))
@@ -194,7 +194,7 @@ def test_types(memory: ch.Buffer, name: str) -> None:
 
 
 def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) -> None:
-    """Rounding to TF32 would be impossible, or numbers of another size would be described."""
+    """Another data type of the same size, such as TF32, could not be requested, or one of another size could."""
     for data_type in (
         ct.TensorMapDataType.TFLOAT32,
         ct.TensorMapDataType.FLOAT32_FTZ,
@@ -232,7 +232,7 @@ def test_ranks_and_options(memory: ch.Buffer) -> None:
 
 
 def test_options_object(view: ch.StridedMemoryView) -> None:
-    """Options in an object, or in a mapping, would mean something else than as arguments."""
+    """Options in an options object or a mapping would have another effect than the same options as arguments."""
     swizzle = ct.TensorMapSwizzle.SWIZZLE_64B
     options = ch.TensorMapDescriptorOptions([8, 16], swizzle=swizzle)  # type: ignore[arg-type]
     assert options.box_dim == (8, 16)
@@ -308,7 +308,7 @@ def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[
 
 
 def test_images(memory: ch.Buffer) -> None:
-    """Images could not be described for convolutions, or beyond the driver's limits."""
+    """Images for convolutions could not be described, or invalid ones would reach the driver."""
     make = ch.TensorMapDescriptor.from_im2col
     for shape in ((2, 8, 16), (2, 8, 8, 16), (2, 4, 4, 4, 16)):
         corner = (-1,) * (len(shape) - 2)
@@ -347,7 +347,7 @@ def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
 
 
 def test_replace_address(memory: ch.Buffer, view: ch.StridedMemoryView, device: ch.Device, stream: ch.Stream) -> None:
-    """A descriptor would describe wrong memory, or release it."""
+    """After replace_address(), a descriptor would refer to wrong memory, or to memory that nothing keeps."""
     with device.allocate(SIZE, stream=stream) as other:
         expected = bytes(view_of(other).as_tensor_map((8, 8)))
         for tensor in (other, view_of(other), view_of(other, dtype="int32"), Array(other)):
@@ -379,7 +379,7 @@ def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView)
 
 
 def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:
-    """A descriptor that was never made could be used, or a descriptor could be copied without its memory."""
+    """An uninitialized descriptor could be used, or a descriptor could be copied without keeping its memory."""
     with pytest.raises(RuntimeError, match=r"cannot be instantiated directly; use StridedMemoryView\.as_tensor_map"):
         ch.TensorMapDescriptor()
     tensor_map = view.as_tensor_map((8, 8))

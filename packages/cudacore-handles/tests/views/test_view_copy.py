@@ -41,7 +41,7 @@ def memory(device: Device, stream: Stream) -> Iterator[tuple[Buffer, Buffer]]:
 
 
 def lay_out(data: st.DataObject, view: Any, shape: tuple[int, ...]) -> Any:
-    """Draw a view of a shape in the memory of another view of many elements."""
+    """Draw a view with a given shape and a random layout in the memory of a larger view."""
     larger = tuple(extent * data.draw(st.integers(1, 2)) for extent in shape)
     order = data.draw(st.permutations(range(len(shape))))
     dense = type(view._layout).dense(larger, view._itemsize, tuple(order))
@@ -89,7 +89,7 @@ def test_copies(
 
 
 def as_array(view: Any, flat: Any) -> Any:
-    """Return the elements of an array at the positions of a view of equal memory."""
+    """Return the elements of the array `flat` at the positions of a view's elements in its memory."""
     base = view.exporting_obj
     start = base.handle if isinstance(base, Buffer) else base.ctypes.data
     layout = view._layout
@@ -193,14 +193,14 @@ def test_views_that_interleave(memory: tuple[Buffer, Buffer], stream: Stream) ->
 def test_bad_copies(
     call: Any, error: type[Exception], message: str, memory: tuple[Buffer, Buffer], stream: Any
 ) -> None:
-    """An impossible copy would be done in part, or silently."""
+    """An invalid copy would be done partially, or without an error."""
     host = View.from_any_interface(np.zeros((4, 4), "f4"))
     with pytest.raises(error, match=message):
         call(memory[0].view("float32", (4, 4)), host, stream)
 
 
 def test_a_closed_stream(memory: tuple[Buffer, Buffer], device: Device) -> None:
-    """The copy would go to another stream."""
+    """A copy on a closed stream would be done on another stream."""
     stream = device.create_stream()
     stream.close()
     with pytest.raises(ClosedError, match="Stream has been closed"):
@@ -230,11 +230,11 @@ def test_copies_of_a_graph(memory: tuple[Buffer, Buffer], device: Device, stream
     assert np.array_equal(out, expected)
 
 
-# ---- how many calls it takes
+# ---- the number of driver calls of a copy
 
 COPIES = ("cuMemcpyAsync", "cuMemcpy3DAsync", "cuLaunchKernelEx", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
 
-# Views of 256 x 256 elements of 4 bytes, of an array of 512 x 512: (layout of the destination, of the source).
+# Views of 256 x 256 elements of 4 bytes in an array of 512 x 512: (slices of the destination, slices of the source).
 LAYOUTS: dict[str, tuple[Any, Any]] = {
     "every second column": (np.s_[:256, :256], np.s_[:256, ::2]),
     "to every second column": (np.s_[:256, ::2], np.s_[:256, :256]),
@@ -250,7 +250,7 @@ LAYOUTS: dict[str, tuple[Any, Any]] = {
 def test_a_few_calls(
     device: Device, stream: Stream, pinned: Callable[[int], Buffer], places: str, layouts: str
 ) -> None:
-    """A copy would take a call of the driver for each element, or wait although no memory is ordinary host memory."""
+    """A copy would make a driver call for each element, or would wait although no ordinary host memory is involved."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
     size = 512 * 512 * 4
     arrays = [np.arange(512 * 512, dtype="i4").reshape(512, 512), np.zeros((512, 512), "i4")]
@@ -287,7 +287,7 @@ def test_a_few_calls(
 
 @pytest.mark.cuda_sim
 def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Half of a matrix would be copied row by row, or by a kernel that must be loaded first."""
+    """A window of a matrix would be copied row by row, or by a kernel, instead of by one driver call."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
     source, target = (buffer.view("int32", (8, 128)) for buffer in memory)
     source, target = source.view(source._layout[:4, :64]), target.view(target._layout[::2, 64:])
@@ -346,7 +346,7 @@ def test_it():
 
 
 def test_host_memory_and_another_device(device: Device, other_device: Device) -> None:
-    """Elements of a NumPy array could not be copied to, or from, a device that the stream's does not reach."""
+    """A NumPy array could not be copied to or from a device to which the stream's device has no access."""
     stream, other_stream = device.create_stream(), other_device.create_stream()
     buffer = DeviceMemoryResource(other_device, {}).allocate(4096, stream=other_stream)
     buffer.fill(0, stream=other_stream)
@@ -401,7 +401,7 @@ def test_elements_of_every_size(device: Device, stream: Stream, itemsize: int, p
 def test_kernels_for_large_copies(
     device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, wide: bool, room: int
 ) -> None:
-    """More elements than 32 bits can count, or more axes than usual, would be copied to elsewhere."""
+    """Views with more elements than 32 bits can count, or with many axes, would be copied incorrectly."""
     if wide:
         monkeypatch.setattr(copy_kernel, "_NARROW", 0)
     shape = (2,) * 10 if room > 4 else (3, 5, 7)
@@ -477,12 +477,12 @@ def moved(what: Plan) -> set[tuple[int, int]]:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_plans(data: st.DataObject) -> None:
-    """A plan, its units, its rows, or its way through dense memory would copy other bytes than the elements."""
+    """A plan, also one in larger units, in rows or through dense memory, would copy other bytes than the elements."""
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 8, 16]), max_size=3).map(tuple))
     itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
     order = data.draw(st.permutations(range(len(shape))))
     to_steps, reach = [0] * len(shape), itemsize
-    for axis in order:  # each element of the destination has its own place
+    for axis in order:  # elements of the destination do not overlap
         to_steps[axis] = reach * data.draw(st.sampled_from([1, 1, 2, -1]))
         reach = abs(to_steps[axis]) * shape[axis]
     steps = [itemsize * data.draw(st.sampled_from([0, 1, 1, 2, 3, -1, -8, 16])) for _ in shape]
@@ -538,6 +538,6 @@ def test_plans_are_simple(shape: Any, to: Any, origin: Any, width: int, axes: An
 
 
 def test_tiles() -> None:
-    """A kernel that transposes would read from as many places as it has threads."""
+    """A transposing kernel would not copy in tiles, so that each thread of a warp accesses a separate row."""
     _, axes = plan(0, 0, (64, 96), (384, 4), (4, 256), 4).units()
     assert axes == (Axis(2, 32 * 384, 128), Axis(3, 128, 32 * 256), Axis(32, 384, 4), Axis(32, 4, 256))

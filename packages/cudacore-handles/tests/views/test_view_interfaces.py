@@ -31,7 +31,7 @@ def test_numpy_arrays(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
     array[1, 2] = 7
     assert np.array(view.view(view._layout[::-1, ::2]), dtype="f8").tolist() == [[0, 7], [0, 0]]
     assert np.array(view).ctypes.data != memory.handle
-    memory.close()  # the array keeps the memory
+    memory.close()  # the array still keeps the memory
     del view, memory
     gc.collect()
     assert array[1, 2] == 7
@@ -41,7 +41,7 @@ def test_numpy_arrays(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", ">f4", "M8[s]", "U3", "S5", "c16", "?", "f4, i2", "V7"])
 def test_numpy_arrays_of_every_type(dtype: str) -> None:
-    """The elements would be read as something else, or not at all."""
+    """Elements of a NumPy type would be read as another type, or the array would be refused."""
     source = np.zeros((2, 3), dtype)
     source.view("u1")[:] = np.arange(source.nbytes, dtype="u1").reshape(source.view("u1").shape) % 2
     expected = source[:, ::-1]
@@ -52,7 +52,7 @@ def test_numpy_arrays_of_every_type(dtype: str) -> None:
 
 
 def test_numpy_arrays_of_vectors(pinned: Callable[[int], Buffer]) -> None:
-    """Elements of several numbers would lose some of them."""
+    """Elements that consist of several numbers would lose some numbers."""
     buffer = pinned(32)
     buffer.__buffer__()[:] = np.arange(8, dtype="f4").tobytes()
     array = np.asarray(buffer.view(np.dtype("(2,)f4"), (2, 2)))
@@ -133,7 +133,7 @@ def test_version_2_of_the_cuda_array_interface(
 
 
 def test_memory_that_cuda_does_not_know() -> None:
-    """The interface of an array that CUDA has not allocated would be accepted as one of device memory."""
+    """A CUDA array interface with an address that CUDA has not allocated would be accepted."""
     memory, ptr = host(np.arange(4))
     with pytest.raises(BufferError, match="which CUDA does not know"):
         View.from_cuda_array_interface(Interface(shape=(4,), data=(ptr, False)), -1)
@@ -167,7 +167,7 @@ class Fallback:
 
 @pytest.mark.parametrize("error", [BufferError("read-only"), TypeError("no"), NotImplementedError(), RuntimeError("x")])
 def test_the_next_interface_where_the_first_fails(error: Exception) -> None:
-    """An array could not be used because one of its interfaces refuses it."""
+    """An array could not be used if one of its interfaces fails, although another one works."""
     array = Fallback(error)
     assert np.array_equal(np.asarray(View.from_any_interface(array, -1)), array.array)
     with pytest.raises(type(error)):
@@ -284,7 +284,7 @@ def test_array_interface() -> None:
 
 
 class CupyLike:
-    """An array like CuPy's, whose attributes are read."""
+    """An array like CuPy's. Views read its attributes instead of an interface."""
 
     def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> None:
         self.data = types.SimpleNamespace(ptr=ptr, device_id=0)
@@ -322,7 +322,7 @@ def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
 
 
 def test_deprecated_constructor() -> None:
-    """A program for ``cuda.core`` that calls the class would not run, or the error would not name the method."""
+    """A program for ``cuda.core`` that calls the class would not run, or the warning would not name the method."""
     array = np.arange(4)
     with pytest.warns(DeprecationWarning, match="from_any_interface"):
         view = View(array, -1)
@@ -332,7 +332,7 @@ def test_deprecated_constructor() -> None:
 
 
 def test_args_viewable_as_strided_memory() -> None:
-    """A function would get another array, or not the array's stream."""
+    """A decorated function would get a view of a wrong array, or work on the view would not wait for its stream."""
 
     @ch.args_viewable_as_strided_memory((1, -1))
     def shapes(scale: int, first: Any, second: Any) -> Any:

@@ -21,7 +21,7 @@ View = StridedMemoryView
 
 
 def test_stream_is_needed_for_device_memory(buffer: Buffer, stream: Stream) -> None:
-    """Work would not wait for the producer's work if the caller gave no stream."""
+    """A view of device memory could be made without a stream, and work on it would not wait for the producer."""
     arrays: list[Any] = [
         buffer, buffer.view("float32"), Array(buffer.handle, (4,), device=(CUDA, 0)),
         ExchangedArray(buffer.handle, (4,), device=(CUDA, 0)), Interface(shape=(4,), data=(buffer.handle, False)),
@@ -57,7 +57,7 @@ def test_a_closed_stream(buffer: Buffer, device: Device) -> None:
 
 
 def test_producer_is_told_the_stream(buffer: Buffer, stream: Stream) -> None:
-    """A producer could not order its work before the consumer's, or would get a stream for host memory."""
+    """A producer would not get the consumer's stream, or would get a stream for host memory."""
     for array, given, told in (
         (Array(buffer.handle, (4,), device=(CUDA, 0)), stream, int(stream.handle)),
         (OldArray(buffer.handle, (4,), device=(CUDA, 0)), int(stream.handle), int(stream.handle)),
@@ -70,7 +70,7 @@ def test_producer_is_told_the_stream(buffer: Buffer, stream: Stream) -> None:
 
 
 def waits(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """Count the waits of streams for others in a call."""
+    """Count how often streams wait for other streams during a call."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
     before = sim.calls("cuStreamWaitEvent")
     function(*args, **kwargs)
@@ -97,13 +97,13 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
         assert waits(ours.__dlpack__, stream=int(other.handle)) == 1
         assert waits(ours.__dlpack__, stream=int(stream.handle)) == 0
         assert waits(ours.__dlpack__, stream=-1) == 0
-        assert waits(ours.__dlpack__) == 1  # the legacy default stream
+        assert waits(ours.__dlpack__) == 1  # by the legacy default stream
         assert waits(View.from_any_interface, ours, other) == 1
 
-    # a view of another library's array lets the array's producer order the next consumer
+    # for a view of another library's array, the array's producer makes the next consumer wait
     borrowed = View.from_dlpack(exchanged, producer_stream)
     assert waits(borrowed.__dlpack__, stream=int(other.handle)) == 1
-    assert waits(borrowed.__dlpack__) == 1  # the legacy default stream
+    assert waits(borrowed.__dlpack__) == 1  # by the legacy default stream
     assert waits(borrowed.__dlpack__, stream=-1) == 0
     collect()
     assert exchanged.lent == exchanged.deleted + 1
@@ -140,7 +140,7 @@ def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer
 def test_the_stream_of_a_borrowed_array_in_a_capture(
     buffer: Buffer, stream: Stream, producer_stream: Stream, device: Device
 ) -> None:
-    """A consumer would have to wait for a captured stream, which is not possible."""
+    """A captured stream would be exported, although consumers cannot wait for it."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     view = View.from_dlpack(ExchangedArray(buffer.handle, (4,), device=(CUDA, 0)), stream)
     with producer_stream.create_graph_builder():
@@ -150,7 +150,7 @@ def test_the_stream_of_a_borrowed_array_in_a_capture(
 def test_default_streams_are_those_of_the_memorys_device(
     buffer: Buffer, in_new_thread: Callable[[Callable[[], Any]], Any]
 ) -> None:
-    """A consumer on a thread that has no context, or that of another device, could not take our memory."""
+    """On a thread without a current context, or with that of another device, our memory could not be exported."""
 
     def take() -> list[Any]:
         taken = [buffer.__dlpack__(), *(buffer.view("int8").__dlpack__(stream=stream) for stream in (1, 2))]
@@ -194,7 +194,7 @@ def lend(api: Any, obj: object) -> Any:
 
 
 def test_exchange_api(api: Any, buffer: Buffer) -> None:
-    """Another library's C code would read another array than ours."""
+    """Another library's C code would get wrong addresses, shapes or types for our arrays."""
     assert (api.major, api.minor) == (1, 3)
     view = View.from_buffer(buffer, (2, 3), (6, 2), dtype="int32")
     for obj, shape, strides, dtype, flags in (
