@@ -125,7 +125,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             return super().__getattribute__(name)
 
     def asked(name: str) -> list[str]:
-        """Read or call an attribute of a buffer; return the properties of its memory resource that this reads."""
+        """Read or call an attribute of a buffer. Return the properties that this reads from its memory resource."""
         resource = Resource()
         resource.seen = []
         value = getattr(core.Buffer.from_handle(4096, 16, mr=resource), name)

@@ -24,7 +24,7 @@ def run(*command: str, code: str = "", **env: str) -> subprocess.CompletedProces
 
 
 def test_everything_is_cudacores() -> None:
-    """A library would get a class of ``cuda.core`` that differs from the class of cudacore that its caller has."""
+    """A library that imports ``cuda.core`` would get other classes than a program that imports cudacore."""
     result = run(
         code=INSTALL
         + """if True:
@@ -79,7 +79,7 @@ def test_what_is_not_there() -> None:
 
 
 def test_names_that_libraries_import() -> None:
-    """numba-cuda and others could not be imported."""
+    """numba-cuda and other libraries that import private names of ``cuda.core`` could not be imported."""
     result = run(
         code=INSTALL
         + """if True:
@@ -111,7 +111,7 @@ def test_names_that_libraries_import() -> None:
 
 @pytest.mark.cuda_sim
 def test_what_libraries_ask_of_objects() -> None:
-    """numba-cuda could not find the context's handle."""
+    """Private attributes that libraries read, such as the context's handle in numba-cuda, would be missing."""
     result = run(
         code=INSTALL
         + """if True:
@@ -149,7 +149,7 @@ def test_child_processes(tmp_path: Path) -> None:
 
 
 def test_too_late() -> None:
-    """Some modules of a program would use one ``cuda.core``, and some the other."""
+    """Some modules of a program would use the real ``cuda.core``, and others would use cudacore."""
     pytest.importorskip("cuda.core")
     result = run(code="import cuda.core\n" + INSTALL)
     assert "RuntimeError: cuda.core has been imported already, from " in result.stderr

@@ -114,7 +114,7 @@ def worker(on_sim: bool) -> Iterator[Worker]:
 
 @pytest.fixture
 def process(worker: Worker) -> Iterator[Process]:
-    """Give the worker's process, which is running; after the test, it is made to run again."""
+    """Give the worker's process in the state "running", and restore that state after the test."""
     process = worker.process
     assert process.state == "running"
     yield process
@@ -176,7 +176,7 @@ def test_wrong_order(process: Process, begin: list[str], operation: str, state: 
 
 
 def test_a_busy_process_runs_on(worker: Worker, process: Process) -> None:
-    """A process whose work takes longer than the limit would stay locked, or be locked in the middle of it."""
+    """A process whose work takes longer than the time limit would be locked nevertheless, or stay partly locked."""
     worker.ask("busy")
     assert worker.answer() == "busy"
     with pytest.raises(cudacore.CUDAError, match=f"process {process.pid} was not locked within 50 ms") as caught:
@@ -210,7 +210,7 @@ def test_processes_without_cuda() -> None:
 
 @pytest.mark.parametrize("pid", ["1", 1.0, True, None])
 def test_pids_are_ints(pid: Any) -> None:
-    """A value that is not a process number would be used as the number of another process."""
+    """A value that is not an int would be converted to the id of another process."""
     with pytest.raises(TypeError, match=f"pid must be an int, the id of a process, not {type(pid).__name__}"):
         Process(pid)
 
@@ -257,7 +257,7 @@ def test_mappings(mapping: Any, error: type[Exception], text: str) -> None:
 
 
 class DriverUUID:
-    """A UUID as cuda.bindings has it."""
+    """A UUID in the form of cuda.bindings."""
 
     def __init__(self, data: bytes) -> None:
         self.bytes = data

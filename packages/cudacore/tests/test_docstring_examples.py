@@ -45,7 +45,7 @@ MAIN = (
 
 
 def documented() -> Iterator[tuple[str, object]]:
-    """Return public objects and their methods, each once, with their names below ``cudacore``."""
+    """Return public objects and their methods, each once, with their names in ``cudacore``."""
     seen = set()
     for module in MODULES:
         for name in module.__all__:

@@ -16,12 +16,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# Programs of CUDA's runtime library, which the simulated driver does not support.
+# Examples that use CUDA's runtime library, which the simulated driver does not support.
 NEED_A_GPU = {"cupy_kernel", "pytorch_kernel"}
 
 
 def pixels(png: Path) -> np.ndarray:
-    """Return the bytes of the image in a PNG file whose rows are not filtered."""
+    """Return the pixels of a PNG file that uses no row filters."""
     data, place, packed = png.read_bytes(), 8, b""
     width, height = struct.unpack_from(">II", data, 16)
     while place < len(data):
@@ -43,7 +43,7 @@ def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, 
         pytest.skip(f"{example.name}: {ran.stderr.strip().removeprefix('skipped: ')}")
     assert ran.returncode == 0, ran.stderr
     shown = (example.parent / "output" / f"{example.stem}.txt").read_text()
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE  # long lines are shown as several
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE  # the shown output may break long lines
     assert doctest.OutputChecker().check_output(shown, ran.stdout, flags), f"{ran.stdout}\nnot\n{shown}"
     for picture in tmp_path.glob("*.png"):
         difference = np.abs(pixels(picture) - pixels(ROOT / "docs" / "pictures" / picture.name))

@@ -18,7 +18,7 @@ import cudacore as core
 import guide_programs
 from guide_programs import DOCS, blocks_of, names_of_pages
 
-# Pages of several programs, of commands, or of tests, with the tests that run them.
+# Pages that contain several programs, commands or tests, and the files of the tests that run them.
 ELSEWHERE = {
     "c/python": "packages/cudacore-handles/tests/test_capsule.py",
     "command": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
@@ -32,7 +32,7 @@ ELSEWHERE = {
     "simulator/trace": "packages/cudacore/tests/test_trace_guide.py",
     "tutorial/testing": "packages/cudacore/tests/test_simulator_guides.py",
 }
-# Conditions at the end of the program of a page.
+# Assertions that are added to the end of a page's program.
 AFTERWARDS = {
     "compile": """
 assert numbers[63] == 127
@@ -70,7 +70,7 @@ PRINTED = {
     "green-contexts": "16\n",
     "migration": "1.2.2 True\n",
 }
-# Addresses and times in the output of a program, which differ from run to run.
+# The addresses and times in a program's output, which differ from run to run.
 VARIES = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ms|\.\.[0-9a-f]{6}")
 _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
@@ -101,7 +101,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "numba": lambda: has_module("numba", on_sim) and not guide_programs.why_numba_cannot_compile(),
         "nvtx": lambda: importlib.util.find_spec("nvtx") is not None,
         "pytorch": lambda: has_module("torch", on_sim),
-        "pytorch-alone": lambda: False,  # test_interop_libraries.py runs it in a process of its own
+        "pytorch-alone": lambda: False,  # test_interop_libraries.py runs this block separately
         "rmm": lambda: has_module("rmm", on_sim),
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }
@@ -169,7 +169,7 @@ def test_all_pages_are_tried() -> None:
 
 @pytest.mark.parametrize("page", ["index", "performance", "help/comparison"])
 def test_figures(page: str) -> None:
-    """A page would have figures of another measurement than the README."""
+    """A page would show results of another measurement than the README."""
     text = (DOCS / f"{page}.rst").read_text(encoding="utf-8")
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     rows = [line.rstrip("| ") for line in readme.splitlines() if line.startswith("|")]

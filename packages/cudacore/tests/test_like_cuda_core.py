@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that must have the same result in cuda.core and cudacore, or differ on purpose. Each has its own process."""
+"""Calls that must have the same result in cuda.core and cudacore, or differ on purpose. Each module has a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = [line for line in SCRIPT.with_suffix(".txt").read_text().splitlines() if
 DIFFERENT = {call: tuple(said.split(" -> ")) for call, _, said in (line.partition("  ## ") for line in LINES) if said}
 ALIKE = [line for line in LINES if "  ## " not in line]
 
-# The beginnings of messages that programs match.
+# The beginnings of cuda.core's messages that programs compare with.
 OPENINGS = {
     "type(ctx)()": "Context objects cannot be instantiated directly",
     "core.Stream()": "Stream objects cannot be instantiated directly",
@@ -65,14 +65,14 @@ def run(module: str) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def outcomes(module: str) -> dict[str, Any]:
-    """Return the result of each call with a module."""
+    """Return the result of each call, made with cuda.core or with cudacore."""
     result = run(module)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def theirs(call: str) -> Any:
-    """Return the result of a call with cuda.core, which has fewer features on CUDA 12 or with older bindings."""
+    """Return the result of a call with cuda.core. Skip the test if the bindings are too old for cuda.core's feature."""
     outcome = outcomes("cuda.core")[call]
     if outcome[0] == "raises" and "requires cuda-bindings" in outcome[2]:
         pytest.skip("cuda.core has this with newer cuda-bindings alone")
@@ -114,7 +114,7 @@ def test_alike(call: str) -> None:
 
 @pytest.mark.parametrize("call", DIFFERENT)
 def test_different_on_purpose(call: str) -> None:
-    """The table and the migration guide would describe a difference that does not exist, or a wrong one."""
+    """The table and the migration guide would describe a difference incorrectly, or one that does not exist."""
     wanted, given = DIFFERENT[call]
     assert short(theirs(call)) in wanted.split(" or ")
     assert short(outcomes("cudacore")[call]) == given
@@ -122,7 +122,7 @@ def test_different_on_purpose(call: str) -> None:
 
 @pytest.mark.parametrize("call", OPENINGS)
 def test_openings_of_messages(call: str) -> None:
-    """A program that matches a message would not recognize ours."""
+    """A program that compares the beginning of a message would not recognize cudacore's message."""
     for module in ("cuda.core", "cudacore"):
         kind, _, message = outcomes(module)[call]
         assert kind == "raises"

@@ -15,7 +15,7 @@ import cudacore_handles as ch
 
 PTX = b".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry k(.param .u64 p){ ret; }\n"
 ONE = ch.LaunchConfig(grid=1, block=1)
-# _StridedLayout is a public name, here as in cuda.core.
+# _StridedLayout is a public name in cudacore, as in cuda.core.
 INTERNAL = re.compile(r"(?<![\w.])_(?!StridedLayout)[A-Z]\w+|\b(?!IPCAllocation)[A-Z]\w*Handle\b|\b_native\b|\b_cffi\b")
 # Methods for which every call is valid.
 ANY_CALL = {"join", "launch"}
@@ -23,7 +23,7 @@ ANY_CALL = {"join", "launch"}
 
 @pytest.fixture
 def objects() -> Iterator[list[object]]:
-    """Give an object of each class that has methods of the extension module, and others."""
+    """Give an object of each class that has methods of the extension module, and objects of some other classes."""
     device = ch.Device()
     device.set_current()
     stream = device.create_stream()
@@ -82,7 +82,7 @@ PACKAGES = ("cudacore", "cudacore_handles", "cudacore_graph", "cudacore_compile"
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_classes_behind_public_ones(name: str) -> None:
-    """CPython's message about a wrong call has the name of the class that defines the method."""
+    """CPython's message about an invalid call would name a private base class that defines the method."""
     package = importlib.import_module(name)
     classes = [cls for cls in (getattr(package, one) for one in package.__all__) if isinstance(cls, type)]
     bases = {base for cls in classes for base in cls.__mro__ if base.__module__.startswith("cudacore")}

@@ -34,7 +34,7 @@ class Program:
         self.device.set_current()
         self.stream = self.device.create_stream()
         self.kernel = core.ObjectCode.from_ptx(PTX.format(52, "", "").encode()).get_kernel("k")
-        # Code in which the kinds of parameters are unknown.
+        # A cubin, in which the kinds of parameters are unknown.
         code = core.Program(SOURCE, "c++", core.ProgramOptions(arch=f"sm_{self.device.arch}")).compile("cubin")
         self.untyped = core.ObjectCode.from_cubin(code.code).get_kernel("k")
         self.config = core.LaunchConfig(grid=1, block=32)
@@ -212,7 +212,7 @@ def test_memoryview_of_device_memory(program: Program) -> None:
 
 
 def test_bundled_headers_do_not_advise_themselves(program: Program) -> None:
-    """The error about a header that is not bundled with NVRTC would advise what the program already does."""
+    """With use_bundled_headers, the error about a missing header would still advise use_bundled_headers."""
     with pytest.raises(core.NVRTCError) as caught:
         program.compile("#include <foo.h>", use_bundled_headers=True)
     if caught.value.code_name == "NVRTC_ERROR_INVALID_OPTION":
@@ -222,7 +222,7 @@ def test_bundled_headers_do_not_advise_themselves(program: Program) -> None:
 
 
 def test_names_of_others_are_not_listed(program: Program) -> None:
-    """Completion would offer names that raise errors, and other libraries would mistake streams for their own."""
+    """Completion would offer names that only raise errors, or hasattr() would be true for other libraries' names."""
     for value in (program.stream, program.buffer, program.device):
         assert "synchronize" not in dir(value)
         assert not hasattr(value, "synchronize")
@@ -240,6 +240,6 @@ def test_subclass_of_config_has_its_own_arguments() -> None:
 
 
 def test_kernels_are_no_sequences(program: Program) -> None:
-    """The subscript that explains a mistake would make a kernel iterable."""
+    """Because kernel[...] explains a mistake, Python would treat a kernel as iterable."""
     with pytest.raises(TypeError):
         list(program.kernel)  # type: ignore[call-overload]

@@ -29,7 +29,7 @@ MODULES = (
 # Names that cudacore will not have. Each has a line in docs/migration.rst.
 NOT_HERE: set[str] = set()
 
-# Attributes that CPython, Cython, and the modules that implement a class add to it.
+# Attributes of a class that come from CPython, from Cython, or from the modules that implement the class.
 IMPLEMENTATION = re.compile(
     r"__(pyx_\w+|reduce_cython|setstate_cython|reduce|reduce_ex|setstate|getstate|dict|weakref|module|doc|slots|init|new"
     r"|annotations|dataclass_\w+|match_args|abstractmethods|parameters|orig_bases|firstlineno|static_attributes|dealloc"
@@ -57,7 +57,7 @@ print(json.dumps([cuda.core.__version__, found]))
 
 @functools.cache
 def names_of_cuda_core() -> dict[str, dict[str, list[str] | None]]:
-    """Return the names of each module, and the members of those that are classes."""
+    """Return the public names of each module of cuda.core, with the members of classes."""
     pytest.importorskip("cuda.core")
     command = [sys.executable, "-c", READ, json.dumps(MODULES)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -112,6 +112,6 @@ def test_the_list_is_true() -> None:
 
 @pytest.mark.skipif(not MIGRATION.exists(), reason="the documentation is not here")
 def test_what_does_not_come_is_documented() -> None:
-    """A reader would search for a name that we decided not to have, and find no explanation."""
+    """The migration guide would not mention a name that cudacore deliberately lacks."""
     text = MIGRATION.read_text(encoding="utf-8")
     assert [name for name in sorted(NOT_HERE) if name.rpartition(".")[2] not in text] == []

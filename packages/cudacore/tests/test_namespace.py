@@ -50,7 +50,7 @@ def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def public_names(module: types.ModuleType) -> set[str]:
-    """Return the names that a module defines for its users, without private names and imported modules."""
+    """Return the public names of a module, without imported modules."""
     package = module.__name__.partition(".")[0]
     return {
         name
@@ -84,7 +84,7 @@ def public_names(module: types.ModuleType) -> set[str]:
     ],
 )
 def test_dir(name: str) -> None:
-    """Completion at a prompt would show names that the module only uses itself, or hide public names."""
+    """Completion at a prompt would show names that are only for internal use, or hide public names."""
     module = importlib.import_module(name)
     shown = {name for name in dir(module) if not name.startswith("__")}
     assert shown == set(module.__all__)
@@ -130,7 +130,7 @@ def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
     assert all(
         hasattr(module, name) for name in module.__all__
-    )  # names that are imported at first use are imported now
+    )  # this also imports the names that are imported at first use
     assert set(module.__all__) == public_names(module)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
 
@@ -148,7 +148,7 @@ def test_names_are_the_siblings_own() -> None:
 
 
 def test_nothing_of_the_siblings_is_forgotten() -> None:
-    """A name that both a sibling and ``cuda.core`` have would be missing here."""
+    """A name that exists in another cudacore package and in ``cuda.core`` would be missing in cudacore."""
     import cudacore_compile
     import cudacore_graph
     import cudacore_handles
@@ -197,7 +197,7 @@ def test_device_pointer_type() -> None:
 
 @pytest.mark.parametrize("package", ["cudacore", "cudacore_compile", "cudacore_graph"])
 def test_sibling_of_another_minor_version(package: str) -> None:
-    """A mixed installation would run, and fail later in some obscure way."""
+    """Packages of different minor versions would be imported together, and fail later in an obscure way."""
     result = run_python(
         f"""
         import cudacore_handles
@@ -216,7 +216,7 @@ def test_sibling_of_another_minor_version(package: str) -> None:
 
 
 def test_sibling_of_the_same_minor_version() -> None:
-    """A release that fixes one package would break all others."""
+    """After a patch release of one package, the other packages would refuse to work with it."""
     result = run_python(
         """
         import cudacore_handles

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles can be read by other versions, in which private modules have other names."""
+"""Pickles contain no names of private modules, so other versions can read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def private_names(data: bytes) -> list[str]:
 
 
 def error() -> cc.CUDAError:
-    """Return an error that a call raised."""
+    """Return an error that was raised by a failed allocation."""
     with pytest.raises(cc.CUDAError) as caught:
         cc.Device(0).allocate(1 << 60, stream=cc.Device(0).default_stream)
     return caught.value
@@ -91,7 +91,7 @@ def test_a_subclass_keeps_its_own_module() -> None:
 
 
 def test_a_class_that_is_loaded_later_than_its_package() -> None:
-    """Another process could not read the errors of a batch, because nothing has loaded their module yet."""
+    """A pickled BatchError could not be read in a process that has not yet imported the module of the class."""
     with pytest.raises(cudacore_compile.BatchError) as caught:
         cudacore_compile.compile_many([cudacore_compile.CompileJob("no C++ at all", cc.ProgramOptions(arch="sm_80"))])
     data = pickle.dumps(caught.value)
@@ -102,7 +102,7 @@ def test_a_class_that_is_loaded_later_than_its_package() -> None:
 
 
 def test_an_unknown_name_is_an_error() -> None:
-    """A pickle of a newer version would raise a bare KeyError."""
+    """A pickle of a newer version, with an unknown name, would raise a KeyError without explanation."""
     with pytest.raises(pickle.UnpicklingError, match=r"there is no cudacore_handles\.Newer"):
         cudacore_handles._restore("cudacore_handles.Newer", "")
 

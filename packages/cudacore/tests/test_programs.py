@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole programs in the manner of ``cuda.core``'s examples: only the import differs."""
+"""Complete programs like the examples of ``cuda.core``. Only the import differs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_vector_add(device: core.Device, target: str) -> None:
 
 @pytest.mark.parametrize(("ctype", "dtype"), [("float", np.float32), ("double", np.float64)])
 def test_saxpy(device: core.Device, target: str, ctype: str, dtype: type) -> None:
-    """A Python float would not arrive in a parameter of its template's type."""
+    """A Python float would not be converted to the type of a template's parameter."""
     stream = device.create_stream()
     program = core.Program(SAXPY, code_type="c++", options=options(device))
     module = program.compile(target, name_expressions=("saxpy<float>", "saxpy<double>"))

@@ -22,7 +22,7 @@ def examples(readme: Path) -> list[str]:
 
 
 def run(readme: Path, names: dict[str, Any], change: Callable[[str], str] = str) -> dict[str, Any]:
-    """Run the examples of a README, one after the other, with names that its text mentions."""
+    """Run the examples of a README, one after the other, with the given names as global variables."""
     found = examples(readme)
     assert found
     for example in found:
@@ -31,7 +31,7 @@ def run(readme: Path, names: dict[str, Any], change: Callable[[str], str] = str)
 
 
 def test_all_are_here() -> None:
-    """The examples of a README would not be tried."""
+    """A README with examples would have no test in this file."""
     tried = {"cudacore", "cudacore-compile", "cudacore-graph", "cudacore-sim"}
     assert {readme.parent.name for readme in PACKAGES.glob("*/README.md") if examples(readme)} == tried
     for readme in (README, *PACKAGES.glob("*/README.md")):
@@ -57,7 +57,7 @@ def test_example_runs(device: core.Device, target: str, capsys: pytest.CaptureFi
 
 
 def test_umbrella() -> None:
-    """PyPI would show another first page than the repository."""
+    """PyPI's page of cudacore would begin with another text than the repository's README."""
     first_page, _, rest = README.read_text(encoding="utf-8").partition("New to CUDA?")
     assert rest
     assert (PACKAGES / "cudacore" / "README.md").read_text(encoding="utf-8").startswith(first_page)
@@ -70,7 +70,7 @@ def test_compile(capsys: pytest.CaptureFixture[str]) -> None:
     except core.CUDAError as error:
         if "pip install" not in str(error):
             raise
-        pytest.skip(str(error).splitlines()[0])  # a compiler is not installed
+        pytest.skip(str(error).splitlines()[0])  # the error names a compiler that is not installed
     assert len(names["cubin"].code) > 0
     assert "scale<float>" in capsys.readouterr().out
 

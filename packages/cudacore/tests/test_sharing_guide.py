@@ -44,19 +44,19 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def is_listening(folder: Path) -> bool:
     if not (folder / "exporter.socket").exists():
-        return False  # another process of this machine can have a socket of that name, in another folder
+        return False  # the list of sockets below has no folders, so check this folder first
     listening = "00010000"
     sockets = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
     return any(fields[-1] == "exporter.socket" and fields[3] == listening for fields in sockets)
 
 
 def test_multiprocessing(tmp_path: Path, environment: dict[str, str]) -> None:
-    """The program of the guide would not work."""
+    """The guide's program with multiprocessing would not work."""
     assert said(start(examples()[0], tmp_path, environment)) == "{42}\n"
 
 
 def test_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
-    """The two programs of the guide would not find each other."""
+    """The guide's two programs would not connect, or not share memory."""
     exporting, importing = examples()[1:3]
     exporter = start(exporting, tmp_path, environment)
     until = time.monotonic() + TIMEOUT
@@ -67,7 +67,7 @@ def test_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_virtual_memory(device: Any) -> None:
-    """The functions of the guide would not send the memory."""
+    """The guide's functions would not send virtual memory to another process."""
     code: dict[str, Any] = {}
     exec(compile(examples()[3], "sharing.rst", "exec"), code)
     stream, resource = device.create_stream(), core.VirtualMemoryResource(device)

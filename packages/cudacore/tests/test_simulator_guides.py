@@ -28,7 +28,7 @@ def run(*command: str | Path, folder: Path, **settings: str) -> subprocess.Compl
 
 
 def without_places(text: str) -> str:
-    """Return a message without addresses and folders, the lines of PTX and the numbers of calls, which can change."""
+    """Return a message without the parts that can change: addresses, paths, PTX lines, and numbers of calls."""
     return " ".join(re.sub(r"0x\w+|/\S+/|\[PTX line \d+\]|no\. \d+", "", text).split())
 
 
@@ -39,7 +39,7 @@ def reports_of(page: str) -> list[str]:
 @pytest.mark.parametrize(("page", "number"), [("control", 0), ("testing", 0), ("testing", 1)])
 def test_tests(page: str, number: int, tmp_path: Path) -> None:
     """Tests that a reader pastes into a file would not pass."""
-    tests = blocks_of(f"simulator/{page}", "python")[number]  # other examples of the page are included files
+    tests = blocks_of(f"simulator/{page}", "python")[number]  # not the included files
     (tmp_path / "test_pasted.py").write_text(tests.code)
     options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
     ran = run("-m", "pytest", *options, "test_pasted.py", folder=tmp_path)
@@ -65,7 +65,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 
 def test_an_illegal_read(tmp_path: Path) -> None:
-    """The program of the guide would not be stopped, or the report would differ from the guide."""
+    """The illegal read in the guide's program would not stop the program, or the report would differ from the guide."""
     saxpy = blocks_of("simulator/checks", "python")[0]
     (tmp_path / "saxpy.py").write_text(saxpy.code)
     ran = run("saxpy.py", folder=tmp_path)
@@ -94,7 +94,7 @@ stream.sync()
 
 
 def test_a_missing_order(tmp_path: Path) -> None:
-    """The program of the guide would have no finding, or seeds would give other values than in the guide."""
+    """The guide's program would cause no finding, or different seeds would not give the values in the guide."""
     ran = run(ORDER, folder=tmp_path, CHECK="order")
     assert ran.returncode == 0, ran.stderr
     finding = without_places(ran.stderr)

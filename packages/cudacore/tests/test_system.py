@@ -37,7 +37,7 @@ def device() -> system.Device:
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replace results of NVML, for features that simulated devices do not have."""
+    """Give a function that replaces results of NVML, for features that simulated devices do not have."""
 
     def answer(**answers: Any) -> None:
         for function, result in answers.items():
@@ -203,7 +203,7 @@ def test_no_such_device(arguments: dict[str, Any], error: type[Exception], messa
 
 
 def test_hidden_device(answer: Callable[..., None]) -> None:
-    """A device that CUDA cannot use would be confused with one that it can use."""
+    """For a device that CUDA cannot use, to_cuda_device() would return another device."""
     answer(device_get_uuid="GPU-00000000-0000-0000-0000-000000000000")
     device = system.Device(index=0)
     with pytest.raises(RuntimeError, match=r"CUDA has no device GPU-0000.*CUDA_VISIBLE_DEVICES"):
@@ -211,7 +211,7 @@ def test_hidden_device(answer: Callable[..., None]) -> None:
 
 
 def test_memory(device: system.Device) -> None:
-    """The figures of memory would be mixed up."""
+    """Free, used, reserved and total memory would be mixed up."""
     memory = device.memory_info
     assert 0 <= memory.used <= memory.total
     assert memory.free <= memory.total
@@ -243,7 +243,7 @@ def test_machine() -> None:
     driver = system.get_kernel_mode_driver_version()
     assert driver >= (525,)
     assert system.get_nvml_version()[1:] == driver
-    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # the driver's version can have another number
+    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # can differ from the driver's version
     assert "python" in system.get_process_name(os.getpid())
     with pytest.raises(system.NotFoundError):
         system.get_process_name(2**22 + 1)
@@ -385,7 +385,7 @@ def test_wrong_names(device: system.Device, ask: Callable[[Any], Any], message: 
 
 
 def test_fields(device: system.Device, answer: Callable[..., None]) -> None:
-    """A field that cannot be read would hide the others or be read as zero, or links would be mixed up."""
+    """A field that cannot be read would be zero or hide other fields, or values of different links be mixed up."""
 
     def fill(_: int, fields: Any) -> None:
         assert [int(fields[i].scope_id) for i in range(len(fields))] == [0, 4]

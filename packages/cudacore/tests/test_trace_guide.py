@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the guide to traces, and the picture that is drawn of it."""
+"""The example of the guide to traces, and the picture that is drawn from its trace."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def of(mistake):
     else:
         print("no error")
 """
-# One process makes all of these mistakes, each after the other.
+# One process makes all of these mistakes, one after the other.
 MISTAKES = """
 of(lambda: core.Device(5))
 of(lambda: kernel("__global__ void k() { x = 1; }"))
@@ -100,7 +100,7 @@ child.start()
 child.join()
 """
 NO_DRIVER = {"CUDACORE_DRIVER": "/none/libcuda.so.1"}
-# Each of these mistakes needs a process of its own.
+# Each of these mistakes needs a separate process.
 OTHERS = {
     "no driver": ("of(core.Device)", NO_DRIVER),
     "no device": ('of(lambda: core.Program("", "c++").compile("cubin"))', NO_DRIVER),
@@ -116,7 +116,7 @@ pytestmark = pytest.mark.cuda_sim
 
 
 def run(program: str, **environment: str) -> str:
-    """Return what a program prints with unbuffered output."""
+    """Run a program with unbuffered output, and return what it prints."""
     variables = os.environ | {"CUDACORE_DRIVER": "sim"} | environment
     ran = subprocess.run([sys.executable, "-uc", program], env=variables, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr

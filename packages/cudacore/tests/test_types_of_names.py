@@ -23,7 +23,7 @@ from cudacore_compile.typing import CompilerBackendType, SourceCodeType
 PACKAGES = ("cudacore", "cudacore_handles", "cudacore_graph", "cudacore_compile", "cudacore_sim")
 SUBMODULES = ("texture", "utils", "checkpoint", "system", "graph", "interop", "typing")
 MODULES = (*PACKAGES, *(f"cudacore.{name}" for name in SUBMODULES))
-# Type variables have one letter. _StridedLayout is a public name, here as in cuda.core.
+# Private names. Type variables, which have one letter, are excluded, and so is _StridedLayout, as in cuda.core.
 PRIVATE = re.compile(r"(?<![\w.'\"])_(?!StridedLayout)[A-Za-z]\w+|\b(?!IPCAllocation|CUgraph)[A-Z]\w*Handle\b")
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
 
@@ -33,7 +33,7 @@ def annotations_of(function: Any) -> Iterator[str]:
 
 
 def annotations() -> Iterator[tuple[str, str]]:
-    """Return the annotations of public functions, methods, properties and fields, with the names of these."""
+    """Return the name and the annotation of each public function, method, property and field."""
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             value = getattr(module, name)
@@ -73,7 +73,7 @@ def test_signatures_name_public_types() -> None:
 
 
 def sets() -> Iterator[tuple[str, set[str], set[str]]]:
-    """Return the names of the sets of strings, the strings, and the expected ones."""
+    """Return the name of each set of strings, its strings, and the expected strings."""
     names = cudacore.typing
     for name in names.__all__:
         enum = getattr(names, f"{name.removesuffix('Name')}Type", None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One namespace for the cudacore packages, compatible with ``cuda.core`` 1.2.
 
-A program written for ``cuda.core`` uses it with ``import cudacore as core``. ``cudacore.as_cuda_core`` is for programs
-that cannot be changed. ``__all__`` lists the names of this release. Reading a name that only ``cuda.core`` has raises
-an error that explains this.
+A program written for ``cuda.core`` imports this package with ``import cudacore as core``. ``cudacore.as_cuda_core`` is
+for programs that cannot be changed. ``__all__`` lists the names of this release. Reading a name that exists only in
+``cuda.core`` raises an error that says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from cudacore._version import CUDA_CORE_VERSION
-from cudacore._version import __version__ as __version__  # first: it checks the other packages' versions
+from cudacore._version import __version__ as __version__  # first, because it checks the other packages' versions
 
 # isort: split
 from cudacore_handles import (
@@ -218,7 +218,7 @@ _LATER = {
 }
 
 
-# Names of CuPy, PyCUDA, Numba, PyTorch and the CUDA runtime, which newcomers try.
+# What to use instead of names of CuPy, PyCUDA, Numba, PyTorch and the CUDA runtime, which newcomers try.
 _MEMORY = "memory = device.allocate(array.nbytes, stream=stream), then memory.copy_from(array, stream=stream)"
 _PROGRAM = "write Program(code, 'c++').compile('cubin').get_kernel(name)"
 _COPY = "use Buffer.copy_from(array, stream=stream) and copy_to(array, stream=stream)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version. Importing it checks that the installed cudacore-handles is compatible."""
+"""The version. Importing this module checks that the installed cudacore-handles is compatible."""
 
 from cudacore_handles._sdk import check_handles
 

@@ -155,7 +155,7 @@ def handle_return(result: tuple[Any, ...], handle: object = None) -> Any:
         name = getattr(code, "name", str(code))
         if type(code).__name__ == "nvrtcResult":
             raise cudacore.NVRTCError("cuda.bindings.nvrtc", int(code), name, log=_log(handle))
-        if type(code).__name__ == "CUresult" and lib.cch_driver_init() == 0:  # the driver has the names of the codes
+        if type(code).__name__ == "CUresult" and lib.cch_driver_init() == 0:  # the driver can name the code
             raise driver_error("cuda.bindings.driver", int(code))
         raise cudacore.CUDAError("cuda.bindings", int(code), name)
     return None if not values else values[0] if len(values) == 1 else tuple(values)
@@ -175,7 +175,7 @@ def _log(program: object) -> str:
 
 
 def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
-    """Return the private names that libraries import, by module, each with a function that returns the object."""
+    """Return the private names that libraries import from each module, with functions that return the objects."""
     return {
         "_memoryview": {"StridedMemoryView": lambda: cudacore.utils.StridedMemoryView},
         "_tensor_map": {
@@ -199,7 +199,7 @@ def _no_private(name: str) -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the submodules of ``cuda.core``: public ones are cudacore's own, private ones are created."""
+    """Finds submodules of ``cuda.core``. Public submodules are cudacore's. Private submodules are created here."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -210,7 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if any(part.startswith("_") for part in name.split(".")):
             if name not in _private_modules():
                 raise ImportError(_no_private(fullname), name=fullname)
-        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises an error if its parent is not a package
+        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # an error if a parent is not a package
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
@@ -218,7 +218,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__name__.removeprefix("cuda.core.")
         if name.startswith("_"):
             private = _Private(module.__name__)
-            private.__path__ = []  # so that importing a missing name calls this finder, which raises the error
+            private.__path__ = []  # makes importing a missing name call this finder, which raises an error
             vars(private).update((key, value()) for key, value in _private_modules()[name].items())
             sys.modules[module.__name__] = private
         else:
@@ -236,7 +236,7 @@ def _replace(name: str) -> None:
     sys.modules[name] = module
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    # Attributes of objects that libraries use although they are not public.
+    # Attributes that are not public, but that libraries use.
     cudacore.Context._handle = property(lambda self: self.handle)  # type: ignore[attr-defined]  # numba-cuda
     cudacore.Stream.__module__ = "cuda.core"  # nvmath checks the first part of the name
 

@@ -63,7 +63,7 @@ from cudacore_handles.typing import (
 if TYPE_CHECKING:
     from typing import SupportsInt, TypeAlias
 
-    # The type of ``CUdeviceptr | int | None`` for type checkers, because cuda.bindings has no types.
+    # For type checkers, this stands for ``CUdeviceptr | int | None``, because cuda.bindings has no types.
     DevicePointerType: TypeAlias = SupportsInt | None
 
 __all__ = [

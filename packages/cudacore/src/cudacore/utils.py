@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views of arrays, copies, and program caches.
 
-Views of arrays, copies of many buffers and moves of managed memory are those of ``cudacore_handles``. Program caches
-are those of ``cudacore_compile``.
+Views of arrays, copies of many buffers and moves of managed memory are from ``cudacore_handles``. Program caches are
+from ``cudacore_compile``.
 """
 
 from __future__ import annotations

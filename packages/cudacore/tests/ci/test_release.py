@@ -44,13 +44,13 @@ def test_page_of_a_release() -> None:
     ],
 )
 def test_tag_that_is_refused(tag: str, version: str, why: str) -> None:
-    """An unfinished version would be published, or a version under the name of another one."""
+    """An unfinished version would be published, or a version would be published under another version's tag."""
     with pytest.raises(ValueError, match=why):
         notes_of(tag, CHANGELOG, version)
 
 
 def test_files_of_each_project() -> None:
-    """A project on PyPI would get no files, or those of another project: the workflow chooses them by their names."""
+    """Because the workflow selects files by name, a project on PyPI would get no files, or another project's files."""
     found = names()
     assert sorted(found) == sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
     files = [f"{name.replace('-', '_')}-0.1.0.tar.gz" for name in found]

@@ -27,7 +27,7 @@ def test_sources_keep_the_rules() -> None:
 
 
 def test_private_imports_are_found(tmp_path: Path) -> None:
-    """The check of imports between packages would pass because it finds no imports at all."""
+    """The check of imports between packages would always pass, because it finds no imports."""
     for name in ("low", "high"):
         write(tmp_path, f"{name}/src/{name}/__init__.py", "")
     write(tmp_path, "low/src/low/_mine.py", "import low._other\n")
@@ -40,7 +40,7 @@ def test_private_imports_are_found(tmp_path: Path) -> None:
 
 
 def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of the rooms would pass because it overlooks includes, imports, or imports inside functions."""
+    """The check of rooms would miss includes, imports, or imports inside functions, and pass wrongly."""
     monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/lib": ("low", "high"), "p/src/q": ("_low", "_high")})
     monkeypatch.setattr(
         check_rooms, "UPWARD", {("src/lib/low/known.c", "high"): "", ("src/lib/low/gone.c", "high"): ""}
@@ -60,14 +60,14 @@ def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_compiled_half_of_graphs_is_all_there() -> None:
-    """A name in the stub of the graph part would be missing in the extension module, or be another object there."""
+    """A name of the graph module would be missing in the extension module, or be another object there."""
     native = importlib.import_module("cudacore_handles._native")
     for name in graph_native.__all__:
         assert getattr(graph_native, name) is getattr(native, name)
 
 
 def test_copies_that_differ_are_found(tmp_path: Path) -> None:
-    """A correction of one of the two build backends would be forgotten in the other."""
+    """A change to a package's copy of a shared file, such as the build backend, could be missing in the other copy."""
     for name in check_rooms.COPIES:
         for package in ("one", "two"):
             write(tmp_path, f"{package}/{name}", "")

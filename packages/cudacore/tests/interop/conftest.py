@@ -14,7 +14,7 @@ import pytest
 import cudacore as core
 import cudacore_handles as ch
 
-# stand_ins is a helper module beside the tests.
+# The module stand_ins is in the folder of these tests.
 sys.path.append(str(Path(__file__).resolve().parent))
 
 from stand_ins import (
@@ -34,7 +34,7 @@ from stand_ins import (
 
 @pytest.fixture
 def statistics(device: core.Device) -> Iterator[core.StatisticsResourceAdaptor]:
-    """Give a resource that counts allocations. All of them must be freed at the end of the test."""
+    """Give a resource that counts allocations. All allocations must be freed at the end of the test."""
     statistics = core.StatisticsResourceAdaptor(device.memory_resource)
     yield statistics
     gc.collect()

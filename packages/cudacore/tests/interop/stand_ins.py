@@ -23,7 +23,7 @@ OUT_OF_MEMORY = 2
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
-    """Put stand-ins where imports find them; "a__b" is the module a.b."""
+    """Install stand-ins as modules; the argument "a__b" is the module a.b."""
     for name, value in modules.items():
         module = ModuleType(name.replace("__", "."))
         vars(module).update(value)
@@ -58,7 +58,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 class MemoryPool:
-    """CuPy's class of this name: when memory runs out, it tries again."""
+    """CuPy's class of this name. When memory runs out, the pool frees its unused blocks and tries again."""
 
     def __init__(self, allocator: Callable[[int], MemoryPointer]) -> None:
         self._allocator = allocator
@@ -85,7 +85,7 @@ class FakeCuPy:
 
 
 def lines_of(log: Path) -> list[tuple[str, str]]:
-    """Return actions and streams of a log of allocations."""
+    """Return the action and the stream of each line in a log of allocations."""
     with log.open(encoding="utf-8") as file:
         return [(line["Action"], line["Stream"]) for line in csv.DictReader(file)]
 
@@ -94,7 +94,7 @@ def lines_of(log: Path) -> list[tuple[str, str]]:
 
 
 class CUDAPluggableAllocator:
-    """PyTorch's class of this name: it loads functions by their names."""
+    """PyTorch's class of this name, which loads functions by their names."""
 
     def __init__(self, path: str, alloc: str, free: str) -> None:
         library = ctypes.CDLL(path)
@@ -110,7 +110,7 @@ class CUDAPluggableAllocator:
 
 
 class MemPool:
-    """PyTorch's class of this name, which keeps an address of the allocator and no reference."""
+    """PyTorch's class of this name. Like PyTorch's, it holds no reference to its allocator."""
 
     def __init__(self, allocator: CUDAPluggableAllocator) -> None:
         self._allocator = weakref.ref(allocator)

@@ -85,7 +85,7 @@ def test_cupy_allocations_that_fail(cupy: FakeCuPy, statistics: core.StatisticsR
 
 @pytest.mark.cuda_sim
 def test_cupy_in_a_thread_without_context(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
-    """CuPy's first array of a thread could not be allocated."""
+    """The first array of CuPy on a thread without a current context could not be allocated."""
     allocate = interop.cupy_allocator(statistics)
     with ThreadPoolExecutor(1) as executor:
         assert executor.submit(lambda: allocate(100).ptr).result() != 0
@@ -206,7 +206,7 @@ def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, st
 
 @pytest.mark.cuda_sim
 def test_torch_resources_that_need_python(torch: None, device: core.Device) -> None:
-    """PyTorch's threads would call Python from C, or an adaptor would be bypassed."""
+    """A resource that needs Python code would be accepted: PyTorch would call Python from C, or bypass an adaptor."""
     tracking = core.TrackingResourceAdaptor(device.memory_resource)
     virtual = core.VirtualMemoryResource(device)
     failure = core.FailureCallbackResourceAdaptor(device.memory_resource, lambda size: False)

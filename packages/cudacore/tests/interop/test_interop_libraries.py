@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory resources for CuPy, PyTorch, Numba and RMM, with these libraries themselves.
 
-Each runs in a process of its own, because most of them choose an allocator once. They need a GPU, except for RMM as far
-as it does not use the CUDA runtime.
+Each test runs a program in a separate process, because most of these libraries choose an allocator only once. The tests
+need a GPU, except for the parts of RMM that do not use the CUDA runtime.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from guide_programs import blocks_of, why_numba_cannot_compile
 
 
 def run_alone(code: str, **env: str) -> None:
-    """Run a program in a process of its own, because a library chooses its allocator once."""
+    """Run a program in a separate process, because a library chooses its allocator only once."""
     code = "import cudacore as core\nfrom cudacore import interop\n" + textwrap.dedent(code)
     command = [sys.executable, "-X", "faulthandler", "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=os.environ | env)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "cudacore:" not in ran.stderr  # a failure that was reported and not raised
+    assert "cudacore:" not in ran.stderr  # no failure was reported without being raised
 
 
 DEVICE = """
@@ -96,7 +96,7 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
 
 @pytest.mark.cuda_gpu
 def test_with_pool_of_cupy() -> None:
-    """A pool of CuPy would not take its blocks from the resource, not return them, or not try again."""
+    """A pool of CuPy would not take blocks from the resource, not return them, or not retry when memory runs out."""
     pytest.importorskip("cupy", reason="needs CuPy")
     run_alone(
         DEVICE

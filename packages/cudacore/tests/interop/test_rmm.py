@@ -37,7 +37,7 @@ def test_rmm_allocates_from_the_resource(
 
 @pytest.mark.cuda_sim
 def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Stream) -> None:
-    """Memory of RMM could not be used as a resource, or would be freed on another stream than that of the buffer."""
+    """RMM's resource could not allocate buffers, or their memory would be freed on another stream than the buffer's."""
     mr = interop.RMMMemoryResource()
     second = device.create_stream()
     with mr.allocate(100, stream=stream) as buffer:
@@ -78,7 +78,7 @@ def test_frees_of_rmm_never_raise(
     for ptr in empty:
         resource.deallocate(ptr, 0, on)
     memory = resource.allocate(100, on)
-    resource.deallocate(memory, 50, on)  # the given size is ignored
+    resource.deallocate(memory, 50, on)  # a wrong size is ignored
     assert not ignored
     resource.deallocate(memory, 100, on)
     resource.deallocate(12345, 100, on)
@@ -186,7 +186,7 @@ def test_bad_allocations_from_rmm(
 
 @pytest.mark.cuda_sim
 def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
-    """The host could not read memory that it can access, or libraries would take it for another kind of memory."""
+    """Managed memory of RMM would not be accessible on the host, or would be exported as another kind of memory."""
 
     class ManagedMemoryResource(RMMResource):
         pass
@@ -212,7 +212,7 @@ def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
 
 @pytest.mark.cuda_sim
 def test_garbage_is_collected_for_memory_of_rmm(rmm: RMMResource, stream: core.Stream) -> None:
-    """Memory of garbage cycles would be missing when memory of RMM runs out."""
+    """When memory of RMM runs out, memory of objects in garbage cycles would not be freed and used."""
     mr = interop.RMMMemoryResource()
     kept: list[Any] = [mr.allocate(100, stream=stream)]
     kept.append(kept)

@@ -50,7 +50,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     devices: dict[int, Device] = {}
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
-    last: tuple[Any, Stream | None] = (None, None)  # the last stream of CuPy, and our object for it; neither changes
+    last: tuple[Any, Stream | None] = (None, None)  # the last stream of CuPy, and the cudacore Stream for it
 
     def allocate(size: int) -> Any:
         nonlocal last
@@ -118,7 +118,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
 
 
 def _stream_of(stream: Any) -> Stream:
-    """Return a stream of cudacore for a stream of CuPy, and keep CuPy's stream alive with it."""
+    """Return a stream of cudacore for a stream of CuPy. It keeps CuPy's stream alive."""
     if hasattr(stream, "__cuda_stream__"):
         return Device().create_stream(stream)
     return Device().create_stream(_WithProtocol(stream))

@@ -10,7 +10,7 @@ from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stre
 
 
 class _Address(int):
-    """An address: an int for new versions of Numba, with the attribute of a ctypes pointer for older ones."""
+    """An address: an int, as new versions of Numba expect, with the attribute of a ctypes pointer for old versions."""
 
     @property
     def value(self) -> int:
@@ -64,7 +64,7 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
             return cuda.MemoryInfo(*Device(self.context.device.id).memory_info)
 
         def get_ipc_handle(self, memory: Any) -> Any:
-            """Raise an error, because the driver has no such handles for memory of pools."""
+            """Raise an error, because the driver has no IPC handles for memory of pools."""
             raise NotImplementedError(
                 "memory of a cudacore resource has no IPC handle for Numba: share a Buffer of an IPC-enabled "
                 "DeviceMemoryResource, and use numba.cuda.as_cuda_array(buffer.view(...)) in the other process"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that all hooks use, for their memory resource and for the current context."""
+"""Functions that all modules of this package use, for memory resources and for the current context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def check_resource(memory_resource: MemoryResource | None) -> MemoryResource | None:
-    """Return the argument if it is a memory resource for devices, or None; raise an error otherwise."""
+    """Return the argument if it is None or a memory resource for devices; raise an error otherwise."""
     if memory_resource is None:
         return None
     if not isinstance(memory_resource, MemoryResource):
@@ -25,7 +25,7 @@ def check_resource(memory_resource: MemoryResource | None) -> MemoryResource | N
 
 
 def resource_for(memory_resource: MemoryResource | None, device_id: int) -> MemoryResource:
-    """Return the resource that allocates for a device: the given one, or that of the device."""
+    """Return the resource that allocates for a device: the given one, or the device's own if none is given."""
     if memory_resource is None:
         return Device(device_id).memory_resource
     if memory_resource.device_id not in (device_id, -1):
@@ -58,7 +58,7 @@ def check_buffer(resource: MemoryResource, made: object) -> Buffer:
 
 
 def on_device(device_id: int, function: Callable[..., _T], *args: Any) -> _T:
-    """Call a function of a library that uses the current device, while a given one is current."""
+    """Call a function of a library that uses the current device, with the given device as the current one."""
     if current_device() == device_id:
         return function(*args)
     device, previous = Device(device_id), current_context()

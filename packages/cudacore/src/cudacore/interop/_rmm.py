@@ -70,7 +70,7 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
             return functions.allocate(size, stream)
 
     def deallocate(ptr: int, size: int, stream: Any) -> None:
-        # RMM does not expect an exception here: it would appear later, in a call that has nothing to do with it.
+        # RMM does not expect an exception here. The exception would be raised later, by an unrelated call.
         try:
             if ptr:  # memory of 0 bytes has no address
                 functions.free(ptr, stream)
@@ -83,12 +83,12 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
 def _functions_of(mr: MemoryResource) -> _FromC | _FromPython:
     try:
         return _FromC(make_allocator(mr))
-    except TypeError:  # an allocation needs Python code
+    except TypeError:  # allocations of this resource need Python code
         return _FromPython(mr)
 
 
 class _FromC:
-    """Allocates by an allocator of the C library."""
+    """Allocates with an allocator of the C library."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
@@ -101,7 +101,7 @@ class _FromC:
 
 
 class _FromPython:
-    """Allocates by a method of a memory resource, and keeps the buffers."""
+    """Allocates with the method of a memory resource, and keeps the buffers."""
 
     def __init__(self, mr: MemoryResource) -> None:
         self._mr = mr
@@ -147,7 +147,7 @@ _OF_HOST = {"PinnedHostMemoryResource", "SystemMemoryResource", "SamHeadroomMemo
 
 
 def _name_of_innermost(rmm_mr: Any) -> str:
-    """Return the name of the class that allocates, under RMM's adaptors and pools."""
+    """Return the class name of the RMM resource that allocates, below all adaptors and pools."""
     while (upstream := getattr(rmm_mr, "upstream_mr", None)) is not None:
         rmm_mr = upstream
     return type(rmm_mr).__name__

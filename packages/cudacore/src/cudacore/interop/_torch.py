@@ -96,13 +96,13 @@ def _allocator(memory_resource: MemoryResource | None, *, throws: bool) -> Any:
     return allocator
 
 
-# Allocators are kept, because PyTorch's pools and their blocks refer to them by a pointer without a reference. One
-# allocator of each kind is enough, because all of them would call the same functions.
+# Allocators are kept, because PyTorch's pools and their blocks hold a pointer to an allocator, but no reference. One
+# allocator of each kind is enough, because all allocators of a kind call the same functions.
 _allocators: dict[tuple[type, bool], Any] = {}
 
 
 def _keep_forever(allocator: Any) -> None:
-    """Keep an object even while the interpreter ends: modules are cleared before the last pools are destroyed."""
+    """Keep an object beyond the end of the interpreter, which clears modules before the last pools are destroyed."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(allocator))

@@ -121,9 +121,9 @@ class ThermalSensor:
     controller: ThermalController
     """ThermalController: the chip that reads the sensor."""
     default_min_temp: int
-    """int: the lowest temperature of its default range, in degrees Celsius."""
+    """int: the lowest temperature of the sensor's default range, in degrees Celsius."""
     default_max_temp: int
-    """int: the highest temperature of its default range, in degrees Celsius."""
+    """int: the highest temperature of the sensor's default range, in degrees Celsius."""
     current_temp: int
     """int: the temperature, in degrees Celsius."""
     target: ThermalTarget

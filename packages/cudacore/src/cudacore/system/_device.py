@@ -162,7 +162,7 @@ class Device:
         Raises
         ------
         RuntimeError
-            When CUDA does not have it: ``CUDA_VISIBLE_DEVICES`` hides it, or it is partitioned by MIG.
+            If CUDA does not have the device: ``CUDA_VISIBLE_DEVICES`` hides it, or it is partitioned by MIG.
         """
         import cudacore
 
@@ -184,17 +184,17 @@ class Device:
 
     @property
     def uuid(self) -> str:
-        """str: its UUID, ``GPU-`` and five groups of digits; ``MIG-`` for a MIG device (nvmlDeviceGetUUID)."""
+        """str: the UUID, ``GPU-`` and five groups of digits; ``MIG-`` for a MIG device (nvmlDeviceGetUUID)."""
         return self._handle.uuid
 
     @property
     def uuid_without_prefix(self) -> str:
-        """str: its UUID as :attr:`cudacore.Device.uuid` has it, without ``GPU-`` or ``MIG-``."""
+        """str: the UUID without ``GPU-`` or ``MIG-``, as in :attr:`cudacore.Device.uuid`."""
         return self.uuid.partition("-")[2]
 
     @property
     def pci_bus_id(self) -> str:
-        """str: its PCI bus id, such as ``"00000000:01:00.0"``."""
+        """str: the PCI bus id, such as ``"00000000:01:00.0"``."""
         return self.pci_info.bus_id
 
     @property
@@ -247,7 +247,7 @@ class Device:
 
     @property
     def inforom(self) -> InforomInfo:
-        """InforomInfo: the contents of its InfoROM."""
+        """InforomInfo: the contents of the device's InfoROM."""
         return InforomInfo(self)
 
     # ---- connections
@@ -286,17 +286,20 @@ class Device:
 
     @property
     def is_c2c_enabled(self) -> bool:
-        """bool: whether it is connected to the CPU by NVLink-C2C (nvmlDeviceGetC2cModeInfoV)."""
+        """bool: whether the device is connected to the CPU by NVLink-C2C (nvmlDeviceGetC2cModeInfoV)."""
         return bool(call("device_get_c2c_mode_info_v", self._handle).is_c2c_enabled)
 
     @property
     def addressing_mode(self) -> AddressingMode | None:
-        """AddressingMode or None: how it shares addresses with the host, if it does (nvmlDeviceGetAddressingMode)."""
+        """AddressingMode or None: how the device shares addresses with the host (nvmlDeviceGetAddressingMode).
+
+        None if the device does not share addresses.
+        """
         return _ADDRESSING_MODES.get(int(call("device_get_addressing_mode", self._handle).value))
 
     @property
     def mig(self) -> MigInfo:
-        """MigInfo: how it is partitioned."""
+        """MigInfo: how the device is partitioned."""
         return MigInfo(self)
 
     def get_topology_nearest_gpus(self, level: GpuTopologyLevel | str) -> Iterator[Device]:
@@ -344,19 +347,19 @@ class Device:
 
     @property
     def memory_info(self) -> MemoryInfo:
-        """MemoryInfo: its memory now, in bytes (nvmlDeviceGetMemoryInfo_v2)."""
+        """MemoryInfo: the device's memory at this moment, in bytes (nvmlDeviceGetMemoryInfo_v2)."""
         found = call("device_get_memory_info_v2", self._handle)
         return MemoryInfo(int(found.free), int(found.total), int(found.used), int(found.reserved))
 
     @property
     def bar1_memory_info(self) -> BAR1MemoryInfo:
-        """BAR1MemoryInfo: its memory that the host can address, in bytes (nvmlDeviceGetBAR1MemoryInfo)."""
+        """BAR1MemoryInfo: the device memory that the host can address, in bytes (nvmlDeviceGetBAR1MemoryInfo)."""
         found = call("device_get_bar1_memory_info", self._handle)
         return BAR1MemoryInfo(int(found.bar1_free), int(found.bar1_total), int(found.bar1_used))
 
     @property
     def utilization(self) -> Utilization:
-        """Utilization: how busy it was, in percent (nvmlDeviceGetUtilizationRates)."""
+        """Utilization: how busy the device was, in percent (nvmlDeviceGetUtilizationRates)."""
         found = call("device_get_utilization_rates", self._handle)
         return Utilization(int(found.gpu), int(found.memory))
 
@@ -368,7 +371,7 @@ class Device:
 
     @property
     def performance_state(self) -> int | None:
-        """int or None: from 0, the fastest, to 15; None if it is not known (nvmlDeviceGetPerformanceState)."""
+        """int or None: from 0, the fastest state, to 15; None if unknown (nvmlDeviceGetPerformanceState)."""
         state = int(call("device_get_performance_state", self._handle))
         return state if state != _UNKNOWN_PSTATE else None
 
@@ -380,7 +383,7 @@ class Device:
 
     @property
     def dynamic_pstates_info(self) -> GpuDynamicPstatesInfo:
-        """GpuDynamicPstatesInfo: how busy its parts are (nvmlDeviceGetDynamicPstatesInfo)."""
+        """GpuDynamicPstatesInfo: how busy the parts of the device are (nvmlDeviceGetDynamicPstatesInfo)."""
         return GpuDynamicPstatesInfo(self._handle)
 
     def get_clock(self, clock_type: ClockType | str) -> ClockInfo:
@@ -411,12 +414,12 @@ class Device:
 
     @property
     def temperature(self) -> Temperature:
-        """Temperature: its temperatures, in degrees Celsius."""
+        """Temperature: the temperatures of the device, in degrees Celsius."""
         return Temperature(self._handle)
 
     @property
     def cooler(self) -> CoolerInfo:
-        """CoolerInfo: its cooler (nvmlDeviceGetCoolerInfo)."""
+        """CoolerInfo: the cooler of the device (nvmlDeviceGetCoolerInfo)."""
         return CoolerInfo(self._handle)
 
     @property
@@ -436,7 +439,7 @@ class Device:
 
     @property
     def repair_status(self) -> RepairStatus:
-        """RepairStatus: repairs that wait for a reset (nvmlDeviceGetRepairStatus)."""
+        """RepairStatus: whether repairs wait for a reset (nvmlDeviceGetRepairStatus)."""
         found = call("device_get_repair_status", self._handle)
         return RepairStatus(bool(found.b_channel_repair_pending), bool(found.b_tpc_repair_pending))
 
@@ -549,5 +552,5 @@ def _text(name: object, what: str) -> str:
 
 
 def _cpu_words() -> int:
-    """Return how many words a mask of all CPUs has."""
+    """Return the number of words in a bit mask of all CPUs."""
     return ((os.cpu_count() or 1) + _WORD - 1) // _WORD

@@ -29,7 +29,7 @@ class PciInfo:
     bus_id: str
     """str: domain, bus, device and function: ``"00000000:01:00.0"``."""
     device: int
-    """int: its number on the bus, from 0 to 31."""
+    """int: the number of the device on the bus, from 0 to 31."""
     domain: int
     """int: the domain of the bus."""
     vendor_id: int

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from cudacore.system import exceptions
 from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UninitializedError, UnknownError
 
-#: The oldest cuda-bindings of each CUDA version that have all functions of NVML that are needed here.
+#: The oldest cuda-bindings for each CUDA version that have all functions of NVML that this package needs.
 OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
 _INSTALL = (
     "cudacore.system needs cuda.bindings.nvml, of cuda-bindings 13.1.2 or later (CUDA 12: 12.9.6 or later): "
@@ -40,7 +40,7 @@ _HINTS = {
 }
 
 _lock = threading.Lock()
-_initialized_in = -1  # the id of the process that initialized NVML; a forked child must initialize it, too
+_initialized_in = -1  # the id of the process that initialized NVML; a forked child must initialize NVML again
 _initializations = 0
 _Named = TypeVar("_Named", bound=str)
 
@@ -52,7 +52,7 @@ def bindings() -> Any:
     Raises
     ------
     ImportError
-        When it is not installed, or too old.
+        If ``cuda.bindings.nvml`` is not installed, or too old.
     """
     try:
         import cuda.bindings
@@ -102,18 +102,18 @@ def _load_beside_driver() -> None:
     """Load the NVML in the folder of the driver that ``$CUDACORE_DRIVER`` names, so that the bindings find it."""
     driver = os.environ.get("CUDACORE_DRIVER", "")
     if driver.lower() == "sim":
-        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # cudacore-handles sets it if the simulator is installed
+        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # set by cudacore-handles if the simulator is installed
     library = Path(driver).with_name("libnvidia-ml.so.1") if os.sep in driver else None
     if library is None or not library.is_file():
         return
     try:
         ctypes.CDLL(str(library))
-    except OSError as error:  # the process has loaded another driver than the one that this NVML is for
+    except OSError as error:  # this NVML belongs to another driver than the one that the process has loaded
         raise _make("init_v2", LibraryNotFoundError.status, str(error)) from None
 
 
 def call(function: str, *arguments: Any) -> Any:
-    """Call a function of NVML, by its name in ``cuda.bindings.nvml``, and raise its error.
+    """Call a function of NVML by its name in ``cuda.bindings.nvml``. Raise an error if it fails.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def call(function: str, *arguments: Any) -> Any:
 
 
 class Handle:
-    """The handle of a device. After NVML was shut down, its handles are invalid, and this one is looked up again.
+    """The handle of a device. After NVML was shut down, the handle is invalid, and is looked up again by the UUID.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class EventSet:
     Parameters
     ----------
     kind : str
-        The prefix of its functions: ``"event_set"`` or ``"system_event_set"``.
+        The prefix of the set's functions: ``"event_set"`` or ``"system_event_set"``.
     """
 
     __slots__ = ("__weakref__", "_kind", "_made_in", "_value")
@@ -207,7 +207,7 @@ class EventSet:
 
 
 def _free_event_set(kind: str, value: int, made_in: int) -> None:
-    """Free a set of events. A failure cannot be reported."""
+    """Free a set of events. Failures are ignored."""
     if made_in == _initializations:
         with contextlib.suppress(NvmlError, ImportError):
             call(f"{kind}_free", value)
@@ -227,11 +227,11 @@ def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
             raise
         failures = [_make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")]
     _forget_if(failures[0])
-    raise failures.pop()  # not stored in a variable, because this frame is in the traceback of the exception
+    raise failures.pop()  # no variable may hold the exception, because its traceback refers to this frame
 
 
 def _forget_if(failure: NvmlError) -> None:
-    """Make the next call initialize NVML again, in case other code has shut it down."""
+    """Make the next call initialize NVML again if the failure shows that other code has shut NVML down."""
     global _initialized_in
     if failure.code == UninitializedError.status:
         _initialized_in = -1
@@ -251,7 +251,7 @@ def _translate(nvml: Any, function: str, error: Exception) -> NvmlError:
 
 
 def error_of(function: str, code: int) -> NvmlError:
-    """Make the error for a code that NVML stored in a result instead of returning it."""
+    """Return the error for a code that NVML stored in a result instead of returning it."""
     return _make(function, code, call("error_string", code))
 
 
@@ -284,7 +284,7 @@ def as_number(name: object, numbers: Mapping[_Named, int], what: str) -> int:
 
 
 def as_name(number: int, numbers: Mapping[_Named, int], otherwise: _Named) -> _Named:
-    """Return the member of an enumeration for a number of NVML."""
+    """Return the member of an enumeration for NVML's number, or `otherwise` if there is none."""
     return next((name for name, value in numbers.items() if value == number), otherwise)
 
 

@@ -223,7 +223,7 @@ class InforomInfo:
         return str(call("device_get_board_part_number", self._handle))
 
 
-# The member of the union nvmlValue_t for each type, nvmlValueType_t.
+# The members of the union nvmlValue_t, in the order of the types in nvmlValueType_t.
 _VALUE_MEMBERS = ("d_val", "ui_val", "ul_val", "ull_val", "sll_val", "si_val", "us_val")
 
 
@@ -260,7 +260,7 @@ class FieldValue:
 
     @property
     def value(self) -> int | float:
-        """int or float: the value. If the field could not be read, this raises its error."""
+        """int or float: the value. If the field could not be read, reading this property raises the field's error."""
         if self._code:
             raise error_of("device_get_field_values", self._code)
         return self._value
@@ -284,7 +284,7 @@ class FieldValues(Items[FieldValue]):
 
 
 def make_fields(field_ids: Sequence[int | tuple[int, int]]) -> Any:
-    """Return the array that NVML is to fill in."""
+    """Return an array of fields, into which NVML writes the values."""
     if not field_ids:
         raise ValueError("field_ids must have at least one field")
     fields = bindings().FieldValue(len(field_ids))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enumerations of names that `cudacore.system` accepts and returns. Each member is a string.
 
-``DeviceArch`` has NVML's integers. ``FieldId`` is that of ``cuda.bindings.nvml``, and is imported at first use.
+The members of ``DeviceArch`` are NVML's integers. ``FieldId`` is imported from ``cuda.bindings.nvml`` at first use.
 """
 
 from __future__ import annotations

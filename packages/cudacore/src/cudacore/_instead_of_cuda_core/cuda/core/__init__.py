@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package ``cuda.core`` if this folder's parent is first on the path; see `cudacore.as_cuda_core`."""
+"""Replaces the package ``cuda.core`` if ``_instead_of_cuda_core`` is first on the path: see `cudacore.as_cuda_core`."""
 
 import cudacore.as_cuda_core
 
