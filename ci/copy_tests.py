@@ -23,9 +23,9 @@ def main() -> None:
     shutil.rmtree(target, ignore_errors=True)
     for tests in sorted(packages.glob("cudacore*/tests")):
         shutil.copytree(tests, target / "packages" / tests.relative_to(packages), ignore=IGNORE)
-        shutil.copy(tests.with_name("README.md"), target / "packages" / tests.parent.name)  # its examples are tests
+        shutil.copy(tests.with_name("README.md"), target / "packages" / tests.parent.name)  # tests run its examples
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
-    for name in ("docs", "examples"):  # their programs are tests
+    for name in ("docs", "examples"):  # tests run their programs
         shutil.copytree(ROOT / name, target / name, ignore=IGNORE)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)

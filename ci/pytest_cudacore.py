@@ -237,7 +237,7 @@ def live_objects() -> dict[str, int]:
 def _forget_locals(tb: TracebackType) -> None:
     """Release the objects of a test that ended in an error, such as a builder that is in a capture."""
     for frame, _ in traceback.walk_tb(tb):
-        with contextlib.suppress(RuntimeError):  # it is being executed
+        with contextlib.suppress(RuntimeError):  # the frame is still executing
             frame.clear()
             _ = frame.f_locals  # before Python 3.13, this updates the copy of the variables that the frame keeps
     gc.collect()

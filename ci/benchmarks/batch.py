@@ -116,7 +116,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     for target in TARGETS:
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            seconds(target, 0, executor=pool)  # the processes start
+            seconds(target, 0, executor=pool)  # starts the processes
             rounds = [
                 (
                     seconds(target, salt, max_workers=1),

@@ -53,7 +53,7 @@ static void *read_file(const char *path) {
   rewind(file);
   void *data = malloc((size_t)size + 1);
   if (data)
-    ((char *)data)[size] = '\0'; /* PTX is a string */
+    ((char *)data)[size] = '\0'; /* PTX must end with a NUL */
   if (!data || fread(data, 1, (size_t)size, file) != (size_t)size) {
     perror(path);
     exit(1);

@@ -18,7 +18,7 @@ OURS = "cudacore"
 USUAL_RATIO = 1.3
 SHORT_RATIO = 1.6
 SHORT_NS = 300.0
-# All rows together.
+# The target for all rows together: the maximum geometric mean of the ratios.
 GEOMETRIC_MEAN = 1.0
 
 # The type of code that kernels are compiled to. $CUDACORE_DRIVER usually names the simulated driver, which cannot run
@@ -425,5 +425,5 @@ FIRST_VALUE = 42
 # Modules whose import is timed in new processes, with their targets: the maximum ratio to the import of the baseline.
 IMPORTS = {"cudacore": 0.15, "cudacore_compile": 0.15, "cudacore_graph": None, "cudacore_handles": None}
 
-# Sizes of wheels, in kB.
+# Maximum sizes of wheels, in kB.
 WHEELS = {"cudacore-graph": 60.0, "cudacore-handles": 400.0, "all": 700.0}

@@ -29,7 +29,7 @@ def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
 
 
 class Tensor(ctypes.Structure):
-    """DLTensor."""
+    """The C structure DLTensor."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -42,13 +42,13 @@ class Tensor(ctypes.Structure):
 
 
 class Managed(ctypes.Structure):
-    """DLManagedTensor."""
+    """The C structure DLManagedTensor."""
 
     _fields_ = (("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 class Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned."""
+    """The C structure DLManagedTensorVersioned."""
 
     _fields_ = (
         *fields(ctypes.c_uint32, "major", "minor"),
@@ -72,7 +72,7 @@ class Exporter:
 
 
 class ExchangeAPI(ctypes.Structure):
-    """DLPackExchangeAPI."""
+    """The C structure DLPackExchangeAPI."""
 
     _fields_ = (
         *fields(ctypes.c_uint32, "major", "minor"),

@@ -19,7 +19,7 @@ from uuid import UUID
 import cudacore_handles as ch
 
 SIZE = 1 << 12
-TIMEOUT = 120  # seconds for a child
+TIMEOUT = 120  # seconds; a child that takes longer is deadlocked
 
 
 # ---- functions that run in the test's process

@@ -259,7 +259,7 @@ def idle_close(world: World, rng: random.Random) -> None:
 def idle_properties(world: World, rng: random.Random) -> None:
     buffer = rng.choice(world.idle)
     repr(buffer), hash(buffer), buffer == rng.choice(world.idle)
-    assert buffer.size >= 0  # 0 when closed
+    assert buffer.size >= 0  # 0 if another thread has closed the buffer
     assert buffer.handle >= 0
     world.exports.append((buffer.owner, buffer.memory_resource))
     assert buffer.is_device_accessible

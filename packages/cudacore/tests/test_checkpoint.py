@@ -131,7 +131,7 @@ def test_a_process_goes_on_where_it_was(worker: Worker, process: Process) -> Non
     for mapping in (None, {device: device for device in cudacore.Device.get_all_devices()}):
         process.lock(timeout_ms=20_000)
         assert process.state == ProcessStateType.LOCKED
-        worker.ask()  # waits from here on
+        worker.ask()  # the locked worker cannot answer yet
         process.checkpoint()
         assert process.state == ProcessStateType.CHECKPOINTED
         assert worker.answer(0.2) is None

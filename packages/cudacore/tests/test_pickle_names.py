@@ -108,4 +108,4 @@ def test_an_unknown_name_is_an_error() -> None:
 
 
 class Options(cc.ProgramOptions):
-    """A subclass of a user's."""
+    """A user's subclass of ProgramOptions."""

@@ -64,7 +64,7 @@ def test_first_argument_is_the_message(error: ch.CUDAError) -> None:
     assert error.args == (str(error),)
     assert "line 2" in error.args[0]
     error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
-    error.hint, error.log = "Do this", "the log"  # both are often set later
+    error.hint, error.log = "Do this", "the log"  # callers can set both later
     assert error.args == ("cuCall: CUDA_ERROR_X (1): the meaning. Do this\nthe log",)
     assert repr(error) == f"CUDAError({error.args[0]!r})"
 

@@ -91,7 +91,7 @@ def test_a_pool(device: Device) -> None:
     assert read(resource.attributes._repr_html_()) == read(html)
     buffer.close()
     resource.close()
-    assert resource._repr_html_() is None  # the repr is shown
+    assert resource._repr_html_() is None  # a notebook then shows the repr
 
 
 def test_a_kernel(device: Device) -> None:

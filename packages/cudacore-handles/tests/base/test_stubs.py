@@ -37,7 +37,7 @@ def stated() -> Iterator[tuple[str, Any, ast.FunctionDef | ast.ClassDef]]:
             if cls.name not in CLASSES:
                 yield cls.name, owner, cls
             for method in functions(cls.body):
-                if not method.name.startswith("__") and method.name != "_accept_work":  # which subclasses have
+                if not method.name.startswith("__") and method.name != "_accept_work":  # only subclasses have it
                     yield f"{cls.name}.{method.name}", vars(owner)[method.name], method
 
 

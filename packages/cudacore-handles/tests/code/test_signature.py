@@ -114,7 +114,7 @@ def test_any_text_as_ptx(text: str) -> None:
         ("_Z1fIA4_dEvT_", "unknown"),  # arrays are passed as pointers
         ("_Z1fIXadL_Z1gvEEEvi", None),
         ("_Z1fILi3EfEv1VIXT_EEPS1_T0_", "unknown pointer8 float4"),
-        ("_Z1fIfEiT_", None),  # kernels return nothing
+        ("_Z1fIfEiT_", None),  # no kernel: it returns a value
         ("_Z1fIfEvT0_", None),
         ("_Z1fS_", None),
         ("_Z1fi.localalias", None),
@@ -208,7 +208,7 @@ def demangled_kinds(text: str) -> list[ParamKind]:
 
 @pytest.fixture(scope="module")
 def demangle() -> Callable[[list[str]], list[str]]:
-    """Demangle with c++filt."""
+    """Give a function that demangles names with c++filt."""
     filt = shutil.which("c++filt")
     if filt is None:
         pytest.skip("needs c++filt")

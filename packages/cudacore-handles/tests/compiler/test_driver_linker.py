@@ -29,7 +29,7 @@ class FakeLinker:
         return ffi.callback(signature, lambda *arguments: 218 if name == self.fails else method(*arguments) or 0)
 
     def cuLinkCreate(self, count: int, keys: Any, values: Any, out: Any) -> None:
-        assert lib.cch_current_device(ffi.new("int *")) == 0  # a context is current
+        assert lib.cch_current_device(ffi.new("int *")) == 0  # the linker needs a current context
         self.options = {keys[i]: int(ffi.cast("uintptr_t", values[i])) for i in range(count)}
         self.log, self.values, self.keys = values[list(self.options).index(5)], values, list(self.options)
         self.states += 1

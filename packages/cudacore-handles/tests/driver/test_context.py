@@ -134,7 +134,7 @@ def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) ->
     from cuda.bindings import driver
 
     arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)
-    status, raw = driver.cuCtxCreate(*arguments)  # current from now on
+    status, raw = driver.cuCtxCreate(*arguments)  # makes the new context current
     assert int(status) == 0
     status, foreign = driver.cuStreamCreate(0)
     assert int(status) == 0

@@ -109,7 +109,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
         second.wait(first)
         second.wait(first.record())
         event = second.context.create_event()
-        assert first.record(event) is event  # they share their events
+        assert first.record(event) is event  # contexts of a device share events
         second.wait(event)
     options = ch.EventOptions(timing_enabled=True)
     start, end = ordinary.record(options=options), device.create_event(options)
@@ -208,7 +208,7 @@ def test_closed(device: ch.Device, green: ch.Context) -> None:
     check_closing(green, uses)
     assert not green.is_green
     assert green.handle is None
-    assert sm.sm_count == resources.sm.sm_count == 16  # an object in it keeps it
+    assert sm.sm_count == resources.sm.sm_count == 16  # the resources remain valid
     assert device.create_context(ContextOptions([device.resources.sm])).is_green
 
 
@@ -418,7 +418,7 @@ def test_a_foreign_one(device: ch.Device) -> None:
     stream.close()
     context.close()
     assert int(driver.cuStreamDestroy(raw_stream)[0]) == 0
-    assert int(driver.cuGreenCtxDestroy(raw)[0]) == 0  # it is still there
+    assert int(driver.cuGreenCtxDestroy(raw)[0]) == 0  # the library has not destroyed it
 
 
 # ---- failures

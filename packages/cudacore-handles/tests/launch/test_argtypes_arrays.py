@@ -328,7 +328,7 @@ def test_paths_through_properties_of_c_types() -> None:
 
     _native.register(Empty, (("base", "nbytes"), None))
     with pytest.raises(AttributeError, match="nbytes"):
-        one(np.ndarray.__new__(Empty, 1), 8)  # its base is None
+        one(np.ndarray.__new__(Empty, 1), 8)  # the array's `base` is None
 
 
 @pytest.mark.parametrize(

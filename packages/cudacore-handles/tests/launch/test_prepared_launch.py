@@ -101,7 +101,7 @@ def test_the_block(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[
     prepared()
     assert total() == 10
     prepared(out, 11)
-    assert bytes(block) == struct.pack("=Qi", out.handle, 11)  # it is the same block
+    assert bytes(block) == struct.pack("=Qi", out.handle, 11)  # the view shows the new arguments
     with pytest.raises(ValueError, match=r"different structures|different size"):
         prepared.block[:] = b"short"
 

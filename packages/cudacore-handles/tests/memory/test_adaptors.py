@@ -31,7 +31,7 @@ ADAPTORS: dict[str, Adapt] = {
 
 @pytest.fixture(params=ADAPTORS.values(), ids=ADAPTORS)
 def adapt(request: pytest.FixtureRequest) -> Adapt:
-    """Give each adaptor."""
+    """Give a function that wraps a memory resource. A test runs once for each adaptor."""
     made: Adapt = request.param
     return made
 
@@ -202,7 +202,7 @@ def test_failures(
         outer.allocate(100, stream=stream).close()
     assert statistics.allocation_counts[::2][:1] == (0,)
     assert statistics.allocation_counts.total_count == 2
-    outer.allocate(2 * MIB, stream=stream).close()  # the limit is as it was
+    outer.allocate(2 * MIB, stream=stream).close()  # the failed allocation does not count against the limit
 
 
 def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:

@@ -259,7 +259,7 @@ def test_threads(gl: OpenGL, stream: ch.Stream) -> None:
             try:
                 with resource.map(stream=stream) as buffer:
                     buffer.fill(0, stream=stream)
-            except RuntimeError:  # another thread has it
+            except RuntimeError:  # another thread has mapped it
                 pass
 
     in_threads(use, range(4))

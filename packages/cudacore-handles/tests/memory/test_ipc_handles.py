@@ -92,7 +92,7 @@ def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: 
     dup = os.dup
 
     def close_and_dup(number: int) -> int:
-        handle.close()  # as another thread does
+        handle.close()  # as another thread could do
         return dup(number)
 
     monkeypatch.setattr(os, "dup", close_and_dup)

@@ -149,7 +149,7 @@ def test_bad_places(
         with pytest.raises(error, match=message):
             use()
     assert buffer.preferred_location is None
-    assert not buffer.accessed_by  # not half of them
+    assert not buffer.accessed_by  # no element of an invalid set was added
 
 
 def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:

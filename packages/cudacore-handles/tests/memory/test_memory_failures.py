@@ -274,6 +274,6 @@ def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, 
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
     try:
-        fail_each(device, cuda_sim, name)  # this can end in a skip
+        fail_each(device, cuda_sim, name)  # can skip the test
     finally:
         access.discard(device)

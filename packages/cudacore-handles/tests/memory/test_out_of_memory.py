@@ -21,7 +21,7 @@ UNKNOWN, OUT_OF_MEMORY = 999, 2
 
 @pytest.fixture
 def limited(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
-    """A pool of 64 MiB."""
+    """Give a pool that is limited to 64 MiB."""
     mr = ch.DeviceMemoryResource(device, {"max_size": 64 * MIB})
     yield mr
     mr.close()

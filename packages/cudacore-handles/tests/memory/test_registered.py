@@ -52,7 +52,7 @@ def test_what_it_is(device: ch.Device) -> None:
 
 
 def test_copies_both_ways(device: ch.Device, stream: ch.Stream) -> None:
-    """Data would not arrive."""
+    """Copies to or from registered memory would not transfer the data."""
     source, back = np.arange(1000.0), np.zeros(1000)
     memory = device.allocate(source.nbytes, stream=stream)
     with register_host_memory(source) as up, register_host_memory(back, stream=stream) as down:

@@ -97,7 +97,7 @@ def test_a_buffer_grows_in_place_or_elsewhere(
     behind = hint.allocate(unit)
     first.fill(1, stream=stream)
     grown = resource.modify_allocation(first, 2 * unit)
-    if behind.handle == first.handle + unit:  # the driver took the hint
+    if behind.handle == first.handle + unit:  # the driver followed the address hint
         assert grown.handle != first.handle
     behind.fill(9, stream=stream)
     assert content(grown, 0, pinned, stream) == 1

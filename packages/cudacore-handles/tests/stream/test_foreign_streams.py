@@ -61,7 +61,7 @@ def test_a_foreign_handle_is_borrowed(device: ch.Device, foreign: Foreign) -> No
         assert stream.device is device
         assert stream.is_nonblocking is False
         stream.close()
-    ch.Stream.from_handle(raw).sync()  # it is still there
+    ch.Stream.from_handle(raw).sync()  # the foreign stream still exists
 
 
 def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Device) -> None:

@@ -88,7 +88,7 @@ def test_indices(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_permuted_squeezed_and_unsqueezed(data: st.DataObject) -> None:
-    """Axes would be mixed up."""
+    """Axes would be exchanged, lost or added at a wrong position."""
     array, layout = array_and_layout(data)
     order = data.draw(st.permutations(range(array.ndim)))
     check(layout.permuted(tuple(order)), array.transpose(order))

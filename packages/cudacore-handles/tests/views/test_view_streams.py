@@ -269,7 +269,7 @@ def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]
     assert managed.tensor.data
     assert managed.tensor.data % 256 == 0
     dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
-    for shape in ((0, 2**40, 2**40), (2**40, 2**40, 0)):  # enormous, but empty
+    for shape in ((0, 2**40, 2**40), (2**40, 2**40, 0)):  # huge extents, but no elements
         empty = Array(0, shape, device=place, dtype=(0, 64, 1)).fill(prototype)
         assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == 0, errors
         managed = dlpack_producers.Versioned.from_address(out.value)

@@ -198,7 +198,7 @@ def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, st
     second = interop.torch_allocator(device.memory_resource)
     pool.close()
     del pool, first
-    assert core.Buffer.from_handle(memory, 1000).device_id == 0  # the driver still has it
+    assert core.Buffer.from_handle(memory, 1000).device_id == 0  # the memory still exists
     with sim.logging() as calls:
         second.free(memory, 1000, 0, None)
     assert [call.name for call in calls if "Destroy" in call.name] == ["cuMemPoolDestroy"]

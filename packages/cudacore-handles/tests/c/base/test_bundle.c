@@ -12,7 +12,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   OK(cch_bundle_create(&bundle, 2));
   cch_event *first = new_event();
   OK(cch_bundle_add(bundle, first));
-  OK(cch_bundle_add(bundle, first)); /* twice counts twice */
+  OK(cch_bundle_add(bundle, first)); /* takes a second reference */
   cch_event_unref(first);
   for (int i = 0; i < 100; i++) { /* far more than its initial capacity */
     cch_event *more = new_event();

@@ -31,7 +31,7 @@ static void map(int which) {
 
 static void unmap(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
   (void)owner, (void)size, (void)stream;
-  for (int i = 0; i < 50; i++) /* takes its time */
+  for (int i = 0; i < 50; i++) /* slow, so that other threads can interfere */
     sched_yield();
   CHECK_EQ(atomic_fetch_sub(&mapped[ptr - 1], 1), 1);
 }
@@ -40,7 +40,7 @@ static int open_import(import **out, int which, bool fail) {
   import *made = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *made, __func__);
   CHECK(made != NULL);
   memset(made->value, 'a', sizeof made->value);
-  made->value[sizeof made->value - 1] = (char)which; /* all of the value counts */
+  made->value[sizeof made->value - 1] = (char)which; /* the last byte is compared, too */
   made->ptr.origin = CCH__FOREIGN;
   void *known = NULL;
   int status = cch__registry_claim(&known, made, made->value, sizeof made->value, __func__);

@@ -30,7 +30,7 @@ static void run(const operation *operation, int which) {
   world w;
   world_open(&w);
   CUcontext foreign;
-  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* it outlives the world */
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* keeps the foreign context beyond world_close() */
   CUcontext current = which == NONE ? NULL : which == OWN ? cch_context_raw(w.context) : w.foreign_context;
   CHECK_EQ(driver.cuCtxSetCurrent(current), 0);
   sim.reset();

@@ -75,7 +75,7 @@ static int released;
 static void release(void *owner) {
   CUcontext current;
   released += *(int *)owner;
-  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0); /* as it may */
+  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0); /* release functions may call the driver */
 }
 
 static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *on) {
@@ -132,7 +132,7 @@ static void host_functions_only_queue(void) {
   CHECK_EQ(released, 0);
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   CHECK_EQ(sim.calls("cuEventDestroy") + sim.calls("cuMemFreeAsync") + sim.calls("cuLibraryUnload"), 0);
-  CHECK_EQ(cch_reclaim_drain(), 0); /* still there */
+  CHECK_EQ(cch_reclaim_drain(), 0); /* destroys nothing while CUDA calls are forbidden */
   sim.forbid(0);
   CHECK(cch_reclaim_pending() > 0);
   CHECK(cch_reclaim_drain() > 0);
@@ -227,7 +227,7 @@ static void free_waits_for_the_end_of_a_capture(void) {
   CHECK_EQ(cch_reclaim_drain(), 0);
   end(stream);
   CHECK_EQ(cch_reclaim_pending(), 2);
-  OK(cch_stream_synchronize(second)); /* whoever waits */
+  OK(cch_stream_synchronize(second)); /* a call that waits is a safe point */
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
 }
@@ -394,7 +394,7 @@ static void per_thread_stream_is_the_allocating_threads(void) {
     CHECK_PTR(call_of("cuMemFreeAsync", i)->context, cch_context_raw(context));
   }
   cch_unref(pinned_of_another_thread);
-  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* the event is waited for */
+  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* the free waits for this event */
   CHECK_EQ(sim.calls("cuEventSynchronize"), 1);
   OK(cch_context_set_current(NULL));
   cch_context_unref(other);

@@ -95,7 +95,7 @@ static void destroy_badly(cch_context *context, int code) {
   CUevent raw = cch_event_raw(event);
   sim.fail("cuEventDestroy", 1, code);
   cch_event_unref(event);
-  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
+  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the event still exists */
 }
 
 /* A destructor's failure would be lost or repeated, or a failure caused by the driver's shutdown would be reported. */
@@ -125,7 +125,7 @@ static void fail_in_callback(void *owner) {
   int value;
   (void)owner;
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99)); /* looks at the record too */
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99)); /* FAILS also checks the record */
   callbacks++;
 }
 
@@ -150,7 +150,7 @@ static void owners_have_a_record_of_their_own(void) {
   OK(cch_context_set_current(NULL));
 
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&value, -1, 0));
-  OK(cch_context_wrap(&same, cch_context_raw(context), &dummy, fail_in_callback)); /* ours: released at once */
+  OK(cch_context_wrap(&same, cch_context_raw(context), &dummy, fail_in_callback)); /* releases the owner at once */
   cch_event_unref(wrapped);
   cch_deviceptr_unref(ptr);
   CHECK_EQ(callbacks, 3);

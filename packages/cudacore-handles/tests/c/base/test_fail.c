@@ -58,7 +58,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   int status = operation->call(&w, &made);
   const cch_error *error = check_error();
   cudasim_call next = {0};
-  bool is_tried_again = sim.log(nth, &next, 1) == 1 && strcmp(next.function, name) == 0; /* the way back (current.c) */
+  bool is_tried_again = sim.log(nth, &next, 1) == 1 && strcmp(next.function, name) == 0; /* a retry by current.c */
   if (status == 0 && !is_optional(name) && !is_tried_again &&
       (reported.code != code || strcmp(reported.operation, name) != 0))
     check_fail(__FILE__, __LINE__, "%s: the failure of %s (call %u) is lost", operation->name, name, nth);
@@ -68,7 +68,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
                operation->name, name, code, nth, status, error->code, error->operation);
   if (status != 0) {
     CHECK(made == NULL);
-    cch_reclaim_drain(); /* what user objects kept */
+    cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
     for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
       boxes_after += cch_live_count(kind);
     for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)

@@ -9,7 +9,7 @@
 
 typedef struct entry {
   const char *name;
-  void *place; /* in the library's table */
+  void *place; /* the entry in the library's table */
 } entry;
 
 static const entry entries[] = {

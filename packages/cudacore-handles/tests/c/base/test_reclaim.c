@@ -11,11 +11,11 @@ static void drop_in_a_callback_is_queued(void) {
   cch_event *first = new_event(), *second = new_event(), *third;
   size_t calls = sim.calls(NULL);
   cch_callback_enter();
-  cch_callback_enter(); /* nests */
+  cch_callback_enter(); /* the calls nest */
   cch_event_unref(first);
   cch_callback_leave();
   cch_event_unref(second);
-  CHECK_EQ(cch_reclaim_drain(), 0); /* not in here */
+  CHECK_EQ(cch_reclaim_drain(), 0); /* destroys nothing inside the callback */
   CHECK_EQ(cch_reclaim_pending(), 2);
   CHECK_EQ(sim.calls(NULL), calls);
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
@@ -246,7 +246,7 @@ static void failing_destructor_fails_nobody_else(void) {
   sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
   cch_event_unref(dead);
   CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* clean-up before the failure is read */
-  CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */
+  CHECK_EQ(atomic_load(&reports), 1);                       /* not reported again */
   cch_error_set_report(NULL);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
 }

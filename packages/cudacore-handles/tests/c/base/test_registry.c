@@ -46,7 +46,7 @@ static void look_up_dying(int index, void *argument) {
       cch_stream_unref(atomic_exchange(&held, stream));
       cch_stream_unref(found);
     } else {
-      cch_stream *stream = atomic_exchange(&held, NULL); /* takes over its reference */
+      cch_stream *stream = atomic_exchange(&held, NULL); /* takes over the reference in `held` */
       if (stream != NULL) {
         cch_stream *found;
         OK(cch_stream_wrap(&found, cch_stream_raw(stream), NULL, NULL));

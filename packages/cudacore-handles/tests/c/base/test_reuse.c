@@ -12,7 +12,7 @@ static void event_at_the_same_address(void) {
   CUevent raw = cch_event_raw(event);
   cch_event_unref(event);
   OK(cch_event_create(&event, context, CCH_EVENT_BLOCKING_SYNC));
-  CHECK_PTR(cch_event_raw(event), raw); /* else nothing is tested */
+  CHECK_PTR(cch_event_raw(event), raw); /* the address must be reused for this test */
   OK(cch_event_wrap(&found, raw, NULL, NULL));
   CHECK(found == event);
   CHECK_EQ(cch_event_flags(found), CCH_EVENT_BLOCKING_SYNC);

@@ -48,7 +48,7 @@ static void parameters_are_asked_for_once(void) {
   const cch_param *params, *again;
   size_t count;
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
-  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_kernel_params(&params, &count, kernel, NULL)); /* none is current */
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_kernel_params(&params, &count, kernel, NULL)); /* no context is current */
   sim.reset();
   OK(cch_kernel_params(&params, &count, kernel, context));
   CHECK_EQ(count, CHECK_MIXED_COUNT);
@@ -168,11 +168,11 @@ static void bad_configs_fail(void) {
   larger.later = 1;
   FAILS(CCH_EINVAL, cch_launch(stream, &larger.now, kernel, NULL, 0));
   config = one;
-  config.flags = 1u << 31; /* a newer header's, too */
+  config.flags = 1u << 31; /* a flag of a newer header */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   CHECK_HAS(check_error()->message, "0x80000000");
   config = one;
-  config.cluster[1] = 2; /* and none along x */
+  config.cluster[1] = 2; /* the extent along x is 0 */
   CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
   OK(cch_launch(stream, &one, kernel, NULL, 0)); /* all objects are still usable */
   cch_kernel_unref(kernel);

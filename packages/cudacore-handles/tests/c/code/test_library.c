@@ -98,7 +98,7 @@ static void make_elf(unsigned char *image) {
 
 enum { FATBIN_SIZE = 16 + 2 * (64 + 128) };
 
-/* A fatbin of two entries. */
+/* Writes a fatbin with two entries. */
 static void make_fatbin(unsigned char *image) {
   memset(image, 0x33, FATBIN_SIZE);
   struct {
@@ -136,7 +136,7 @@ static void relocatable_objects_load(void) {
     memcpy(elf + type_at, &types[i], sizeof types[i]);
     OK(load(elf, sizeof elf));
   }
-  const uint32_t constant = 0x70000064; /* has bytes */
+  const uint32_t constant = 0x70000064; /* a section type with bytes in the file */
   memcpy(elf + type_at, &constant, sizeof constant);
   FAILS(CCH_EIMAGE, load(elf, sizeof elf));
 }

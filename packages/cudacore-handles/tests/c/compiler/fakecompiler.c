@@ -129,7 +129,7 @@ EXPORT int nvrtcGetCUBINSize(program *program, size_t *size) {
 }
 EXPORT int nvrtcGetCUBIN(program *program, char *out) {
   if (!program->real)
-    abort(); /* there is no output */
+    abort(); /* no cubin was generated */
   memcpy(out, "cubin", 5);
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program that knows the installed headers and nothing else: boxes in smart pointers, errors as exceptions.
+// A C++ program that uses only the installed headers. It has boxes in smart pointers, and throws exceptions for errors.
 #include <cudacore/cudacore.h>
 
 #include <cstdio>

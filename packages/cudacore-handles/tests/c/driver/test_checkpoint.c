@@ -47,7 +47,7 @@ static void devices_are_mapped(void) {
   OK(cch_checkpoint_lock(self, 0));
   OK(cch_checkpoint_save(self));
   FAILS(CCH_EINVAL, cch_checkpoint_restore(self, NULL, 1));
-  FAILS(CUDA_ERROR_NOT_SUPPORTED, cch_checkpoint_restore(self, uuids + 16, 1)); /* one device to another */
+  FAILS(CUDA_ERROR_NOT_SUPPORTED, cch_checkpoint_restore(self, uuids + 16, 1)); /* maps only one device */
   OK(cch_checkpoint_restore(self, uuids, 2));
   OK(cch_checkpoint_unlock(self));
 }

@@ -14,7 +14,7 @@ static void primary_is_one_box(void) {
   CHECK_EQ(cch_context_device(other), 1);
   CHECK_EQ(cch_context_is_primary(first), 1);
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 2);
-  CHECK_EQ(sim.depth(), 0); /* it is not made current */
+  CHECK_EQ(sim.depth(), 0); /* the context is not made current */
   cch_context_unref(first);
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 2);
   cch_context_unref(second);

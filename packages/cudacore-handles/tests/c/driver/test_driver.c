@@ -206,7 +206,7 @@ static void symbols_are_versioned(void) {
   CHECK(newest != oldest);
   FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuNoSuchThing", 12000));
   CHECK_HAS(check_error()->message, "cuNoSuchThing");
-  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuKernelGetParamInfo", 12000)); /* it came with 12.4 */
+  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuKernelGetParamInfo", 12000)); /* added in CUDA 12.4 */
   CHECK(none == &newest);
 }
 

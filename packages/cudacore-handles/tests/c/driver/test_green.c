@@ -75,7 +75,7 @@ static void multiprocessors_are_split(void) {
     CHECK_EQ(count_of(&parts[i]), 40);
   CHECK_EQ(count_of(&rest), 12);
   OK(cch_resource_split_evenly(parts, &count, NULL, &all, 0, 64));
-  CHECK_EQ(count, 2); /* there are no more */
+  CHECK_EQ(count, 2); /* only two groups of 64 fit */
 
   cch_sm_group groups[] = {{.count = 16}, {.count = 10, .together = 2}, {.backfill = 1, .together = 2}};
   OK(cch_resource_split(parts, &rest, &all, groups, 3));
@@ -115,12 +115,12 @@ static void green_contexts_end_with_their_boxes(void) {
   CHECK_EQ(cch_context_is_primary(green), 0);
   OK(cch_context_is_green(&is_green, green));
   CHECK_EQ(is_green, 1);
-  CHECK_EQ(sim.depth(), 0); /* it is not made current */
+  CHECK_EQ(sim.depth(), 0); /* the context is not made current */
   cch_resource part;
   OK(cch_resource_of_context(&part, green, CCH_RESOURCE_SM));
   CHECK_EQ(count_of(&part), 16);
   OK(cch_context_wrap(&found, cch_context_raw(green), NULL, NULL));
-  CHECK(found == green); /* its handle is known */
+  CHECK(found == green); /* found in the registry */
   cch_context_unref(found);
   OK(cch_context_set_current(green));
   OK(cch_context_current(&found));
@@ -185,7 +185,7 @@ static void streams_and_events_are_in_it(void) {
   cch_context_unref(primary);
   cch_stream_unref(stream);
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
-  cch_event_unref(event); /* the last object in it */
+  cch_event_unref(event); /* the last object in the other context */
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 
@@ -207,7 +207,7 @@ static void default_streams_are_the_current_contexts(void) {
     CHECK_PTR(calls[count - 1].context, cch_context_raw(contexts[i / 2]));
   }
   OK(cch_context_set_current(NULL));
-  OK(cch_event_record(events[0], cch_stream_legacy())); /* there is but its own */
+  OK(cch_event_record(events[0], cch_stream_legacy())); /* only the event has a context */
   for (int i = 0; i < 2; i++) {
     cch_event_unref(events[i]);
     cch_context_unref(contexts[i]);

@@ -298,7 +298,7 @@ static void dropped_captures_end_from_anywhere(void) {
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
   g = begin(CCH_CAPTURE_GLOBAL);
-  sim.forbid(1); /* without an announcement */
+  sim.forbid(1); /* without cch_callback_enter() */
   cch_graph_unref(g);
   sim.forbid(0);
   CHECK(is_captured(world.stream));

@@ -15,7 +15,7 @@ static void edges_come_and_go(void) {
   OK(cch_graph_node_dependents(&list, a));
   CHECK(list.count == 2 && list.nodes[0] == b && list.nodes[1] == c);
   cch_node_list_free(&list);
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(&a, &c, 1)); /* it is there */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(&a, &c, 1)); /* the edge exists already */
   OK(cch_graph_disconnect(&b, &c, 1));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(&b, &c, 1));
   OK(cch_graph_node_dependencies(&list, c));
@@ -36,7 +36,7 @@ static void edges_come_and_go(void) {
   CHECK(list.count == 1 && list.nodes[0] == a);
   cch_node_list_free(&list);
   OK(cch_graph_connect(&a, &b, 0));
-  FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* nothing is removed */
+  FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* no edge is removed */
   FAILS(CCH_EINVAL, cch_graph_rewire(&a, &c, 1, &b, &b, 1));
   FAILS(CUDA_ERROR_INVALID_VALUE,
         cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* the edge (a, b) exists already, so (a, c) is removed again */
@@ -202,7 +202,7 @@ static void structures_grow(void) {
   fill.later = 0;
   size_t failed;
   cch_graph_node *none[2];
-  FAILS(CCH_EINVAL, cch_graph_add_batch(none, g, &specs[0].now, 2, &failed)); /* two sizes in one array */
+  FAILS(CCH_EINVAL, cch_graph_add_batch(none, g, &specs[0].now, 2, &failed)); /* structures of different sizes */
   CHECK(failed == 1 && node == NULL);
   told.now.size = sizeof(size_t);
   FAILS(CCH_EINVAL, cch_graph_node_get(&told, both[0]));
@@ -260,7 +260,7 @@ static void batch_is_all_or_nothing(void) {
     cch_graph_node_unref(nodes[i]);
   }
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), MANY / 2);
-  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* the boxes are not needed */
+  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* no boxes are requested */
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
   earlier[7][1] = 7;
   FAILS(CCH_EINVAL, cch_graph_add_batch(nodes, g, specs, MANY, &failed));

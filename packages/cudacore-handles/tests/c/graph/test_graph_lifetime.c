@@ -34,7 +34,7 @@ static void updates_replace_the_bundle(void) {
   params.args = &arguments;
   OK(cch_graph_node_set(node, &params, second, world.context));
   cch_bundle_unref(second);
-  CHECK_EQ(ends(), 0); /* the clone */
+  CHECK_EQ(ends(), 0); /* the clone keeps the first bundle */
   told = cch_graph_node_bundle(node);
   CHECK(told == second);
   cch_bundle_unref(told);
@@ -87,7 +87,7 @@ static void any_box_keeps_the_root(void) {
   cch_graph *child = child_of(n, 0);
   cch_graph_node_unref(n);
   cch_graph_unref(g);
-  CHECK_EQ(sim.calls("cuGraphDestroy"), 1); /* the leaf's */
+  CHECK_EQ(sim.calls("cuGraphDestroy"), 1); /* only the leaf was destroyed */
   cch_node_list list;
   OK(cch_graph_nodes(&list, child));
   CHECK_EQ(list.count, 1);

@@ -288,7 +288,7 @@ int main(int argc, char **argv) {
   puts("has one thread, in which ThreadSanitizer finds nothing");
   return 77;
 #endif
-  check_open(); /* or else be skipped */
+  check_open(); /* skips the test on another driver than the simulated one */
   volatile int *at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(at != MAP_FAILED);
   for (size_t i = 0; i < FUNCTIONS; i++)

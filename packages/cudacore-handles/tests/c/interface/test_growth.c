@@ -51,7 +51,7 @@ int main(void) {
   CHECK(cch_pool_device(pool) == 1);
   cch_pool_unref(pool);
   pool_config->size--;
-#ifndef FUTURE /* there was no smaller one */
+#ifndef FUTURE /* no version has a smaller structure than 0.1 */
   CHECK(cch_pool_create(&pool, pool_config) == CCH_EINVAL);
 #endif
 

@@ -128,7 +128,7 @@ static void torch_uses_the_allocator_of_its_device(void) {
     void *a = cch_torch_alloc(100, 0, i == 0 ? NULL : cch_stream_raw(stream));
     CHECK(a != NULL);
     CHECK_EQ(live_bytes(trackers[i]), 100);
-    OK(cch_torch_set_allocator(0, NULL)); /* the memory remains */
+    OK(cch_torch_set_allocator(0, NULL)); /* memory that is allocated remains valid */
     cch_torch_record_stream(a, cch_stream_raw(second));
     cch_torch_record_stream(NULL, NULL);
     cch_torch_free(a, 100, 0, NULL);

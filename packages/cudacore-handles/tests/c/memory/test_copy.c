@@ -186,7 +186,7 @@ static void rows_of_pageable_memory_are_copied(void) {
   cch_deviceptr *pageable;
   const cch_copy_shape shape = {.size = sizeof shape, .width = 2, .height = 2, .src_pitch = 4};
   OK(cch_deviceptr_wrap(&pageable, (CUdeviceptr)(uintptr_t)memory, SIZE, NULL, NULL, NULL));
-  OK(cch_copy_part(dst[0], pageable, &shape, stream)); /* read during the call */
+  OK(cch_copy_part(dst[0], pageable, &shape, stream)); /* reads the memory during the call */
   CHECK(memcmp(host(dst[0]), (unsigned char[]){1, 2, 3, 4}, 4) == 0);
   OK(cch_copy_part(pageable, src[2], &shape, stream));
   check_settle();

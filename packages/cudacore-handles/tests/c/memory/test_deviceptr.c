@@ -25,7 +25,7 @@ static void pool_memory_is_freed_on_its_stream(void) {
   CHECK(cch_deviceptr_stream(ptr) == stream);
   CHECK(cch_deviceptr_context(ptr) == context);
   close();
-  OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* it is kept */
+  OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* the memory keeps its stream */
   cch_deviceptr_unref(ptr);
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
 }
@@ -194,13 +194,13 @@ static void bytes_arrive(void) {
   OK(cch_deviceptr_fill(from_pool, 0xAABBCCDD, 4, stream));
   OK(cch_deviceptr_copy(from_pool, pinned, 64, stream));
   CHECK(word(from_pool, 0) == 0x03020100 && word(from_pool, 15) == 0x3f3e3d3c);
-  OK(cch_deviceptr_fill(pinned, 0x1234AB, 2, stream)); /* the low two bytes */
+  OK(cch_deviceptr_fill(pinned, 0x1234AB, 2, stream)); /* uses the low two bytes of the value */
   CHECK(word(pinned, 0) == 0x34AB34AB && word(pinned, 15) == 0x34AB34AB);
   OK(cch_deviceptr_fill(device, 0xAB, 1, stream));
   CHECK_EQ(bytes(device)[62], 0xAB);
   OK(cch_deviceptr_copy(pinned, from_pool, 64, stream));
   CHECK_EQ(bytes(pinned)[63], 63);
-  CHECK_EQ(word(from_pool, 16), 0xAABBCCDD); /* behind the copy */
+  CHECK_EQ(word(from_pool, 16), 0xAABBCCDD); /* beyond the copied bytes */
 
   FAILS(CCH_EINVAL, cch_deviceptr_copy(device, from_pool, 64, stream));
   CHECK_HAS(check_error()->message, "63");

@@ -44,7 +44,7 @@ static void memory_is_the_buffers(void) {
   OK(cch_deviceptr_part(&part, memory, 4, 4));
   OK(cch_deviceptr_fill(part, 5, 4, stream));
   cch_deviceptr_unref(memory);
-  CHECK_EQ(cch_graphics_is_mapped(resource), 1); /* a part is left */
+  CHECK_EQ(cch_graphics_is_mapped(resource), 1); /* a part keeps the mapping */
   CHECK_EQ(numbers[1], 0);
   cch_deviceptr_unref(part);
   CHECK_EQ(cch_graphics_is_mapped(resource), 0);
@@ -153,7 +153,7 @@ static void map_and_unmap(int index, void *resource) {
   for (int i = 0; i < 50; i++) {
     cch_deviceptr *memory;
     if (cch_graphics_map(&memory, resource, stream) != 0)
-      continue; /* another thread has it */
+      continue; /* another thread has mapped the resource */
     if (index % 2 == 0)
       OK(cch_graphics_unmap(resource, NULL));
     cch_deviceptr_unref(memory);

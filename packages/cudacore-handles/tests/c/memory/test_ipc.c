@@ -113,7 +113,7 @@ static void memory_is_mapped_once(void) {
   cch_deviceptr_unref(first);
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   OK(cch_deviceptr_fill(second, 7, 1, s.streams[0]));
-  cch_pool_unref(s.imported); /* its memory keeps it */
+  cch_pool_unref(s.imported); /* the imported memory keeps the pool */
   s.imported = NULL;
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(other);
@@ -373,7 +373,7 @@ static void events_are_shared(void) {
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&own, plain));
   FAILS(CCH_EINVAL, cch_event_export(&own, NULL));
   OK(cch_event_export(&own, event));
-  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* it is our own */
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* an event of this process */
   FAILS(CUDA_ERROR_MAP_FAILED, cch_event_import(&import, context, &garbage, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, NULL, &handle, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, context, NULL, 0));

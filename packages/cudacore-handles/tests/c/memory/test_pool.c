@@ -33,7 +33,7 @@ static void pool_is_as_asked(void) {
 static void config_says_its_size(void) {
   cch_pool *pool = NULL;
   cch_pool_config small = config(0);
-  small.size = offsetof(cch_pool_config, alloc_type) - 1; /* less than any version's */
+  small.size = offsetof(cch_pool_config, alloc_type) - 1; /* smaller than in any version */
   FAILS(CCH_EINVAL, cch_pool_create(&pool, &small));
   small.size = 0;
   FAILS(CCH_EINVAL, cch_pool_create(&pool, &small));

@@ -12,7 +12,7 @@ static int create_in(cch_context *context, size_t size, const cch_texture_resour
   reads.memory = memory;
   const cch_texture_desc sampling = {.size = sizeof sampling};
   int status = cch_texture_create(&texture, context, &reads, &sampling);
-  cch_deviceptr_unref(memory); /* the texture keeps it */
+  cch_deviceptr_unref(memory); /* the texture keeps the memory */
   CHECK_EQ(cch_live_count(CCH_KIND_DEVICEPTR), status == 0);
   cch_texture_unref(texture);
   return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch, a C++ program, sees of a failure: NULL would be used as an address, and a message would be lost.
+// PyTorch would use NULL as an address, or get no message, if a failed allocation did not throw a C++ exception.
 #include <cudacore/cudacore.h>
 
 #include <dlfcn.h>

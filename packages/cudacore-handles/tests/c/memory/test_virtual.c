@@ -24,7 +24,7 @@ static void check_live(size_t addresses, size_t physical) {
   CUcontext context, before;
   size_t left, all;
   CHECK_EQ(sim.live(CUDASIM_ADDRESS_RANGE), addresses);
-  CHECK_EQ(sim.live(CUDASIM_PHYSICAL_MEMORY), 0); /* the mappings have it */
+  CHECK_EQ(sim.live(CUDASIM_PHYSICAL_MEMORY), 0); /* mappings keep the memory without a handle */
   CHECK_EQ(driver.cuCtxGetCurrent(&before), 0);
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&context, 0), 0);
   CHECK_EQ(driver.cuCtxSetCurrent(context), 0);
@@ -90,7 +90,7 @@ static void memory_moves_where_it_must(void) {
   check_live(3, 3);
   cch_deviceptr_unref(first); /* the physical memory of `first` is also mapped in `grown` */
   check_live(2, 3);
-  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* one range with two parts */
+  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* the new range consists of two mappings */
   CHECK_EQ(moved, 0);
   cch_deviceptr_unref(grown);
   cch_deviceptr_unref(behind);

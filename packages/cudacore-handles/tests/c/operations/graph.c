@@ -2,7 +2,7 @@
 /* Operations on graphs, their nodes, executable graphs and captures. */
 #include "operations/calls.h"
 
-/* A call that adds a node. */
+/* Defines an operation that adds a node. */
 #define ADDS(name_, type, ...)                                                                                         \
   static int name_(world *w, void **made) {                                                                            \
     __VA_ARGS__;                                                                                                       \
@@ -19,7 +19,7 @@ static void take_out(void *node) {
   cch_graph_node_unref(node);
 }
 
-/* A call that lists. */
+/* Defines an operation whose out-parameter is a list. */
 #define LISTS(name_, type, free, call)                                                                                 \
   static int name_(world *w, void **made) {                                                                            \
     (void)w, (void)made;                                                                                               \

@@ -216,7 +216,7 @@ void world_close(world *w) {
   cch_context_unref(w->green);
   cch_context_unref(w->elsewhere);
   cch_context_unref(w->context);
-  cch_reclaim_drain(); /* what user objects kept */
+  cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
 }
 
 const operation *const operation_rooms[] = {driver_operations, memory_operations, code_operations, graph_operations,

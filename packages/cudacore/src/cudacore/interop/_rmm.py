@@ -128,7 +128,7 @@ def _view_of(mr: DeviceMemoryResource) -> Any:
         """A memory resource of RMM that allocates from a pool of cudacore."""
 
     view = PoolView(mr.handle)
-    view._keeps = make_allocator(mr)  # a reference to the pool
+    view._keeps = make_allocator(mr)  # keeps the pool alive
     return view
 
 

@@ -47,7 +47,7 @@ class CoolerInfo:
     signal_type: CoolerControl | None
     """CoolerControl or None: how the cooler is controlled; None if it cannot be controlled."""
     target: list[CoolerTarget]
-    """list of CoolerTarget: what it cools."""
+    """list of CoolerTarget: the parts that the cooler cools."""
 
     def __init__(self, handle: Handle) -> None:
         found = call("device_get_cooler_info", handle)

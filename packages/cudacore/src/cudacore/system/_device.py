@@ -365,7 +365,7 @@ class Device:
 
     @property
     def compute_running_processes(self) -> list[ProcessInfo]:
-        """List of ProcessInfo: the processes that compute on it (nvmlDeviceGetComputeRunningProcesses_v3)."""
+        """List of ProcessInfo: the compute processes on the device (nvmlDeviceGetComputeRunningProcesses_v3)."""
         found = call("device_get_compute_running_processes_v3", self._handle)
         return [ProcessInfo(found[i]) for i in range(len(found))]
 
@@ -409,7 +409,7 @@ class Device:
 
     @property
     def supported_clock_event_reasons(self) -> list[ClocksEventReasons]:
-        """List of ClocksEventReasons: the reasons that it can report (nvmlDeviceGetSupportedClocksEventReasons)."""
+        """List of ClocksEventReasons: the supported reasons (nvmlDeviceGetSupportedClocksEventReasons)."""
         return as_names(int(call("device_get_supported_clocks_event_reasons", self._handle)), EVENT_REASONS)
 
     @property
@@ -480,7 +480,7 @@ class Device:
         return FieldValues(fields)
 
     def clear_field_values(self, field_ids: Sequence[int | tuple[int, int]]) -> None:
-        """Set fields that count to zero (nvmlDeviceClearFieldValues).
+        """Reset counter fields to zero (nvmlDeviceClearFieldValues).
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ class BAR1MemoryInfo:
 
     __slots__ = ("free", "total", "used")
     free: int
-    """int: bytes that can be mapped."""
+    """int: bytes that can still be mapped."""
     total: int
     """int: bytes in total."""
     used: int
@@ -112,7 +112,7 @@ class GpuDynamicPstatesUtilization:
     is_present: bool
     """bool: whether the device has this part."""
     percentage: int
-    """int: percent of the last second in which it was busy."""
+    """int: percent of the last second in which the part was busy."""
     inc_threshold: int
     """int: percent above which the device can go to a faster performance state."""
     dec_threshold: int
@@ -138,9 +138,9 @@ class ProcessInfo:
 
     __slots__ = ("_compute_instance", "_gpu_instance", "pid", "used_gpu_memory")
     pid: int
-    """int: the number of the process."""
+    """int: the id of the process."""
     used_gpu_memory: int
-    """int: bytes of the device's memory that it uses."""
+    """int: bytes of the device's memory that the process uses."""
 
     def __init__(self, process_info: Any) -> None:
         self.pid = int(process_info.pid)
@@ -236,7 +236,7 @@ class FieldValue:
     timestamp: int
     """int: when the value was read, in microseconds since 1970."""
     latency_usec: int
-    """int: how long it took to read, in microseconds."""
+    """int: how long reading the value took, in microseconds."""
 
     def __init__(self, field_value: Any) -> None:
         self._id = int(field_value.field_id)
