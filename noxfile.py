@@ -362,9 +362,9 @@ def clients(session: nox.Session, client: str) -> None:
 
     ``-- MODULE`` runs one module of numba-cuda's tests.
 
-    Packages that use cuda.core run on it, and then on cudacore in its place. The second run may fail only in the cases
-    that fail in the first; the programs list known failures with the reason. This downloads packages that no other
-    session needs.
+    Packages that use cuda.core run with it, and again with cudacore in its place. The second run may fail only in the
+    cases that fail in the first; the programs list known failures with the reason. This downloads packages that no
+    other session needs.
     """
     packages, programs = CLIENTS[client]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)

@@ -43,7 +43,7 @@ def digest(package: Path) -> str:
 
 
 def build(package: Path, folder: Path) -> Path:
-    """Build one wheel into a folder that holds no other."""
+    """Build one wheel into a folder that contains no other wheel."""
     python = sys.executable
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     options = OPTIONS.get(package.name, [])

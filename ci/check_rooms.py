@@ -123,7 +123,7 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
 
 
 def uses_of_upper_rooms(root: Path) -> Iterator[str]:
-    """Yield an error for each use of an upper room by a lower one that is not in UPWARD."""
+    """Yield an error for each use of an upper room by a lower room that is not in UPWARD."""
     used = set()
     for name, rooms in LAYERS.items():
         layer = root / "packages" / name

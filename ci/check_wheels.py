@@ -43,7 +43,7 @@ NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}
 
 
 def patterns(package: str, info: str) -> list[str]:
-    """Return patterns of the files that a wheel may contain; `info` is its folder of metadata."""
+    """Return patterns of the files that a wheel may contain; `info` is the wheel's metadata folder."""
     module, info = package.replace("-", "_"), re.escape(info)
     allowed = [
         rf"{module}/(\w+/)*\w+\.py",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the overhead of a compilation over NVRTC itself.
 
-Compilations by cudacore alternate with the same calls of NVRTC by ctypes, in one process. Run it with ``python
-compile.py``. Each time is the best of several. On a busy machine, ``--cpu-time`` measures processor time instead of
-elapsed time.
+Compilations by cudacore alternate with the same calls of NVRTC by ctypes, in one process. Each time is the best of
+several. Run it with ``python compile.py``. On a busy machine, ``--cpu-time`` measures processor time instead of elapsed
+time.
 
 NVRTC allocates and frees much memory. Whether malloc returns that memory to the system affects the times more than
 anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation.

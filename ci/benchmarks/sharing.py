@@ -26,7 +26,7 @@ def export(module: str, channel: Connection) -> None:
 
 
 def names_of(module: str, core: Any) -> dict[str, Any]:
-    """Start the process, and return the namespace with which rows import its memory."""
+    """Start the second process, and return the names that rows need to import its memory."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=export, args=(module, theirs), daemon=True)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the rows of one module in this process; print nanoseconds of each measurement as JSON.
 
-usage: worker.py MODULE [ROW...]          ROW: the name of a row; all, if there is none
+usage: worker.py MODULE [ROW...]          ROW: the name of a row; default: all rows
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def launcher_from_threads(
     launch = core.launch
 
     def work(stream: Any) -> None:
-        core.Device(0).set_current()  # one object per thread, because those of the baseline cannot be shared
+        core.Device(0).set_current()  # one object per thread, because the baseline's objects cannot be shared
         for _ in range(LAUNCHES):
             launch(stream, config, kernel, pointer)
 
@@ -145,7 +145,7 @@ def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(row: Row, names: dict[str, Any]) -> list[float]:
-    """Return the times of a row's statement in nanoseconds. Garbage collection is disabled meanwhile."""
+    """Return the times of a row's statement in nanoseconds, measured without garbage collections."""
     timer = timeit.Timer(row.statement, row.setup, globals=names)
     times: list[float] = []
     for number in (row.number // 10 + 1, *[row.number] * row.repeat):

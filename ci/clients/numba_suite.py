@@ -67,7 +67,7 @@ def run_module(name: str) -> int:
     pytest.skip, pytest.importorskip = skip, importorskip  # type: ignore[assignment]
     try:
         found = list(each(unittest.defaultTestLoader.loadTestsFromName(name)))
-    except unittest.SkipTest:  # all of them
+    except unittest.SkipTest:  # the whole module is skipped
         found = []
     run = [test for test in found if not any(known in test.id() for known in KNOWN)]
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(run))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of CUDA-compute (cuda-cccl).
 
-Its algorithms are compiled and linked, but they need the CUDA runtime to run.
+CUDA-compute's algorithms are compiled and linked here, but running them needs the CUDA runtime.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx extension: C headers as their own reference.
+"""Sphinx extension: a reference of the C API, made from its headers.
 
 ``.. c-header:: stream.h`` renders a header of the folder in the setting ``cheaders_folder``: its ``@file`` comment as
 text, and every macro, type, enumeration, structure and function with the comment before it, in the C domain. So the
@@ -208,7 +208,7 @@ class CHeader(SphinxDirective):
 
 
 def check_that_all_are_shown(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of headers that declare something and that no document shows."""
+    """Warn about headers with declarations that no document shows."""
     documents = [env.doc2path(name) for name in env.found_docs]
     shown = {name for path in documents for name in SHOWN.findall(Path(path).read_text(encoding="utf-8"))}
     for path in sorted(Path(env.srcdir, app.config.cheaders_folder).glob("*.h")):

@@ -116,7 +116,7 @@ def pinned(device: ch.Device) -> Callable[[int], ch.Buffer]:
 
 @pytest.fixture
 def in_new_thread() -> Callable[[Callable[[], T]], T]:
-    """Call a function on a thread that has no current context, and return its result."""
+    """Give a function that calls its argument on a new thread without a current context, and returns the result."""
 
     def call(function: Callable[[], T]) -> T:
         with ThreadPoolExecutor(1) as pool:

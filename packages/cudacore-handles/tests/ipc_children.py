@@ -38,7 +38,7 @@ def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
     return type(handle)._init(os.dup(int(handle)), handle.uuid)
 
 
-# ---- in other processes
+# ---- functions that run in other processes
 
 
 def run(function: Callable[..., object], args: list[Any]) -> None:

@@ -267,7 +267,7 @@ def idle_properties(world: World, rng: random.Random) -> None:
     assert buffer.device_id == 0
 
 
-# ---- host memory: read and written by the host alone
+# ---- host memory, which only the host reads and writes
 
 
 @operation()

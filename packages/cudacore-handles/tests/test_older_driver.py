@@ -223,7 +223,7 @@ assert arrived() == (1.5, 7, 3, 2.25)
     )
 
 
-# ---- what code says
+# ---- reading parameters from code
 
 
 def test_places_in_ptx() -> None:

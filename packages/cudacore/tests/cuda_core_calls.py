@@ -69,7 +69,7 @@ class Described:
         self.__array_interface__ = {"shape": (4, 4), "typestr": "<f4", "data": (0x1000, False), "version": 3} | fields
 
 
-# ---- what the calls use
+# ---- the objects that the calls use
 
 
 def put(target: object, name: str, value: object) -> object:

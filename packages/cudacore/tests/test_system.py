@@ -137,7 +137,7 @@ def test_clock_event_reasons() -> None:
     """A reason for lower clocks would be reported as another one."""
     numbers = {name.split("REASON_")[1]: int(value) for name, value in nvml.ClocksEventReasons.__members__.items()}
     ours = {name.name: number for name, number in _clocks.EVENT_REASONS.items()}
-    assert {name: number for name, number in numbers.items() if number}.items() <= ours.items()  # old bindings lack some
+    assert {name: number for name, number in numbers.items() if number}.items() <= ours.items()  # old NVML lacks some
 
 
 def test_codes_of_errors() -> None:

@@ -100,7 +100,7 @@ def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
 
 
 def test_closed_names_the_class() -> None:
-    """With several objects, the error would not name the closed one."""
+    """In a call with several objects, the error would not name the object that is closed."""
     error = closed(ch.LaunchConfig(grid=1, block=1))
     assert type(error) is ch.ClosedError
     assert str(error) == "LaunchConfig has been closed; make a new one"
@@ -362,7 +362,7 @@ assert driver.cuStreamDestroy_v2(ctypes.c_void_p(foreign.raw)) == 0
 
 @pytest.mark.parametrize(("name", "current"), CASES)
 def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) -> None:
-    """A failure of a driver call would be lost or misnamed, leak an object, or leave one that does not work."""
+    """A failure of a driver call would be lost or misnamed, leak an object, or leave an unusable object."""
     prelude, operation = OPERATIONS[name]
     run_on_sim(SWEEP.format(prelude=prelude, operation=operation, current=current))
 

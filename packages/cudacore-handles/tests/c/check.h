@@ -4,7 +4,7 @@
 
 /*
  * Shared by the test programs. The comment above a test says what would be broken if it failed. A program runs its
- * tests one by one with RUN and returns 0, or 77 if it is skipped. A failed check prints its place and ends the program
+ * tests one by one with RUN and returns 0, or 77 if it is skipped. A failed check prints its line and ends the program
  * with 1. Each test starts with an empty log. It must leave no objects alive, neither here nor in the driver, and no
  * misuse reported.
  */

@@ -174,7 +174,7 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
 
 @pytest.mark.cuda_misuse_ok("an instruction that is none is reported")
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not have the problem in the PTX and its line."""
+    """The error would not name the problem in the PTX, and the line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
         make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
     assert "frobnicate" in caught.value.log

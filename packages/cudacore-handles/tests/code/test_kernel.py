@@ -123,7 +123,7 @@ def test_cannot_be_pickled(kernel: ch.Kernel) -> None:
         pickle.dumps(kernel)
 
 
-# ---- what keeps the code loaded
+# ---- objects that keep code loaded
 
 
 def test_a_kernel_keeps_its_code(device: ch.Device, stream: ch.Stream) -> None:
@@ -165,7 +165,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
 
 @ASKED_FOR_ITS_CODE
 def test_from_handle_with_other_code(device: ch.Device) -> None:
-    """A kernel would keep other code loaded, or dangle when its own code is unloaded."""
+    """A kernel would keep other code loaded, or become invalid when its own code is unloaded."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
     theirs, ours = int(code._library()), int(other._library())
@@ -229,7 +229,7 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
         ch.Kernel.from_handle(int(kernel.handle), ch.ObjectCode.from_ltoir(b"code"))
 
 
-# ---- attributes and occupancy, whose tests are in test_kernel_attributes
+# ---- attributes and occupancy (more tests are in test_kernel_attributes)
 
 
 def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> None:

@@ -314,7 +314,7 @@ def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device
 
 @pytest.mark.parametrize("language", ["Python", "C", "C of cuda.core"])
 def test_max_potential_block_size_by_function(empty: Kernel, device: Device, language: str) -> None:
-    """A function from block size to shared memory would be ignored, or called with something else."""
+    """A function that returns the shared memory for a block size would be ignored, or called with a wrong argument."""
     too_much, asked = device.properties.max_shared_memory_per_multiprocessor, []
 
     def needed(block_size: int) -> int:

@@ -281,7 +281,7 @@ def test_any_text_as_a_name(text: str) -> None:
         name_parameters(symbol)
 
 
-# ---- both
+# ---- C++ names and PTX combined
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_any_text_as_a_name(text: str) -> None:
         ("f", "f4 p8 n4", [4, 8, 4], "float pointer bits"),
         ("f", "f4 p8 n4", [4, 8, 8], "unknown unknown unknown"),
         (None, None, [4, 8], "unknown unknown"),
-        ("_Z1fi", "f4", [4], "unknown"),  # one of them is wrong
+        ("_Z1fi", "f4", [4], "unknown"),  # the sources disagree
         ("_Z1fPf", "p8", [8], "pointer"),
         ("_Z1f6__half1S", "b2 b4", [2, 4], "float bytes"),
         ("_Z1f1E", "n4", [4], "bits"),

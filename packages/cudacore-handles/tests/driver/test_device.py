@@ -14,7 +14,7 @@ import pytest
 
 import cudacore_handles as ch
 
-# ---- which device
+# ---- selecting a device
 
 
 def test_one_object_a_device(device: ch.Device) -> None:
@@ -157,7 +157,7 @@ def test_set_current_with_a_context_when_none_was(device: ch.Device, in_new_thre
 
 
 def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.Device) -> None:
-    """A context of another device, a closed one, or something else would become current."""
+    """A context of another device, a closed context, or an object that is not a context would become current."""
     with pytest.raises(ValueError, match="ctx is a context of device 1, not of device 0"):
         device.set_current(other_device.context)
     with pytest.raises(TypeError, match="ctx must be a Context, not int"):
@@ -209,7 +209,7 @@ def test_acts_on_its_own_device(
     in_new_thread(check)
 
 
-# ---- what a device makes
+# ---- objects that a device creates
 
 
 def test_the_memory_resource_is_the_devices_own_pool(device: ch.Device) -> None:
@@ -310,7 +310,7 @@ def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
 
 
 def test_devices_live_on(device: ch.Device) -> None:
-    """The only object of a device would be destroyed with its last reference, and its memory resource with it."""
+    """When a program drops its last reference to a Device, the object and its memory resource would be destroyed."""
     resource = weakref.ref(ch.Device(0).memory_resource)
     del device
     assert resource() is ch.Device(0).memory_resource

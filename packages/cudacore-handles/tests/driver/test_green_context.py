@@ -195,7 +195,7 @@ def test_closed_in_any_order(device: ch.Device, order: tuple[str, ...]) -> None:
 
 
 def test_closed(device: ch.Device, green: ch.Context) -> None:
-    """A closed green context would be used, or its resources lost with it."""
+    """A closed green context could be used, or closing it would make its resources unusable."""
     resources = green.resources
     sm = resources.sm
     uses: list[Callable[[], object]] = [
@@ -242,7 +242,7 @@ def test_threads(device: ch.Device) -> None:
     shared.close()
 
 
-# ---- being current
+# ---- as the current context
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
@@ -386,7 +386,7 @@ def test_not_pickled(green: ch.Context) -> None:
         pickle.dumps(green)
 
 
-# ---- somebody else's
+# ---- green contexts of other libraries
 
 
 @pytest.mark.needs_driver("12.5", "streams of green contexts")

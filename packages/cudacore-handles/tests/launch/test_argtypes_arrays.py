@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries as kernel arguments: by their interfaces, by attributes, and real ones."""
+"""Arrays of other libraries as kernel arguments, by their interfaces and by attributes; imitations and real arrays."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> Non
     assert one(Wrapper(), 8) == struct.pack("=Q", ADDRESS + 32)
 
 
-# ---- arrays that are known by their attributes
+# ---- arrays whose attributes are read
 
 
 def test_paths(checked: list[tuple[int, int]]) -> None:

@@ -89,7 +89,7 @@ def numbers(value: Any) -> tuple[Any, ...]:
     return (value.item() if isinstance(value, np.generic) else value,)
 
 
-# ---- every kind of argument arrives
+# ---- every kind of argument
 
 
 @pytest.mark.parametrize(

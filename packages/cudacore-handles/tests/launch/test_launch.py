@@ -136,4 +136,4 @@ def test_wrong_types(
     good["stream"].sync()
 
 
-# ---- where it runs
+# ---- the device and the stream of a launch

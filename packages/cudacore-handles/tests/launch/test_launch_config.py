@@ -203,12 +203,12 @@ def test_every_option_reaches_the_driver(run_on_sim: Any) -> None:
     """)
 
 
-# ---- what a kernel sees
+# ---- launches with a configuration
 
 
 @pytest.fixture
 def launch_and_read(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Callable[..., tuple[int, ...]]:
-    """Launch a kernel that writes unsigned numbers, and return them."""
+    """Give a function that launches a kernel which writes unsigned numbers, and returns the numbers."""
 
     def launch(config: LaunchConfig, name: str, count: int, *arguments: object) -> tuple[int, ...]:
         out = pinned(4 * count)

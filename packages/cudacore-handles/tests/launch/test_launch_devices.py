@@ -36,7 +36,7 @@ def test_memory_of_another_device(
 def test_memory_of_another_device_on_a_default_stream(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, wrapped: bool
 ) -> None:
-    """A launch on a default stream, which is the current device's, would get memory that it cannot access."""
+    """A launch on a default stream would get memory that the current device, on which it runs, cannot access."""
     mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
     kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
     device.sync()

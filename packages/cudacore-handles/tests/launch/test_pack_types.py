@@ -267,7 +267,7 @@ def test_converter_that_packs() -> None:
 
 
 def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
-    """A value whose class changes after the lookup would be packed as the old class."""
+    """A value whose class changes after the lookup would be packed like an object of the old class."""
 
     class Before:
         pass

@@ -194,7 +194,7 @@ def test_a_bad_replacement(
 
 
 def test_weak_references(prepared: ch.PreparedLaunch, code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """A cache of prepared launches could not drop unused ones, as it can for buffers and kernels."""
+    """A cache could not refer weakly to prepared launches, as it can to buffers and kernels."""
     other = code.get_kernel("nothing").prepare(stream, ch.LaunchConfig(grid=1, block=1))
     ended: list[str] = []
     reference, watched = weakref.ref(other, lambda _: ended.append("it")), weakref.ref(prepared)

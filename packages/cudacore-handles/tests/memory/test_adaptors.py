@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all memory resources that wrap another one have in common."""
+"""What all adaptors, which are memory resources that wrap another one, have in common."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_device(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_wrong_arguments(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Invalid resources or sizes would cause an error elsewhere."""
+    """Invalid resources or sizes would not be refused at once, and cause an error later."""
     with pytest.raises(TypeError, match="upstream_mr must be a MemoryResource, not int"):
         adapt(1)  # type: ignore[arg-type]
     adaptor = adapt(pool)

@@ -225,5 +225,5 @@ def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
 
 
 def test_can_be_referred_to_weakly(buffer: ch.Buffer) -> None:
-    """A cache could not hold buffers without keeping them."""
+    """A cache could not refer to buffers without keeping them alive."""
     assert weakref.ref(buffer)() is buffer

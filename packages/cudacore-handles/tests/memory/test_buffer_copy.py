@@ -93,7 +93,7 @@ def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method
     ],
 )
 def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, content: Content) -> None:
-    """A fill would write something else, in another byte order, or not to the end."""
+    """A fill would write wrong values, use the wrong byte order, or stop before the end."""
     buffer.fill(value, stream=stream)
     assert content(buffer) == pattern * (64 // len(pattern))
 
@@ -153,7 +153,7 @@ def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> Non
     assert buffer.view("float16").shape == (5,)
 
 
-# ---- closed meanwhile
+# ---- buffers that are closed during a copy
 
 
 class ClosesBuffer:

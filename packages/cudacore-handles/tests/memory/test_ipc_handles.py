@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share
 SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
 
 
-# ---- one mapping
+# ---- one mapping for all imports
 
 
 def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:

@@ -189,7 +189,7 @@ def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) 
 
 
 def test_prefetch(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would be moved elsewhere, or lose its contents."""
+    """Memory would be moved to a wrong location, or lose its contents."""
     buffer.fill(7, stream=stream)
     for place in (Host(), device):
         buffer.prefetch(place, stream=stream)

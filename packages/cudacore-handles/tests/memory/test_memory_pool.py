@@ -103,7 +103,7 @@ def test_bad_options(device: ch.Device, cls: Any) -> None:
             make({"max_size": bad})
 
 
-# ---- of the host
+# ---- host memory
 
 
 def test_pinned_memory_is_everybodys(device: ch.Device, stream: ch.Stream) -> None:
@@ -153,7 +153,7 @@ def test_devices_are_given_access(device: ch.Device) -> None:
         assert out[0] == 3
 
 
-# ---- managed
+# ---- managed memory
 
 
 @pytest.mark.parametrize(

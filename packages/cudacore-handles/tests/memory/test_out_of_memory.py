@@ -90,7 +90,7 @@ def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
     )
 
 
-# ---- what the error says
+# ---- the error message
 
 
 def test_error(device: ch.Device, stream: ch.Stream) -> None:

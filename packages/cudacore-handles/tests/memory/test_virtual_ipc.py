@@ -47,7 +47,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-# ---- processes
+# ---- exporting to other processes
 
 
 def test_an_argument_of_a_process(
@@ -117,7 +117,7 @@ def test_without_multiprocessing(
     assert read(buffer, stream)[7:9] == b"\3\4"
 
 
-# ---- one process
+# ---- exporting and importing in one process
 
 
 def test_the_memory_outlives_the_exporter(
@@ -214,7 +214,7 @@ def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> Non
     assert descriptors() == before
 
 
-# ---- what is refused
+# ---- invalid exports and imports
 
 
 def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResource, stream: ch.Stream) -> None:

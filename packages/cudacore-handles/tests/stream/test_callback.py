@@ -141,7 +141,7 @@ def test_a_failing_call(stream: ch.Stream) -> None:
 
 
 def test_the_end_of_the_interpreter(run_on_driver: Callable[..., str]) -> None:
-    """A call that comes when the interpreter has ended would crash it, or hang it."""
+    """A function that CUDA calls after the interpreter has ended would crash or block the process."""
     run_on_driver(
         """
         import time

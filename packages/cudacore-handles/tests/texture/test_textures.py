@@ -379,7 +379,7 @@ def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuTexObjectCreate", "cuSurfObjectCreate"])
 def test_failures(device: ch.Device, call: str) -> None:
-    """A call of the driver that fails would leave something behind, or keep the array."""
+    """A failing driver call would leak an object, or keep the array."""
     import cudacore_sim
 
     array = make_array(device, is_surface_load_store=True)

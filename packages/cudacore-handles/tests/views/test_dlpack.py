@@ -137,7 +137,7 @@ def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Memory, Any], version
 
 @BOTH
 def test_a_consumer_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
-    """Memory would be freed under an array that was made from it, or outlive the array."""
+    """Memory would be freed while a consumer's array uses it, or outlive the array."""
     memory, alive = foreign
     capsule = memory.export(versioned)
     array = np.from_dlpack(Exporter(capsule))

@@ -74,7 +74,7 @@ def kernel(device: ch.Device) -> ch.Kernel:
 
 @pytest.fixture
 def arrived(kernel: ch.Kernel, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]) -> Callable[[Any], bytes]:
-    """Launch a kernel that returns its tensor map."""
+    """Give a function that launches a kernel with a tensor map, and returns the bytes that the kernel got."""
 
     def launch(tensor_map: Any) -> bytes:
         out = pinned(128)
@@ -180,7 +180,7 @@ def test_the_memory_of_another_device(
         ch.launch(stream, SIXTEEN, kernel, view.as_tensor_map((8, 8)), memory)
 
 
-# ---- tensors that can be described
+# ---- valid and invalid tensors
 
 
 TYPES = "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64 bfloat16".split()
@@ -343,7 +343,7 @@ def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
         make(image, -1, -1, 8, 64, swizzle=None, mode=ct.TensorMapIm2ColWideMode.W128)
 
 
-# ---- other memory
+# ---- replacing the address
 
 
 def test_replace_address(memory: ch.Buffer, view: ch.StridedMemoryView, device: ch.Device, stream: ch.Stream) -> None:
@@ -375,7 +375,7 @@ def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView)
     assert bytes(tensor_map) == then
 
 
-# ---- the object
+# ---- the descriptor object
 
 
 def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:

@@ -135,7 +135,7 @@ def test_types_that_dlpack_does_not_have(stream: Stream, source: Any, target: An
 
 
 def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
-    """Elements without a type, or with NumPy's type for raw bytes, could not be copied to those with one."""
+    """Elements without a type, or with NumPy's type for raw bytes, could not be copied to elements with a type."""
     target = typed(np.zeros(4, ">i4"))
     target.copy_from(typed(np.ones(4, ">i4").view("V4")), stream)
     assert np.asarray(target).tolist() == [1] * 4

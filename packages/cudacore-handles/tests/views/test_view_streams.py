@@ -79,7 +79,7 @@ def waits(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
 
 @pytest.mark.cuda_sim
 def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer_stream: Stream) -> None:
-    """Work on an array would begin before the producer's work is done, or wait although it need not."""
+    """Work on an array would begin before the producer's work is done, or would wait needlessly."""
     other = device.create_stream()
     exchanged = ExchangedArray(buffer.handle, (4,), device=(CUDA, 0))
     assert waits(View.from_dlpack, exchanged, other) == 1

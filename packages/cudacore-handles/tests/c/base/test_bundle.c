@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-/* The owners in a bundle would be destroyed before it, or never. */
+/* The owners in a bundle would be destroyed before the bundle, or never. */
 static void owners_live_as_long_as_the_bundle(void) {
   int one = 1, ten = 10;
   cch_bundle *bundle;
@@ -14,7 +14,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   OK(cch_bundle_add(bundle, first));
   OK(cch_bundle_add(bundle, first)); /* takes a second reference */
   cch_event_unref(first);
-  for (int i = 0; i < 100; i++) { /* far more than its initial capacity */
+  for (int i = 0; i < 100; i++) { /* far more than the initial capacity */
     cch_event *more = new_event();
     OK(cch_bundle_add(bundle, more));
     cch_event_unref(more);

@@ -418,7 +418,7 @@ static void set_and_read_the_stream(int index, void *argument) {
   }
 }
 
-/* Threads that set and read the stream of one allocation would free it while another thread uses it. */
+/* If threads set and read the stream of one allocation, a stream would be destroyed while another thread uses it. */
 static void threads_set_the_stream(void) {
   cch_deviceptr *ptr = buffer(stream);
   check_threads(THREADS, set_and_read_the_stream, ptr);
@@ -446,7 +446,7 @@ static void drop_while_capturing(int index, void *argument) {
   }
 }
 
-/* Threads that retry each other's refused boxes would lose one, or free it twice. */
+/* Threads that retry each other's refused boxes would lose a box, or free it twice. */
 static void threads_retry_what_was_refused(void) {
   check_threads(THREADS, drop_while_capturing, NULL);
   cch_reclaim_drain();

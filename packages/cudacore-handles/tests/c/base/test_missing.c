@@ -89,7 +89,7 @@ static void without(const entry *missing, world *w, const operation *operation, 
   put_back(missing, function);
 }
 
-/* A missing entry point would disable functions that do not need it, cause a crash, or be missing in the error. */
+/* A missing entry point would disable functions that do not need it, cause a crash, or not be named in the error. */
 static void every_entry_point_under_every_function(void) {
   FOR_EACH_OPERATION(operation) {
     bool called[sizeof entries / sizeof *entries];

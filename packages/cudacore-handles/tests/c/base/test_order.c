@@ -104,7 +104,7 @@ static void unref_in_thread(int index, void *argument) {
   unref(index);
 }
 
-/* Threads that drop boxes which need each other would destroy one twice. */
+/* Threads that drop boxes which need each other would destroy a box twice. */
 static void every_box_from_its_own_thread(void) {
   for (int i = 0; i < 200; i++) {
     make();
@@ -113,7 +113,7 @@ static void every_box_from_its_own_thread(void) {
   }
 }
 
-/* The deferred queue would destroy boxes in the order of arrival, even if a later one needs an earlier one. */
+/* The deferred queue would destroy boxes in the order of arrival, even if a later box needs an earlier one. */
 static void every_order_deferred(void) {
   int order[BOXES] = {0, 1, 2, 3, 4, 5, 6};
   for (int i = 0; i < BOXES; i++) {

@@ -28,7 +28,7 @@ static cch_kernel *get(const char *name) {
   return kernel;
 }
 
-/* The same kernel would get a second box, or a missing one would be found. */
+/* The same kernel would get a second box, or a kernel that does not exist would be found. */
 static void kernel_is_one_box(void) {
   cch_kernel *none = NULL;
   cch_kernel *kernel = get("mixed"), *again = get("mixed"), *other = get("add");

@@ -155,7 +155,7 @@ static void borrowed_contexts_are_asked(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* A stream or an event of a green context would be made in the current one, or outlive it. */
+/* A stream or an event of a green context would be created in the current context, or outlive the green context. */
 static void streams_and_events_are_in_it(void) {
   cch_context *green = make_green(0, 16), *other = make_green(0, 16), *primary;
   cch_stream *stream, *ordinary, *wrapped, *none = NULL;

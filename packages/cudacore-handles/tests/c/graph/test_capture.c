@@ -255,7 +255,7 @@ static void dropped_captures_end(void) {
 /* Invalidates a global capture, by a call that no thread may make during such a capture. */
 static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
 
-/* After a failed capture, its box would be used as if there were a graph. */
+/* The box of a failed capture would be used as if it had a graph. */
 static void invalidated_captures_have_no_graph(void) {
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL), *none = NULL;
   launch();

@@ -50,7 +50,7 @@ static void edges_come_and_go(void) {
   cch_node_list_free(&list);
   OK(cch_graph_node_destroy(b));
   FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
-  cch_node_list_free(&list); /* an empty one */
+  cch_node_list_free(&list); /* the list is empty */
   cch_graph_node_unref(a);
   cch_graph_node_unref(b);
   cch_graph_node_unref(c);

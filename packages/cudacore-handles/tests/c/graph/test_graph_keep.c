@@ -169,7 +169,7 @@ static void refused_updates_change_nothing(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 2);
 }
 
-/* Another library's stream would be queried about a launch after it was destroyed. */
+/* After another library has destroyed its stream, the stream would be queried about a launch. */
 static void borrowed_streams_are_asked_at_once(void) {
   CUstream raw;
   cch_stream *borrowed;

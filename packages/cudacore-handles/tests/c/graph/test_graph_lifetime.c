@@ -368,7 +368,7 @@ static void nodes_go_in_all_ways(void) {
   cch_graph_unref(g);
 }
 
-/* All threads release all nodes of a graph to which there are no other references. */
+/* Releases all nodes of a graph, as all other threads do. Nothing else has references to the graph. */
 static void drop_all(int index, void *argument) {
   cch_graph_node **nodes = argument;
   for (int i = 0; i < 8; i++)

@@ -101,7 +101,7 @@ static void memory_keeps_the_resource(void) {
   finish(NULL);
 }
 
-/* A call that the driver refuses would change something. */
+/* A call that the driver refuses would change the resource or an out-parameter. */
 static void refusals_change_nothing(void) {
   cch_graphics *resource = begin(), *none = NULL;
   cch_deviceptr *memory = NULL;

@@ -290,8 +290,8 @@ static void open_use_drop(int index, void *argument) {
 }
 
 /*
- * If threads import memory that others drop, there would be two mappings at the same time, one that ends while it is
- * used, or one that never ends.
+ * If threads import memory that others drop, the memory would be mapped twice at the same time, be unmapped while it is
+ * used, or never be unmapped.
  */
 static void threads_import_what_others_drop(void) {
   shared s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Textures of memory: they read nothing outside of it. */
+/* Textures of linear memory do not read outside of the memory. */
 #include "check.h"
 
 enum { PITCH = 512, WIDTH = 16, HEIGHT = 4, ROW = WIDTH * 4, WHOLE = (HEIGHT - 1) * PITCH + ROW };

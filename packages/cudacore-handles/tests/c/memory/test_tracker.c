@@ -61,7 +61,7 @@ static void parts_belong_to_the_allocation(void) {
   cch_tracker_unref(t);
 }
 
-/* A part that was given to a tracker would count as freed while parts of it live. */
+/* A part that was given to a tracker would count as freed while parts of that part are alive. */
 static void parts_belong_to_the_part_that_is_tracked(void) {
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
   cch_deviceptr *a = allocate(t, 100), *part, *inner, *innermost;

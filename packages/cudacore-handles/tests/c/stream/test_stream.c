@@ -28,7 +28,7 @@ static void stream_is_as_asked(void) {
   cch_context_unref(context);
 }
 
-/* A stream would be destroyed while a reference is held, or its context before it. */
+/* A stream would be destroyed while it is referenced, or its context would be destroyed before the stream. */
 static void references_keep_the_stream(void) {
   cch_stream *stream;
   primary();
@@ -148,7 +148,7 @@ static void own_stream_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* Waiting for another stream would not wait, leave its event behind, or fail across devices. */
+/* A wait for another stream would have no effect, leave its event behind, or fail across devices. */
 static void stream_waits_for_stream(void) {
   cch_context *other_context;
   cch_stream *stream, *other, *legacy = cch_stream_legacy();

@@ -74,14 +74,14 @@ class Device:
     index : int, optional
         Number of the device, from 0. It can change when the machine restarts.
     uuid : str or bytes, optional
-        Its UUID, with ``GPU-``.
+        UUID of the device, with ``GPU-``.
     pci_bus_id : str or bytes, optional
-        Its PCI bus id.
+        PCI bus id of the device.
 
     Raises
     ------
     ValueError
-        If none or several of them are given.
+        If not exactly one of the parameters is given.
     NvmlError
         If there is no such device.
     """
@@ -267,12 +267,12 @@ class Device:
         Parameters
         ----------
         link : int
-            Its number, from 0.
+            Number of the link, from 0.
 
         Raises
         ------
         ValueError
-            When the device does not have it.
+            If the device does not have this link.
         """
         count = self.get_nvlink_count()
         if not 0 <= link < count:
@@ -433,7 +433,7 @@ class Device:
         Parameters
         ----------
         fan : int, optional
-            Its number. Default: 0.
+            Number of the fan. Default: 0.
         """
         return FanInfo(self._handle, fan)
 
@@ -490,7 +490,7 @@ class Device:
         call("device_clear_field_values", self._handle, make_fields(field_ids))
 
     def register_events(self, events: EventType | str | Sequence[EventType | str]) -> DeviceEvents:
-        """Begin to record events of the device (nvmlDeviceRegisterEvents). Earlier ones are not recorded.
+        """Begin to record events of the device (nvmlDeviceRegisterEvents). Earlier events are not recorded.
 
         Parameters
         ----------
@@ -505,7 +505,7 @@ class Device:
         Raises
         ------
         NotSupportedError
-            When none of the events can be recorded.
+            If none of the events can be recorded.
         """
         return DeviceEvents(self._handle, events)
 

@@ -44,6 +44,6 @@ def get_process_name(pid: int) -> str:
     Parameters
     ----------
     pid : int
-        Its number.
+        Id of the process.
     """
     return str(call("system_get_process_name", pid))

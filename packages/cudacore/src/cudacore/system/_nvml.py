@@ -118,9 +118,9 @@ def call(function: str, *arguments: Any) -> Any:
     Parameters
     ----------
     function : str
-        Its name in the bindings, such as ``"device_get_name"``.
+        The function's name in the bindings, such as ``"device_get_name"``.
     *arguments
-        As the bindings take them; a :class:`Handle` is replaced by its current handle.
+        The arguments of the function in the bindings. A :class:`Handle` is replaced by NVML's handle.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def call(function: str, *arguments: Any) -> Any:
     Raises
     ------
     NvmlError
-        If it fails; the class depends on the code.
+        If the function fails. The class depends on the code.
     """
     nvml = initialize()
     return _invoke(nvml, function, [one.value() if isinstance(one, Handle) else one for one in arguments])

@@ -204,7 +204,7 @@ class InforomInfo:
         Raises
         ------
         CorruptedInforomError
-            When one of them is wrong.
+            If a checksum is wrong.
         """
         call("device_validate_inforom", self._handle)
 
@@ -247,7 +247,7 @@ class FieldValue:
         kind = int(field_value.value_type)
         self._value: int | float = 0
         if self._code == 0:
-            value = getattr(field_value.value, _VALUE_MEMBERS[kind])[0]  # an array of one
+            value = getattr(field_value.value, _VALUE_MEMBERS[kind])[0]  # an array of one element
             self._value = float(value) if kind == 0 else int(value)
 
     def __repr__(self) -> str:

@@ -54,13 +54,13 @@ class NvmlError(CUDAError):
     operation : str
         The function that failed, such as ``"cuda.bindings.nvml.device_get_name"``.
     code : int
-        Its result, an ``nvmlReturn_t``.
+        The result of the function, an ``nvmlReturn_t``.
     code_name : str
         The name of the code, such as ``"NVML_ERROR_NOT_SUPPORTED"``.
     meaning : str
         NVML's description of the code.
     hint : str
-        What to do about it.
+        What to do about the error.
     """
 
     status: ClassVar[int] = 999
