@@ -63,7 +63,7 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
-    # The wheels of the next three have no tests, so the programs contain our own.
+    # The wheels of the next three packages have no tests, so these programs contain our own tests.
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
@@ -295,7 +295,7 @@ def tests_san(session: nox.Session) -> None:
     """Run the tests on a simulated driver that is built with AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
-    # Unlike glibc's dlopen, AddressSanitizer's does not search NVRTC's folder.
+    # Unlike glibc's dlopen, the dlopen of AddressSanitizer does not search NVRTC's folder.
     compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
@@ -484,7 +484,7 @@ def sdists(session: nox.Session) -> None:
         with session.chdir(away):
             if tests:
                 session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
-            if SIM.name in (session.posargs or PACKAGES):  # its tests need its sources
+            if SIM.name in (session.posargs or PACKAGES):  # the simulator's tests need its sources
                 shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
                 session.run(*PYTEST, f"packages/{SIM.name}")
 

@@ -6,9 +6,9 @@ several. Run it with ``python compile.py``. On a busy machine, ``--cpu-time`` me
 time.
 
 NVRTC allocates and frees much memory. Whether malloc returns that memory to the system affects the times more than
-anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation.
-The next one gets it again page by page, which takes up to a fifth of a small compilation. Memory of other threads is
-kept, and cudacore runs NVRTC on another thread. Once a program has freed a large array, malloc keeps memory on all
+anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation. The
+next compilation gets it again page by page, which takes up to a fifth of a small compilation. Memory of other threads
+is kept, and cudacore runs NVRTC on another thread. Once a program has freed a large array, malloc keeps memory on all
 threads. So this script makes malloc keep the memory, unless ``--malloc-defaults`` is given.
 """
 

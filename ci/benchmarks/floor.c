@@ -2,7 +2,7 @@
 /*
  * The floor: the time of the driver calls of each row in rows.py, made by plain C without Python.
  *
- * usage: floor CODE [ROW...]: prints a line for each row, its name and the nanoseconds of each measurement, with tabs
+ * usage: floor CODE [ROW...]: prints a line for each row: its name, and the nanoseconds of each measurement
  * usage: floor --first CODE: does the work of first_result.py once
  *
  * The program needs cuda.h, but is not linked to a CUDA library: it loads the driver at run time.

@@ -15,7 +15,7 @@ static CUgraph empty_graph(void) {
 }
 
 /*
- * Build a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains a
+ * Builds a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains a
  * user object for each node.
  */
 static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
@@ -32,7 +32,7 @@ static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   return graph;
 }
 
-/* Build a chain in which each kernel has its own argument. */
+/* Builds a chain of kernels, each with its own argument. */
 static CUgraph build_large(CUgraphNodeParams *params) {
   static CUgraphNode chain[LARGE];
   static CUdeviceptr values[LARGE];

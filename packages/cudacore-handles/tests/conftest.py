@@ -47,7 +47,7 @@ def run_python(tmp_path: Path) -> RunPython:
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         hidden = {"CUDACORE_DRIVER"}
         if env.get("CUDACORE_DRIVER", "").lower() == "sim":
-            hidden.add("CUDA_VISIBLE_DEVICES")  # it selects GPUs, and the simulated driver has none
+            hidden.add("CUDA_VISIBLE_DEVICES")  # selects GPUs, and must not hide simulated devices
         child_env = {name: value for name, value in os.environ.items() if name not in hidden}
         child_env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS))))
         script = tmp_path / "child.py"  # a file, because spawned worker processes import it again

@@ -8,5 +8,5 @@ import saxpy
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernel():
-    """Make the objects that are kept forever before the first test begins, so that they do not count as its leaks."""
+    """Make the kernel, which is kept, before the first test, so that the test does not appear to leak objects."""
     saxpy.kernel()

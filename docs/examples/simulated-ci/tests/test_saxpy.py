@@ -21,7 +21,7 @@ def test_saxpy(n):
 
 @pytest.mark.parametrize("nth", [1, 2])
 def test_full_memory(cuda_sim, nth):
-    """One of the two allocations fails. The check after every test finds a leak of the other one."""
+    """One of the two allocations fails. The check after every test finds a leak of the other allocation."""
     x, y = numbers(100)
     for attempt in (nth, nth + 1):  # an allocation is tried twice
         cuda_sim.fail("cuMemAllocFromPoolAsync", attempt, error=2)  # CUDA_ERROR_OUT_OF_MEMORY

@@ -58,7 +58,7 @@ void check_has(const char *text, const char *part, const char *what, const char 
 #define FAILS(code, call) check_status(call, code, #call, __FILE__, __LINE__)
 void check_status(int status, int expected, const char *what, const char *file, int line);
 
-/* The calling thread's last failure, in storage that the next call overwrites. */
+/* Returns the calling thread's last failure, valid until the next call of this function. */
 const cch_error *check_error(void);
 
 /* Opens the driver that $CUDACORE_DRIVER names. If it is not the simulated driver, ends the program with 77. */

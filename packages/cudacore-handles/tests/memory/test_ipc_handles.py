@@ -359,7 +359,7 @@ def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """If a capture still keeps a mapping, the error for importing the memory again would say that it was freed."""
+    """If a capture keeps a mapping, the error for importing the memory again would say that the memory was freed."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr, (buffer,), _, _ = exporter()
     descriptor = buffer.ipc_descriptor

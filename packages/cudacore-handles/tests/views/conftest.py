@@ -30,7 +30,7 @@ def producer_stream(device: Device) -> Iterator[Stream]:
 
 @pytest.fixture
 def api() -> dlpack_producers.ExchangeAPI:
-    """Give our C exchange API, found in the way of other libraries."""
+    """Give our C exchange API, looked up as other libraries do."""
     assert Buffer.__dlpack_c_exchange_api__ is StridedMemoryView.__dlpack_c_exchange_api__
     address = dlpack_producers.get_pointer(StridedMemoryView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     return dlpack_producers.ExchangeAPI.from_address(address)

@@ -225,7 +225,7 @@ def test_bad_tensors(fields: Any, error: type[Exception], message: str) -> None:
 
 
 def test_enormous_but_empty() -> None:
-    """An empty array would be refused for extents that are never used."""
+    """An empty array would be refused because of its other extents, which do not matter."""
     assert View.from_dlpack(Array(4096, (0, 2**62, 2**62), keep=None)).size == 0
 
 

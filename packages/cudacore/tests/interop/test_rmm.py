@@ -55,7 +55,7 @@ def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Str
 
 @pytest.fixture
 def ignored(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Collect exceptions that cannot be raised."""
+    """Give a list of the exceptions that are passed to ``sys.unraisablehook``."""
     found: list[BaseException] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: found.append(args.exc_value))
     return found

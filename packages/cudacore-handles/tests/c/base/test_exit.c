@@ -52,7 +52,7 @@ static void close_in_atexit(void) {
   atexit(close_left_world);
 }
 
-/* The driver may have shut down when the last objects are dropped: that is not a failure. */
+/* Drops the last objects after the driver has shut down. This must not be reported as a failure. */
 static void drop_after_the_driver(void) {
   world_open(&left);
   sim.fail(NULL, 0, CUDA_ERROR_DEINITIALIZED);
@@ -76,7 +76,7 @@ static void free_memory(void *owner, CUdeviceptr ptr, size_t size, cch_stream *s
   release(owner);
 }
 
-/* After the interpreter has ended, its callbacks must not be called; everything else is still freed. */
+/* Drops objects after the interpreter has ended. Its callbacks must not be called; everything else is still freed. */
 static void drop_after_the_runtime(void) {
   cch_deviceptr *wrapped, *queued;
   cch_context *shared;

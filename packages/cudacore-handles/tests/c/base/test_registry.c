@@ -9,7 +9,7 @@
 
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 1000 : 5000 };
 
-/* Each thread wraps the stream that all threads share; any thread can drop the last reference. */
+/* Wraps the stream that all threads share. Any thread can drop the last reference. */
 static void wrap_one(int index, void *argument) {
   CUstream raw = argument;
   (void)index;
@@ -34,7 +34,7 @@ static void one_foreign_handle(void) {
 
 static _Atomic(cch_stream *) held;
 
-/* While thread 0 makes and drops the stream, the others look its handle up: they get its box, or a borrowed one. */
+/* Thread 0 makes and drops the stream. The others look up its handle, and get the stream's box or a borrowed box. */
 static void look_up_dying(int index, void *argument) {
   (void)argument;
   for (int i = 0; i < ROUNDS; i++) {
@@ -65,7 +65,7 @@ static void handle_in_its_last_moments(void) {
   cch_stream_unref(atomic_exchange(&held, NULL));
 }
 
-/* Each thread makes and drops its own boxes, so that addresses are constantly reused across threads. */
+/* Makes and drops boxes that no other thread uses, so that addresses are constantly reused across threads. */
 static void make_and_drop(int index, void *argument) {
   enum { KEPT = 16 };
   cch_event *kept[KEPT] = {NULL};

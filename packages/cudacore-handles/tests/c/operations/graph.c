@@ -155,7 +155,7 @@ static int add_kernels(world *w, cch_graph *graph) {
   return status;
 }
 MAKES(graph_add_kernels, cch_graph, with_graph(&out, w, add_kernels))
-/* A batch with memory nodes, which the library first adds to another graph. */
+/* Adds a batch with memory nodes. The library first adds these to another graph. */
 static int add_batch_memory(world *w, cch_graph *graph) {
   (void)w;
   cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64};
