@@ -145,7 +145,7 @@ def first_device() -> cudacore_handles.Device:
 
 
 def load_copy_kernels() -> None:
-    """Load the kernels of copies between views, which are also kept."""
+    """Load the kernels for copies between views. They are loaded once, and kept."""
     from cudacore_handles._views import copy_kernel
 
     for unit in (1, 2, 4, 8, 16):

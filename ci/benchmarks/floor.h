@@ -73,12 +73,12 @@ double now(void);
 void report(const char *name, const double *times, size_t count);
 CUlaunchConfig one_block(CUstream on);
 
-/* Whether a row was requested. If the command line names no rows, all are. */
+/* Whether a row was requested. If the command line names no rows, all rows are requested. */
 bool wanted(const char *name);
 
 /*
- * Measure a row as worker.py does: a short warm-up, then `repeat` measurements. Nothing runs between them. `per` is the
- * number of operations in a statement.
+ * Measures a row as worker.py does: a short warm-up, then `repeat` measurements without anything between them. `per` is
+ * the number of operations in a statement.
  */
 #define ROW_PER(per, name, number, repeat, statement)                                                                  \
   do {                                                                                                                 \

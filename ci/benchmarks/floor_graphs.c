@@ -15,8 +15,8 @@ static CUgraph empty_graph(void) {
 }
 
 /*
- * Builds a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains a
- * user object for each node.
+ * Builds a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains
+ * a user object for each node.
  */
 static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   CUgraph graph = empty_graph();

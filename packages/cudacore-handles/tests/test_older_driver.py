@@ -112,7 +112,7 @@ for args, error in (((out, 1.5, 7, record), "takes 5 arguments"), ((out, 1.5, 25
 
 @pytest.mark.parametrize("packed", [False, True], ids=["as it is", "LZ4"])
 def test_fat_binaries(run_on_sim: Callable[..., str], tmp_path: Any, packed: bool) -> None:
-    """The parameters of kernels in a fat binary would not be known."""
+    """The parameters of kernels in a fat binary would not be found."""
     code = PTX.encode()
     data = lz4_literals(code) if packed else code
     other = entry(1, 120, b".version 7.0\n.target sm_120\n")
@@ -130,7 +130,7 @@ assert arrived() == (1.5, 7, 3, 2.25)
 
 
 def test_cubins(run_on_sim: Callable[..., str], compile_cuda: Callable[[str, str, str], bytes], tmp_path: Any) -> None:
-    """The parameters of kernels in a cubin would not be known."""
+    """The parameters of kernels in a cubin would not be found."""
     file = tmp_path / "a.cubin"
     file.write_bytes(compile_cuda(kernel_sources.CUDA, "sm_90", "cubin"))
     run_on_sim(

@@ -159,6 +159,6 @@ def work(i):
 
 @pytest.mark.parametrize("work", WORK)
 def test_eight_threads_and_the_collector(run_on_driver: Callable[..., str], work: str) -> None:
-    """Threads that make, use and drop objects at once would deadlock, crash, leak, or get each other's objects."""
+    """Threads that make, use and drop objects simultaneously would deadlock, crash, leak, or mix up their objects."""
     rounds, prelude = WORK[work]
     run_on_driver(HAMMER.format(rounds=rounds, prelude=prelude))

@@ -127,7 +127,7 @@ def test_import_loads_no_driver() -> None:
     "module", [cudacore, cudacore.graph, cudacore.typing, cudacore.utils], ids=lambda module: module.__name__
 )
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
-    """``__all__`` would promise a name that does not exist, or hide one that does."""
+    """``__all__`` would contain a name that does not exist, or lack a public name."""
     assert all(
         hasattr(module, name) for name in module.__all__
     )  # this also imports the names that are imported at first use

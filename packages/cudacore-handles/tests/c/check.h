@@ -172,7 +172,7 @@ typedef struct check_mixed {
 } check_mixed;
 enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
 
-/* The last launch. Fails if there was none. */
+/* Returns the last launch. Fails the test if there was none. */
 typedef struct check_launch {
   cudasim_launch given;
   char name[32]; /* of the kernel */

@@ -66,7 +66,7 @@ def cubin(first_device: ch.Device, compile_cuda: Any) -> bytes:
 @many
 @given(data=st.data())
 def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -> None:
-    """A truncated file would crash the process, because the driver does not know its length."""
+    """A truncated file would crash the process, because the driver is not given the file's length."""
     end = data.draw(st.integers(0, len(cubin) - 1))
     with pytest.raises(ch.CUDAError, match=r"CCH_EIMAGE .*(truncated|not a cubin)"):
         make("cubin", cubin[:end]).get_kernel("nothing")

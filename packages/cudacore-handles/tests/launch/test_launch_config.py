@@ -245,7 +245,7 @@ def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., t
 
 
 def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
-    """The blocks of a cooperative launch would not all run at once, so that they wait for each other forever."""
+    """The blocks of a cooperative launch would not all be resident, so that they wait for each other forever."""
     blocks = device.properties.multiprocessor_count
     config = LaunchConfig(grid=blocks, block=1, is_cooperative=True)
     arrived = device.allocate(4, stream=stream)
@@ -256,7 +256,7 @@ def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int
 def test_cooperative_launch_that_is_too_large(
     device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], code: ch.ObjectCode, stream: ch.Stream
 ) -> None:
-    """More blocks than can run at once would be launched, because the cooperative flag is lost."""
+    """The cooperative flag would be lost, and more blocks launched than can be resident."""
     large = {"grid": 100_000, "block": 1024}
     with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must fit on the device at once"):
         launch_and_read(LaunchConfig(**large, is_cooperative=True), "geometry", 7)

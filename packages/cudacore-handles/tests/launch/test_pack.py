@@ -195,7 +195,7 @@ NUMBERS = st.one_of(
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(NUMBERS, max_size=40))
 def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> None:
-    """Values would lie at wrong offsets, or padding carry stale memory."""
+    """Values would be at wrong offsets, or padding would contain stale memory."""
     form, places = "@", []
     for letter, _ in params:
         size = struct.calcsize(letter)

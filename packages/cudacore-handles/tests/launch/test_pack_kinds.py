@@ -243,7 +243,7 @@ def test_pointers_are_no_numbers(value: Any) -> None:
 
 
 def test_addresses_as_integers() -> None:
-    """A kernel that takes an address as an `unsigned long long` could not be given a buffer; None would pass for 0."""
+    """A buffer could not be given to an `unsigned long long` that is an address, or None would arrive as 0."""
     for kind in (INT, UINT):
         assert one(Address(ADDRESS), 8, kind) == struct.pack("=Q", ADDRESS)
         with pytest.raises(TypeError, match="None is a null pointer of 8 bytes, but the parameter of 8 is a"):

@@ -454,7 +454,7 @@ def test_exit_with_registered_types() -> None:
 
 
 def test_threads() -> None:
-    """Launches from several threads would mix their arguments, or find a half-made registry."""
+    """Launches from several threads would mix up their arguments, or use an incomplete registry."""
 
     def work(seed: int) -> None:
         where = layout(8, 4, 8, 8)

@@ -202,7 +202,7 @@ def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str)
 
 
 def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """A part of a batch would be copied, or an object that is not a buffer would reach the driver."""
+    """Part of an invalid batch would be copied, or an object that is not a buffer would reach the driver."""
     out = [pinned(SIZE) for _ in sources]
     closed = pinned(SIZE)
     closed.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host as a place for memory."""
+"""Host: the locations of memory on the host."""
 
 from __future__ import annotations
 

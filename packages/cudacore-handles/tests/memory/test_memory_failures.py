@@ -2,7 +2,7 @@
 """Makes every driver call of every operation on memory fail once.
 
 The calls of an operation are taken from the log of the simulated driver. A failure must be returned unchanged, and must
-leave everything unchanged: no leak, no half-made object, and the operation works the next time.
+leave everything unchanged: no leak, no incomplete object, and the operation works the next time.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def grow_elsewhere(w: World, place: str) -> ch.Buffer:
 
 def run(op: Operation, world: World, sim: Any) -> list[str]:
     """Run an operation; return the calls that it makes."""
-    live_objects()  # queued boxes are destroyed before, and not during the operation
+    live_objects()  # destroys queued boxes now, and not during the operation
     with sim.logging() as made:
         result = op.do(world)
     op.undo(world, result)
@@ -264,7 +264,7 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
 def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave half-made objects."""
+    """A failure would be lost or changed, leak, or leave incomplete objects."""
     fail_each(device, cuda_sim, name)
 
 

@@ -54,7 +54,7 @@ def check(layout: Layout, array: Any) -> None:
 @UNHURRIED
 @given(st.data())
 def test_views(data: st.DataObject) -> None:
-    """An element would be read from the wrong place, or a copy would go outside of the array's memory."""
+    """An element would be read from the wrong place, or a copy would access memory outside of the array."""
     array, layout = array_and_layout(data)
     check(layout, array)
     assert layout.is_contiguous_c == array.flags.c_contiguous

@@ -173,7 +173,7 @@ def test_streams_of_another_device(buffer: Buffer, device: Device, other_device:
 
 
 def test_no_order_with_a_capture(buffer: Buffer, stream: Stream, device: Device) -> None:
-    """A consumer's stream would be drawn into a capture, or the capture end."""
+    """A consumer's stream would become part of a capture, or the capture would be invalidated."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     other = device.create_stream()
     with stream.create_graph_builder() as builder:

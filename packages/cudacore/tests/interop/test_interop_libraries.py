@@ -37,7 +37,7 @@ limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
 
 @pytest.mark.cuda_gpu
 def test_with_cupy() -> None:
-    """CuPy would compute wrong, leak, or not respect a limit."""
+    """CuPy would compute wrong results, leak memory, or ignore a limit."""
     pytest.importorskip("cupy", reason="needs CuPy")
     run_alone(
         DEVICE
@@ -138,7 +138,7 @@ def compute():
 
 @pytest.mark.cuda_gpu
 def test_with_torch_itself() -> None:
-    """PyTorch would compute wrong, leak, crash when memory runs out, or let a second stream use freed memory."""
+    """PyTorch would compute wrong results, leak, crash without memory, or let a second stream use freed memory."""
     pytest.importorskip("torch", reason="needs PyTorch")
     run_alone(
         DEVICE
@@ -209,7 +209,7 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
 
 @pytest.mark.cuda_gpu
 def test_with_numba() -> None:
-    """Numba would compute wrong, or leak."""
+    """Numba would compute wrong results, or leak memory."""
     pytest.importorskip("numba.cuda", reason="needs Numba")
     if reason := why_numba_cannot_compile():
         pytest.skip(f"Numba cannot compile kernels here: {reason}")

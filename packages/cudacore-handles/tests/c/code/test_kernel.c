@@ -238,7 +238,7 @@ static void launch_in_thread(int index, void *argument) {
     OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
 }
 
-/* Threads that launch a kernel for the first time at once would interfere when they query its parameters. */
+/* Threads that launch a kernel for the first time simultaneously would interfere when they query its parameters. */
 static void threads_share_a_kernel(void) {
   for (int i = 0; i < 20; i++) {
     shared_kernel = get("mixed");
@@ -263,7 +263,7 @@ static void get_in_thread(int index, void *argument) {
   }
 }
 
-/* Threads that request a kernel at once would get a box each. */
+/* Threads that request the same kernel simultaneously would each get a separate box. */
 static void threads_get_one_box(void) {
   CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);
   check_threads(ASKERS, get_in_thread, NULL);

@@ -430,7 +430,7 @@ static void work(int index, void *argument) {
   }
 }
 
-/* Threads that compile at once would lose programs, counts, or each other's errors. */
+/* Threads that compile simultaneously would lose programs or counts, or get each other's errors. */
 static void threads_compile_at_once(void) {
   int before = destroyed();
   check_threads(4, work, NULL);

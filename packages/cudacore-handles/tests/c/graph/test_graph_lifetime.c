@@ -375,7 +375,7 @@ static void drop_all(int index, void *argument) {
     drop_somehow(index + i, nodes[(i + index) % 8]);
 }
 
-/* When threads release the last nodes of a graph at once, none of them, or several, would destroy it. */
+/* If threads release the last nodes of a graph simultaneously, the graph would be destroyed several times or never. */
 static void last_nodes_end_the_graph_once(void) {
   for (int round = 0; round < ROUNDS / 8; round++) {
     cch_graph *g = new_graph();

@@ -78,7 +78,7 @@ static void parts_belong_to_the_part_that_is_tracked(void) {
   cch_tracker_unref(t);
 }
 
-/* A free that is put off because a stream is captured would count too early, or never. */
+/* A free that is postponed because a stream is captured would be counted too early, or never. */
 static void frees_are_counted_when_they_happen(void) {
   cch_tracker *t = tracker(0, 0, NULL);
   cch_stream *legacy = cch_stream_legacy();

@@ -78,8 +78,8 @@ class FanInfo:
     def speed(self) -> int:
         """int: the intended speed, in percent of the highest (nvmlDeviceGetFanSpeed_v2). It can be more than 100.
 
-        Setting it takes the fan from the driver's control (nvmlDeviceSetFanSpeed_v2): watch the temperature from then
-        on, and call :meth:`set_default_speed` in the end.
+        Setting the speed takes the fan from the driver's control (nvmlDeviceSetFanSpeed_v2). Watch the temperature from
+        then on, and call :meth:`set_default_speed` afterwards.
         """
         return int(call("device_get_fan_speed_v2", self._handle, self._fan))
 
