@@ -60,7 +60,7 @@ def test_capsules_are_named_for_their_kind(device: ch.Device, kind: str) -> None
 
 @pytest.mark.parametrize("kind", FACES)
 def test_there_and_back(device: ch.Device, kind: str) -> None:
-    """The returned object would have another class, or refer to another resource."""
+    """An object that is passed through a capsule would come back with another class, or for another resource."""
     there = make(kind, device)
     back = ch.from_capsule(there.__cudacore_handle__())
     assert type(back) is type(there)

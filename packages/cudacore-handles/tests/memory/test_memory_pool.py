@@ -218,7 +218,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """If an old driver lacks a pool, the error would only be an invalid argument, or no memory could be allocated."""
+    """On a driver without such pools, pinned memory would not work, or the error would be an invalid argument."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -185,7 +185,7 @@ static void streams_and_events_are_in_it(void) {
   cch_context_unref(primary);
   cch_stream_unref(stream);
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
-  cch_event_unref(event); /* the last object in the other context */
+  cch_event_unref(event); /* the last object in `green` */
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 

@@ -90,7 +90,7 @@ static void memory_moves_where_it_must(void) {
   check_live(3, 3);
   cch_deviceptr_unref(first); /* the physical memory of `first` is also mapped in `grown` */
   check_live(2, 3);
-  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* the new range consists of two mappings */
+  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* in place, with a second reserved range */
   CHECK_EQ(moved, 0);
   cch_deviceptr_unref(grown);
   cch_deviceptr_unref(behind);
