@@ -236,7 +236,7 @@ def test_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, .
 
 
 def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
-    """The error for an impossible cluster would not name the configuration."""
+    """A launch with an impossible cluster size would raise no error, or later launches would fail."""
     if device.compute_capability < (9, 0):
         pytest.skip(f"sm_{device.arch} has no clusters")
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID"):

@@ -106,9 +106,9 @@ class DeviceEvents:
         Raises
         ------
         TimeoutError
-            When no event occurred in that time (:class:`cudacore.system.TimeoutError`).
+            If no event occurred in that time (:class:`cudacore.system.TimeoutError`).
         GpuIsLostError
-            When the GPU can no longer be reached.
+            If the GPU can no longer be reached.
         """
         return EventData(self._set.wait("event_set_wait_v2", _timeout(timeout_ms)))
 
@@ -177,7 +177,7 @@ class RegisteredSystemEvents:
         Raises
         ------
         TimeoutError
-            When no event occurred in that time (:class:`cudacore.system.TimeoutError`).
+            If no event occurred in that time (:class:`cudacore.system.TimeoutError`).
         """
         if buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}")
