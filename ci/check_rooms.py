@@ -5,7 +5,8 @@
 usage: check_rooms.py [ROOT]       ROOT: the repository, or a folder that is laid out like it
 
 A layer is a folder whose subfolders are rooms. A room uses the rooms below it. A lower room does not include or import
-an upper one. Exceptions are listed here, each with its reason; an exception that is no longer needed is an error, too.
+an upper one. Modules of a Python package that are in no room also have a place in the order. Exceptions are listed
+here, each with its reason; an exception that is no longer needed is an error, too.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ DOORS = {
     "cudacore_handles._sdk": "the one door of cudacore-handles",
     "cudacore_graph._nodes": "the classes of nodes, all of which cudacore.graph has, too",
 }
-#: The rooms of each layer, from the lowest to the highest. Files outside of rooms are above all of them.
+#: The rooms of each layer, from the lowest to the highest. In a Python package, a module can be listed like a room; "."
+#: stands for all other modules. The files that begin a layer (__init__.py, __main__.py, module.c) are above all rooms.
 LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
     "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
-        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_texture", "_sdk"),
+        *("_native", "_cffi", "_base", "typing", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch"),
+        *("_views", "_texture", "_sdk", "."),
     ),
-    "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache", "_command"),
+    "cudacore-compile/src/cudacore_compile": ("_version", "typing", "_compilers", "_cache", ".", "_command"),
+    "cudacore-graph/src/cudacore_graph": ("typing", "_arguments", "_errors", "_condition", "_nodes", "."),
+    "cudacore/src/cudacore": ("_version", "system", "interop", ".", "_instead_of_cuda_core"),
     "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
     "cudacore-sim/src/sim/driver": ("base", "device", "memory", "code", "graph", "stream", "entry"),
 }
@@ -43,7 +48,8 @@ UPWARD = {
     ("src/cudacore_handles/_memory/arrays.py", "_views"): "arrays that only a view can read",
     ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",
     ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",
-    ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is asked for launch configurations",
+    ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is queried for launch configurations",
+    ("src/cudacore_graph/_nodes/child.py", "_definition"): "the graph in a node is a GraphDefinition",
 }
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
@@ -53,11 +59,17 @@ LARGE_FOLDERS = {
 }
 #: Files that may have more than MAX_LINES, with the reason.
 LONG_FILES = {
-    "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
+    "packages/cudacore-handles/src/cudacore_handles/_native.pyi": "the stub of one module, with all of its docstrings",
+    "packages/cudacore-handles/src/cudacore_handles/_memory/buffer.py": "with the examples of docstrings",
+    "packages/cudacore-graph/src/cudacore_graph/_builder.py": "with the examples of docstrings",
 }
-#: Examples of docstrings, which do not count as lines of a file.
-EXAMPLES = re.compile(r'\n *Examples\n *-{8}\n(?:.*\n)*?(?= *""")')
-SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
+#: Files that tools/generate_entry_points.py writes, and what tests/sequences/record_stale.py records.
+GENERATED = {"packages/cudacore-sim/src/sim/driver/base/entry_points.inc"}
+RECORDED = {"packages/cudacore-sim/src/sim/driver/base/stale_outcomes.def"}
+SUFFIXES = {".c", ".cpp", ".cu", ".def", ".h", ".inc", ".py", ".pyi"}
+#: The maximum number of files that adding something touches: outside of the simulator, and in the simulator. Recorded
+#: files, such as the baseline of the ABI, do not count.
+MAX_TOUCHED = {"a type of graph node": (7, 2)}
 #: Files that each compiled package has a copy of, because its source distribution must be self-contained.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
@@ -105,16 +117,20 @@ def runs(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
-    """Return the line and the room of each include or import from a room of the layer."""
+    """Return the line and the room of each include or import from the layer. Stubs are not executed: they have none."""
     if path.suffix not in {".py", ".c", ".cpp", ".h"}:
         return  # for example, a compiled .pyc file
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in runs(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{layer.name}."):
-                yield node.lineno, node.module.split(".")[1]
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [name.name for name in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module == layer.name:
-                yield from ((node.lineno, name.name) for name in node.names)
+                modules = [f"{node.module}.{name.name}" for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module]
+            yield from ((node.lineno, name.split(".")[1]) for name in modules if name.startswith(f"{layer.name}."))
     else:
         for number, line in enumerate(text.splitlines(), 1):
             found = re.match(rf'#include "(?:sim/)?(?:{layer.name}/)?(\w+)/', line)
@@ -122,34 +138,44 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
                 yield number, found.group(1)
 
 
+def files_of_rooms(layer: Path, rooms: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """Return the files of a layer, each with its room, without the files that begin the layer."""
+    for path in sorted(path for path in layer.rglob("*") if path.is_file()):
+        room = path.relative_to(layer).parts[0].partition(".")[0]
+        if path.parent != layer or ("." in rooms and not room.startswith("__")):
+            yield path, room
+
+
 def uses_of_upper_rooms(root: Path) -> Iterator[str]:
-    """Yield an error for each use of an upper room by a lower room that is not in UPWARD."""
+    """Return an error for each use of an upper room by a lower room that is not in UPWARD."""
     used = set()
     for name, rooms in LAYERS.items():
         layer = root / "packages" / name
         rank = {room: number for number, room in enumerate(rooms)}
-        there = {path.name for path in layer.glob("*") if path.is_dir() and not path.name.startswith("__")}
-        if there != set(rooms) and there:
-            yield f"packages/{name}: its rooms are {sorted(there)}; LAYERS says {sorted(rooms)}"
-        for path in sorted(path for path in layer.glob("*/**/*") if path.is_file()):
-            room = path.relative_to(layer).parts[0]
+        others = rank.get(".", -1)  # such as the headers of another layer
+        folders = {path.name for path in layer.glob("*") if path.is_dir() and not path.name.startswith("__")}
+        modules = {path.stem for path in layer.glob("*.py*")}
+        if folders and (folders - set(rooms) or set(rooms) - folders - modules - {"."}):
+            yield f"packages/{name}: its rooms are {sorted(folders)}; LAYERS says {sorted(rooms)}"
+        for path, room in files_of_rooms(layer, rooms):
             for line, other in rooms_used(path, layer):
-                if rank.get(other, -1) <= rank.get(room, -1):
+                if rank.get(other, others) <= rank.get(room, others):
                     continue
                 key = str(path.relative_to(root / "packages" / name.partition("/")[0])), other
                 if key in UPWARD:
                     used.add(key)
                 else:
-                    yield f"{path.relative_to(root)}:{line}: uses the room {other}, which is above {room}"
+                    yield f"{path.relative_to(root)}:{line}: uses {other}, which is above {room}"
     for key in sorted(UPWARD.keys() - used):
         yield f"{key[0]} does not use {key[1]} any more: take it out of UPWARD"
 
 
 def sources(root: Path) -> list[Path]:
-    """Return the hand-written sources, without files that git ignores."""
+    """Return the hand-written sources that git does not ignore."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.check_output(command, text=True).split("\0")
-    return sorted(Path(name) for name in names if Path(name).suffix in SUFFIXES and (root / name).is_file())
+    hand_written = (name for name in names if name not in GENERATED | RECORDED and (root / name).is_file())
+    return sorted(Path(name) for name in hand_written if Path(name).suffix in SUFFIXES)
 
 
 def sizes(root: Path) -> Iterator[str]:
@@ -157,11 +183,11 @@ def sizes(root: Path) -> Iterator[str]:
     files = sources(root)
     for folder, count in Counter(str(path.parent) for path in files).items():
         if (count > MAX_FILES) != (folder in LARGE_FOLDERS):
-            yield f"{folder} has {count} files, and {MAX_FILES} are the most: divide it, or LARGE_FOLDERS is wrong"
+            yield f"{folder} has {count} files; the limit is {MAX_FILES}: divide it, or correct LARGE_FOLDERS"
     for path in files:
-        count = len(EXAMPLES.sub("", (root / path).read_text(encoding="utf-8")).splitlines())
+        count = len((root / path).read_text(encoding="utf-8").splitlines())
         if (count > MAX_LINES) != (str(path) in LONG_FILES):
-            yield f"{path} has {count} lines, and {MAX_LINES} are the most: divide it, or LONG_FILES is wrong"
+            yield f"{path} has {count} lines; the limit is {MAX_LINES}: divide it, or correct LONG_FILES"
 
 
 def recipes(root: Path) -> Iterator[str]:
@@ -171,7 +197,7 @@ def recipes(root: Path) -> Iterator[str]:
     texts = {
         str(path.relative_to(root / "packages")): path.read_text(encoding="utf-8")
         for path in tree | {baseline}
-        if path.suffix in SUFFIXES | {".txt"} and path.is_file()
+        if path.suffix in SUFFIXES | {".txt"} and path.is_file() and str(path.relative_to(root)) not in RECORDED
     }
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (an? [^|]+) \| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|$", text, re.MULTILINE)
@@ -184,6 +210,11 @@ def recipes(root: Path) -> Iterator[str]:
         for name in sorted(stated ^ found):
             verb = "does not name" if name in found else "names"
             yield f"CONTRIBUTING.md: {what}: the row of {spellings[0]} {verb} {name}"
+        touched = Counter(name.startswith("cudacore-sim/") for name in stated if not name.endswith(".txt"))
+        for limit, in_simulator in zip(MAX_TOUCHED.get(what, ()), (False, True), strict=False):
+            if touched[in_simulator] > limit:
+                where = "in the simulator" if in_simulator else "outside of the simulator"
+                yield f"CONTRIBUTING.md: {what} touches {touched[in_simulator]} files {where}; the limit is {limit}"
 
 
 def files_in_conventions(root: Path) -> Iterator[str]:

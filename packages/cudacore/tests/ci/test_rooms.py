@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,73 @@ def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path, "p/src/q/_low/x.py", f"from q._low import y\nfrom q._high import y\n{lazy}")
     write(tmp_path, "p/src/q/_high/y.py", "from q._low import x\n")
     assert list(check_rooms.uses_of_upper_rooms(tmp_path)) == [
-        "packages/p/src/lib/low/x.c:2: uses the room high, which is above low",
-        "packages/p/src/q/_low/x.py:2: uses the room _high, which is above _low",
-        "packages/p/src/q/_low/x.py:4: uses the room _high, which is above _low",
+        "packages/p/src/lib/low/x.c:2: uses high, which is above low",
+        "packages/p/src/q/_low/x.py:2: uses _high, which is above _low",
+        "packages/p/src/q/_low/x.py:4: uses _high, which is above _low",
         "src/lib/low/gone.c does not use high any more: take it out of UPWARD",
+    ]
+
+
+def test_modules_have_places_in_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A room could import a module of its package that is above it, unnoticed, because the module is in no room."""
+    monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/q": ("names", "_low", ".", "_high")})
+    monkeypatch.setattr(check_rooms, "UPWARD", {})
+    write(tmp_path, "p/src/q/__init__.py", "from q._high import a\n")
+    write(tmp_path, "p/src/q/names.py", "import q._low.x\n")
+    write(tmp_path, "p/src/q/between.py", "from q import _low, _high, names\n")
+    write(tmp_path, "p/src/q/_low/x.py", "import q.names\nimport q.between\nfrom q import between\n")
+    write(tmp_path, "p/src/q/_high/x.py", "from q import between, something\n")
+    assert list(check_rooms.uses_of_upper_rooms(tmp_path)) == [
+        "packages/p/src/q/_low/x.py:2: uses between, which is above _low",
+        "packages/p/src/q/_low/x.py:3: uses between, which is above _low",
+        "packages/p/src/q/between.py:1: uses _high, which is above between",
+        "packages/p/src/q/names.py:1: uses _low, which is above names",
+    ]
+
+
+def test_rooms_that_are_not_listed_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new room would have no place in the order, so anything could use it, and it could use anything."""
+    monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/q": ("_low", "gone")})
+    monkeypatch.setattr(check_rooms, "UPWARD", {})
+    write(tmp_path, "p/src/q/_low/x.py", "")
+    write(tmp_path, "p/src/q/_new/x.py", "")
+    assert list(check_rooms.uses_of_upper_rooms(tmp_path)) == [
+        "packages/p/src/q: its rooms are ['_low', '_new']; LAYERS says ['_low', 'gone']"
+    ]
+
+
+def test_large_folders_and_long_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders and files would grow until nobody finds their way in them, or an exception would outlive its reason."""
+    monkeypatch.setattr(check_rooms, "MAX_FILES", 2)
+    monkeypatch.setattr(check_rooms, "MAX_LINES", 3)
+    monkeypatch.setattr(check_rooms, "LARGE_FOLDERS", {})
+    monkeypatch.setattr(check_rooms, "LONG_FILES", {"packages/short.def": "a reason"})
+    monkeypatch.setattr(check_rooms, "GENERATED", {"packages/p/generated.inc"})
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("ignored.c\n")
+    for name in ("generated.inc", "ignored.c", "text.txt", "a.c", "b.h"):
+        write(tmp_path, f"p/{name}", "line\n" * (9 if name in {"generated.inc", "ignored.c"} else 3))
+    write(tmp_path, "short.def", "line\n")
+    assert list(check_rooms.sizes(tmp_path)) == [
+        "packages/short.def has 1 lines; the limit is 3: divide it, or correct LONG_FILES"
+    ]
+    write(tmp_path, "p/c.py", "line\n" * 4)
+    write(tmp_path, "short.def", "line\n" * 4)
+    assert list(check_rooms.sizes(tmp_path)) == [
+        "packages/p has 3 files; the limit is 2: divide it, or correct LARGE_FOLDERS",
+        "packages/p/c.py has 4 lines; the limit is 3: divide it, or correct LONG_FILES",
+    ]
+
+
+def test_files_that_pages_name_wrongly_are_found(tmp_path: Path) -> None:
+    """A page for contributors would send its readers to a file that was renamed."""
+    write(tmp_path, "p/src/there.c", "")
+    (tmp_path / "docs" / "contributing").mkdir(parents=True)
+    (tmp_path / "docs" / "conventions.rst").write_text("``there.c``, ``src/there.c``, ``src/gone.c``\n")
+    (tmp_path / "docs" / "contributing" / "page.rst").write_text("``lost.py``\n")
+    assert list(check_rooms.files_in_conventions(tmp_path)) == [
+        "docs/conventions.rst: there is no gone.c",
+        "docs/contributing/page.rst: there is no lost.py",
     ]
 
 
@@ -88,3 +152,21 @@ def test_rows_that_are_not_true_are_found(tmp_path: Path) -> None:
         "CONTRIBUTING.md: a thing: the row of thing3 does not name p/src/c.py",
         "CONTRIBUTING.md: a thing: the row of thing4 names p/src/b.py",
     ]
+
+
+def test_additions_that_touch_many_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adding a type of graph node would touch more files with every change, without anybody noticing."""
+    monkeypatch.setattr(check_rooms, "MAX_TOUCHED", {"a thing": (2, 1)})
+
+    def errors_with(*names: str) -> set[str]:
+        for name in names:
+            write(tmp_path, name, "thing0 thing1 thing2 thing3 thing4")
+        files = ", ".join(f"`{name}`" for name in names)
+        (tmp_path / "CONTRIBUTING.md").write_text("".join(f"| a thing | `thing{i}` | {files} |\n" for i in range(5)))
+        return set(check_rooms.recipes(tmp_path))
+
+    assert errors_with("p/src/a.py", "p/src/b.py", "cudacore-sim/src/c.cpp") == set()
+    assert errors_with("p/src/a.py", "p/src/b.py", "p/src/d.c", "cudacore-sim/src/c.cpp", "cudacore-sim/src/e.h") == {
+        "CONTRIBUTING.md: a thing touches 3 files outside of the simulator; the limit is 2",
+        "CONTRIBUTING.md: a thing touches 2 files in the simulator; the limit is 1",
+    }
