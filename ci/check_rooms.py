@@ -123,13 +123,14 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in runs(ast.parse(text)):
-            modules = []
             if isinstance(node, ast.Import):
                 modules = [name.name for name in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module == layer.name:
                 modules = [f"{node.module}.{name.name}" for name in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
                 modules = [node.module]
+            else:
+                continue
             yield from ((node.lineno, name.split(".")[1]) for name in modules if name.startswith(f"{layer.name}."))
     else:
         for number, line in enumerate(text.splitlines(), 1):
