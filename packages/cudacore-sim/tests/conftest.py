@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for the simulator: its entry points by ctypes, a context, and a clean driver after each test."""
+"""Fixtures for the simulator: entry points that are called by ctypes, a context, and a clean-up after each test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import cudacore_sim
 from cudacore_sim.pytest_plugin import CHOICE
 
-# The tests import helper modules from these folders, which pytest does not add to the path.
+# The tests import helper modules from these folders, which pytest does not add to ``sys.path``.
 for folder in (".", "checks", "sequences"):
     sys.path.append(str(Path(__file__).parent / folder))
 
@@ -37,7 +37,8 @@ class CUDAError(Exception):
 
 
 class Driver:
-    """Every entry point as a method that raises an error; ``code`` returns the result code instead."""
+    """Has each entry point as a method, which raises `CUDAError` on failure; ``code`` returns the result code
+    instead."""
 
     def __init__(self) -> None:
         self.library = cudacore_sim.load()
@@ -70,7 +71,7 @@ class Driver:
 
 @pytest.fixture(scope="session")
 def driver() -> Driver:
-    """Give the driver, initialised."""
+    """Return the initialised driver."""
     driver = Driver()
     driver.cuInit(0)
     return driver
@@ -78,7 +79,7 @@ def driver() -> Driver:
 
 @pytest.fixture
 def cuda(driver: Driver) -> Iterator[Driver]:
-    """Give the driver with the primary context of device 0 current; afterwards everything is destroyed."""
+    """Yield the driver, with the primary context of device 0 current. After the test, all objects are destroyed."""
     cudacore_sim.reset()
     context = ctypes.c_void_p(driver.out("cuDevicePrimaryCtxRetain", 0))
     driver.cuCtxSetCurrent(context)
@@ -89,7 +90,7 @@ def cuda(driver: Driver) -> Iterator[Driver]:
 
 @pytest.fixture
 def calls(cuda: Driver) -> Any:
-    """Give a recorder, which makes the calls of sequences."""
+    """Return a recorder, which makes calls and lists them with their results."""
     from recorder import Recorder
 
     listing: list[str] = []
@@ -100,7 +101,7 @@ def calls(cuda: Driver) -> Any:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run code in a fresh interpreter with a configuration of the simulator; ``cu`` has its entry points."""
+    """Return a function that runs code in a new interpreter with given settings; in this code, ``cu`` is the driver."""
 
     def run(code: str, **settings: object) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDACORE_")}
@@ -118,7 +119,7 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def run_in_stream(driver: Driver) -> Iterator[Callable[[Callable[[], None], ctypes.c_void_p], None]]:
-    """Enqueue a Python function in a stream."""
+    """Yield a function that enqueues a Python function in a stream."""
     kept = []
 
     def run(function: Callable[[], None], stream: ctypes.c_void_p) -> None:

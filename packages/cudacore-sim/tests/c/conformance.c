@@ -82,7 +82,7 @@ static void entry_points(void) {
   CHECK_EQ(get_proc_address("cuInit", &entry, 19000, 0, &found), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Errors could not be named before cuInit, or other calls would not fail before it. */
+/* Before cuInit, the names of errors could not be queried, or calls that need cuInit would not fail. */
 static void before_init(void) {
   const char *name = "";
   CUcontext context;
@@ -147,7 +147,7 @@ static void tear_down(void) {
   ANSWERS(0, cuDevicePrimaryCtxRelease(0));
 }
 
-/* Calls with unusual flags or priorities, or on events that were never recorded, would give other results. */
+/* Calls with unusual flags or priorities, or on events that were never recorded, would return unexpected results. */
 static void streams_and_events(void) {
   CUstream made;
   CUevent event;
@@ -169,7 +169,7 @@ static void streams_and_events(void) {
   ANSWERS(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&elapsed, untimed, untimed));
 }
 
-/* Calls on memory that is empty, huge, or unknown to the driver would give other results. */
+/* Calls for empty memory, huge memory, or memory that is unknown to the driver would return unexpected results. */
 static void memory_calls(void) {
   CUdeviceptr ptr;
   void *pinned = &ptr;
@@ -198,7 +198,7 @@ static void memory_calls(void) {
   CHECK_EQ(type, CU_MEMORYTYPE_DEVICE);
 }
 
-/* A query beyond the last parameter, or a launch with arguments of a wrong size, would give other results. */
+/* Queries of parameters that do not exist, or launches with a wrong argument size, would return unexpected results. */
 static void kernels(void) {
   CUkernel found;
   size_t offset = 0, size = 0, args_size;
@@ -219,7 +219,7 @@ static void kernels(void) {
       .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
   args_size = CHECK_MIXED_SIZE;
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
-  args_size = 4; /* too few bytes are accepted silently, so the library must check the size */
+  args_size = 4; /* the driver accepts too few bytes silently, so the library must check the size */
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
   args_size = CHECK_MIXED_SIZE + 4;
   ANSWERS(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
@@ -235,7 +235,7 @@ static void kernels(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, (CUfunction)empty, NULL, NULL));
 }
 
-/* Loading a bad image would succeed, and only later calls would fail. */
+/* Loading an invalid image would succeed, and only later calls would fail. */
 static void bad_images(void) {
   CUlibrary bad;
   CUkernel found;
@@ -248,7 +248,7 @@ static void bad_images(void) {
   ANSWERS(0, cuLibraryUnload(bad));
 }
 
-/* The library would make a context current for too few calls, or for too many. */
+/* A call would need a current context although the library makes none current for it, or the reverse. */
 static void without_a_context(void) {
   CUstream made;
   CUevent event;
@@ -271,7 +271,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemHostAlloc(&pinned, 64, 0));
   ANSWERS(0, cuCtxSetCurrent(NULL));
 
-  /* Calls with a stream, and calls that destroy an object, use the context of that stream or object. */
+  /* Calls with a stream argument, and calls that destroy an object, use the context of the stream or the object. */
   ANSWERS(0, cuStreamSynchronize(stream));
   ANSWERS(0, cuStreamGetFlags(stream, &flags));
   ANSWERS(0, cuStreamGetCtx(stream, &of_stream));
@@ -295,7 +295,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemPoolDestroy(made_pool));
   ANSWERS(0, cuLibraryLoadData(&loaded, check_ptx, NULL, NULL, 0, NULL, NULL, 0));
   ANSWERS(0, cuLibraryGetKernel(&found, loaded, "mixed"));
-  ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuKernelGetParamInfo(found, 0, &offset, &size)); /* needs a context to load it */
+  ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuKernelGetParamInfo(found, 0, &offset, &size)); /* loads it into a context */
   ANSWERS(0, cuLibraryUnload(loaded));
 
   /* New objects, and work on a default stream, belong to the current context. */

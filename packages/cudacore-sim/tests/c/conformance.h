@@ -2,7 +2,7 @@
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
 
-/* Shared by the programs that call a driver and compare its results with those of an H200. */
+/* Shared by the conformance programs, which call a driver and compare its results with those of an H200. */
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -24,12 +24,12 @@ static inline void check_eq(long long left, long long right, const char *what, c
   exit(1);
 }
 
-/* The operands are integers or pointers; pointers are compared as integers. */
+/* Checks that two integers or pointers are equal. Pointers are compared as integers. */
 #define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
 #define CHECK(condition) check_eq(!(condition), 0, #condition, __FILE__, __LINE__)
 #define CHECK_STR(left, right) CHECK_EQ(strcmp(left, right), 0)
 
-/* The cuGetProcAddress of the driver that $CUDACORE_DRIVER names; the test is skipped if there is none. */
+/* Returns the cuGetProcAddress of the driver that $CUDACORE_DRIVER names. Skips the test if there is no such driver. */
 static inline PFN_cuGetProcAddress_v12000 check_open_driver(void) {
   const char *path = getenv("CUDACORE_DRIVER");
   void *handle = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

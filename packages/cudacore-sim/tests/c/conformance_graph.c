@@ -270,7 +270,7 @@ static void children(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* Adding a conditional node would not return its bodies in an array of the driver, or a cycle could be instantiated. */
+/* Adding a conditional node would not return the driver's array of its bodies, or a cycle could be instantiated. */
 static void structures(void) {
   CUgraph graph = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), node;
@@ -292,7 +292,7 @@ static void structures(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* An executable graph would refuse nodes of its graph, or an update from a graph of the same shape. */
+/* An executable graph could not be changed through the original's nodes, or updated from a graph of equal shape. */
 static void updates(void) {
   CUgraph graph = new_graph(), same = new_graph(), unlike = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 1), wider = kernel_params(NULL, 2);
@@ -342,7 +342,7 @@ static void *end_elsewhere(void *unused) {
   return unused;
 }
 
-/* The graph of a capture could not be queried, or not retain user objects, while the capture is in progress. */
+/* While a capture is in progress, its graph could not be queried, or could not retain user objects. */
 static void captures(void) {
   CUgraph graph, ended_graph, into = new_graph();
   CUstreamCaptureStatus status;
@@ -372,7 +372,7 @@ static void captures(void) {
   ANSWERS(0, cuGraphExecDestroy(exec));
   expect_ends(1);
 
-  /* Another thread gets an error when it ends the capture, but the capture has ended. */
+  /* If another thread ends the capture, its call returns an error, but the capture ends nevertheless. */
   pthread_t thread;
   ANSWERS(0, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   CHECK_EQ(pthread_create(&thread, NULL, end_elsewhere, NULL), 0);

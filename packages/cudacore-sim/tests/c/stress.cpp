@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many threads launch, copy, allocate, record, wait, capture and run graphs at once. ThreadSanitizer reports a data
- * race in the driver. A lost dependency gives wrong numbers.
+ * Many threads launch, copy, allocate, record, wait, capture and run graphs at the same time. ThreadSanitizer reports
+ * data races in the driver. Work that runs before its dependencies gives wrong numbers.
  */
 #include "cudacore_sim.h"
 
@@ -51,7 +51,7 @@ std::atomic<int> destroyed{0};
 
 void CUDA_CB count_destroyed(void *) { destroyed++; }
 
-/* The same work as a graph. The handles of the graph are destroyed while it runs. */
+/* Does the same work in a graph, whose handles are destroyed while the graph runs. */
 void work_in_graph(CUkernel kernel, CUstream first, CUstream second, CUevent event) {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;

@@ -3,8 +3,9 @@
 
 They run on any driver; ``planted.py`` runs one.
 
-Each program has two independent streams, ``a`` and ``b``. If ``@planted`` has texts, the program has a defect: a report
-must name both sides. The other programs are correct. Most of them correct a program with a defect.
+Each program has two independent streams, ``a`` and ``b``. The arguments of ``@planted`` are texts that the report of
+the program's defect must contain, one for each of the two units of work. A program without such arguments is correct;
+most of these are corrected versions of a program with a defect.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LEGACY = c_void_p(1)
 
 
 class Stage:
-    """The environment of the programs: streams, and short names for calls."""
+    """The environment of a program: its streams, and short names for calls of the driver."""
 
     def __init__(self, cuda: Any, module: Any) -> None:
         self.cuda, self.module = cuda, module
@@ -35,7 +36,7 @@ class Stage:
         return self.cuda.out("cuStreamCreate", flags)
 
     def memory(self, size: int = BYTES) -> c_uint64:
-        """Return device memory that is full of zeros. The host has waited for its initialization."""
+        """Allocate device memory and fill it with zeros. Return the memory when the fill is done."""
         memory = self.cuda.allocate(size)
         self.cuda.cuMemsetD8_v2(memory, 0, c_size_t(size))
         self.cuda.cuCtxSynchronize()
@@ -66,14 +67,14 @@ class Stage:
         self.cuda.cuMemcpyHtoDAsync_v2(memory, host, c_size_t(size), stream)
 
     def wait(self, waiting: Any, stream: Any) -> None:
-        """Make a stream wait for the work of another one."""
+        """Make the stream `waiting` wait for the work of `stream`."""
         event = self.cuda.out("cuEventCreate", 0)
         self.cuda.cuEventRecord(event, stream)
         self.cuda.cuStreamWaitEvent(waiting, event, 0)
         self.cuda.cuEventDestroy_v2(event)
 
     def graph(self, work: Callable[[Any], None]) -> Any:
-        """Capture work in a stream, and return an executable graph of it."""
+        """Capture `work` in a stream, and return an executable graph of the captured work."""
         stream = self.stream()
         self.cuda.cuStreamBeginCapture_v2(stream, 0)
         work(stream)
@@ -82,7 +83,7 @@ class Stage:
         return self.cuda.out("cuGraphInstantiateWithFlags", graph, c_uint64(0))
 
     def end(self) -> None:
-        self.cuda.library.cuCtxSynchronize()  # unchecked: a program with a defect may have failed
+        self.cuda.library.cuCtxSynchronize()  # result not checked: a program with a defect may have failed
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def memory_of_a_graph_after_it(s: Stage) -> None:
         s.wait(s.a, s.b)
 
 
-# --- two units that touch the same bytes
+# --- two units of work that access the same bytes
 
 
 @planted("fill (cuMemsetD8Async", "fill (cuMemsetD8Async")
@@ -271,7 +272,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
     s.launch("fill", s.a, memory, 1)
     event = s.cuda.out("cuEventCreate", 0)
     s.cuda.cuEventRecord(event, s.a)
-    time.sleep(0.05)  # enough for the kernel to end
+    time.sleep(0.05)  # long enough for the kernel to end
     s.cuda.cuStreamWaitEvent(s.b, event, 0)
     s.to_host(host, memory, s.b)
 
@@ -280,7 +281,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
 def three_streams_in_turn(s: Stage) -> None:
     memory, third = s.memory(), s.stream()
     for stream in (s.b, third):
-        s.fill(s.memory(), stream)  # independent work of these streams
+        s.fill(s.memory(), stream)  # these fills use memory of their own
     s.fill(memory, s.a)
     s.wait(s.b, s.a)
     s.wait(third, s.b)
@@ -450,7 +451,7 @@ def graph_with_its_edges(s: Stage) -> None:
 
     graph = s.graph(work)
     s.cuda.cuGraphLaunch(graph, s.a)
-    s.cuda.cuGraphLaunch(graph, s.b)  # launches of one executable graph are ordered
+    s.cuda.cuGraphLaunch(graph, s.b)  # launches of one executable graph run one after another
     s.cuda.cuGraphLaunch(graph, s.a)
 
 
@@ -478,7 +479,7 @@ def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
     s.to_host(host, memory, stream)
     s.cuda.cuCtxSetCurrent(s.cuda.context)
     then(host, stream)
-    s.cuda.library.cuCtxSetCurrent(other)  # unchecked: `then` may have failed
+    s.cuda.library.cuCtxSetCurrent(other)  # result not checked: `then` may have failed
     s.end()
     s.cuda.cuCtxSetCurrent(s.cuda.context)
 

@@ -3,11 +3,11 @@
 
 Each kernel of the ``.cu`` files, except for ``order.cu``, has a line above it with its launch and, after a colon, the
 expected report; ``~`` stands for any text. Without a colon, no report is expected. ``FOUND`` marks the reported line.
-``OTHER`` marks the line of the other side, which the report must name, too. Of two accesses that race, the report can
-name either one first. Each kernel gets two buffers: `out` is full of zeros, and `raw` was never written.
+``OTHER`` marks the line of the second access, which the report must name as well. The report may name two racing
+accesses in either order. Each kernel gets two buffers: `out` is full of zeros, and `raw` was never written.
 
-``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
-``order`` is a program of ``order.py``.
+``python planted.py LIBRARY CHECK CODE NAME`` runs one kernel. CODE is a file with the kernels of the check, compiled
+for the GPU or as PTX. If CHECK is ``order``, NAME is a program of ``order.py``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def kernels_of(check: str) -> list[Kernel]:
 
 
 class Cuda:
-    """The functions of a driver, which must succeed. The primary context is current."""
+    """The functions of a driver. A call that fails raises an AssertionError. The primary context is current."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the reports of compute-sanitizer for the planted kernels and programs, on a machine with a GPU and a toolkit.
 
-``python record.py raw.json`` runs each of them in a separate process under the tools for its check, and stores the
-reports in ``raw.json``. Further arguments select the files of kernels, or ``order``.
+``python record.py raw.json`` runs each kernel and program in a separate process under the tools for its check, and
+stores the reports in ``raw.json``. Further arguments limit this to some of the files of kernels, or to ``order``.
 
 ``python record.py --facts raw.json ...`` writes the findings of such reports to ``compute_sanitizer.json``: for each
-kernel and tool the kinds of findings, with the source lines. Later reports replace earlier ones. Findings for other
-files of kernels remain. ``compute_sanitizer.json`` is committed, and ``test_checks.py`` and ``test_order.py`` compare
-the simulator's findings with it.
+kernel and tool the kinds of findings, with the source lines. If a kernel is in several of the given files, the last
+file counts. Earlier findings remain only for those files of kernels that no given report is about.
+``compute_sanitizer.json`` is committed, and ``test_checks.py`` and ``test_order.py`` compare the simulator's findings
+with it.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ KINDS = {
 
 
 def findings_in(text: str, file: str) -> dict[str, list[int]]:
-    """Return the lines of the file that a report names, by kinds of findings."""
+    """Return, for each kind of finding in a report, the lines of `file` that the report names."""
     found: dict[str, set[int]] = {}
     kind = None
     for line in text.splitlines():
@@ -115,7 +116,7 @@ def findings_in(text: str, file: str) -> dict[str, list[int]]:
 
 
 def facts_of(*raws: dict[str, Any]) -> dict[str, Any]:
-    """Return the findings by check, tool and name, including empty ones."""
+    """Return the findings by check, tool and name of the kernel. Kernels without findings are included."""
     looked_at: dict[str, dict[str, dict[str, Any]]] = json.loads(FACTS.read_text())["findings"]
     raw = raws[-1]
     for check in {run["check"] for raw in raws for run in raw["runs"]}:

@@ -17,11 +17,11 @@ from running import RUN, Run, check_kernels, reports_of
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_kernels(check: str, run_python: Run, tmp_path: Path) -> None:
-    """A defect would not be found or have a wrong place in the report, or a correct kernel would be reported."""
+    """A defect would not be found or its report would name a wrong line, or a correct kernel would be reported."""
     check_kernels(check, reports_of(check, run_python, tmp_path, CHECK=check), planted=12)
 
 
-# Findings of compute-sanitizer for kernels that are correct here, with the reason.
+# Correct kernels that compute-sanitizer reports and the simulator does not, with the reason for the difference.
 NOT_FOUND = {
     "two_barriers_right": "warps at two barriers of one number, which PTX allows and CUDA C++ does not promise",
     "counter_right": "an exchange, whose result nobody uses, is no read",
@@ -31,7 +31,7 @@ NOT_FOUND = {
     "arrival_nobody_waits_for": "it takes what the first thread alone does to an mbarrier for another thread's",
 }
 
-# compute-sanitizer names the first line, and we the second: the GPU has one instruction for both lines of the source.
+# compute-sanitizer names the first line, and the simulator the second: on the GPU, one instruction executes both lines.
 ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
 
 
@@ -42,7 +42,7 @@ RACES = {"asynchronous": 4, "scopes": 0}
 
 @pytest.mark.parametrize("check", [*CHECKS, *RACES])
 def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path: Path) -> None:
-    """A user who changes from compute-sanitizer to the simulator would miss its findings."""
+    """The simulator would not find a defect that compute-sanitizer finds."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"][check]
     reports = reports_of(check, run_python, tmp_path, CHECK="race" if check in RACES else check)
     problems, found = [], 0
@@ -60,7 +60,7 @@ def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path:
 
 
 def test_the_documented_numbers() -> None:
-    """The documentation's table, which compares our findings with those of compute-sanitizer, would be outdated."""
+    """The documentation's table of the findings of the simulator and of compute-sanitizer would be outdated."""
     path = FOLDER.parents[3] / "docs/simulator/checks.rst"
     if not path.is_file():
         pytest.skip("the documentation is not there")
@@ -95,7 +95,7 @@ def test_a_list_that_is_not_one(run_python: Run) -> None:
     assert "CUDACORE_SIM_CHECK=races is ignored: a list of race, sync, init and order" in result.stdout
 
 
-# Reads of memory that copies, fills and other operations of the driver wrote, and of memory that nothing wrote.
+# Reads memory that copies, fills and other operations of the driver wrote, and memory that nothing wrote.
 COPIES = """
 module = cuda.out("cuModuleLoadData", PTX)
 raw, copy, filled = (cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64) for _ in range(3))

@@ -11,12 +11,12 @@ NAME = "asynchronous"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A race would not be found or have a wrong place in the report, or a correct kernel would be reported."""
+    """A race would not be found or its report would name a wrong line, or a correct kernel would be reported."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=9)
 
 
 def test_other_checks_say_nothing(run_python: Run, tmp_path: Path) -> None:
-    """Memory written by asynchronous operations would count as uninitialized, or the operations as misuse."""
+    """Memory that asynchronous operations wrote would be reported as uninitialized, or the operations as misuse."""
     reports = reports_of(NAME, run_python, tmp_path, CHECK="sync,init")
     assert not {name: said for name, said in reports.items() if said and name.endswith("_right")}
 

@@ -9,5 +9,5 @@ from running import Run, check_kernels, reports_of
 
 
 def test_writes_of_blocks(run_python: Run, tmp_path: Path) -> None:
-    """Programs that set a flag from many blocks would be reported, or different values would not be found."""
+    """Blocks that all write the same value would be reported, or blocks that write different values would not be."""
     check_kernels("blocks", reports_of("blocks", run_python, tmp_path, CHECK="race"), planted=2)

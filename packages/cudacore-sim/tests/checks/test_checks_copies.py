@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies by cp.async without a wait: ``checks/copies.cu``, and the data that a kernel reads meanwhile."""
+"""Copies by cp.async without a wait: the reports for ``checks/copies.cu``, and the data that kernels read too early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "copies"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A missing wait would not be found or have a wrong place in the report, or a correct kernel would be reported."""
+    """A missing wait would not be found or be reported at a wrong line, or a correct kernel would be reported."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=7)
 
 
@@ -46,7 +46,7 @@ KERNEL = """
 
 
 def test_copies_are_late(run_python: Run) -> None:
-    """A kernel that does not wait would read the copied data, so that its test passes here and fails on a GPU."""
+    """A kernel that does not wait would read the copied data, so that its test would pass here and fail on a GPU."""
     code = f"""
 import ctypes
 module = cuda.out("cuModuleLoadData", {KERNEL.encode()!r})

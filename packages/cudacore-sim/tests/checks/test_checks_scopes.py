@@ -11,5 +11,5 @@ NAME = "scopes"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """The scope of a block would hide races between blocks, or would not order the threads of the block."""
+    """Atomics with block scope would hide races between blocks, or would not order the threads of one block."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=8)

@@ -9,5 +9,5 @@ from running import Run, check_kernels, reports_of
 
 
 def test_values_that_matter(run_python: Run, tmp_path: Path) -> None:
-    """A value that changes results would not be reported, or one that changes nothing would be."""
+    """An uninitialized value that affects results would not be reported, or one that affects nothing would be."""
     check_kernels("unused", reports_of("unused", run_python, tmp_path, CHECK="init"), planted=6)

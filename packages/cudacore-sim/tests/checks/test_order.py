@@ -50,7 +50,7 @@ def reports_of(run_python: Run, ptx: Path, **settings: object) -> dict[str, list
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
-    """A missing wait would be found only if the work runs in one order, or a correct program would be reported."""
+    """Whether a missing wait is found would depend on the order of the work, or a correct program would be reported."""
     shuffle = {} if seed is None else {"SHUFFLE": seed}
     said = reports_of(run_python, ptx, CHECK="order", **shuffle)
     problems = []
@@ -84,7 +84,7 @@ def test_loops_of_graphs(tmp_path: Path) -> None:
 
 
 def test_all_that_compute_sanitizer_finds() -> None:
-    """A user who changes from compute-sanitizer to the simulator would miss its findings."""
+    """The simulator would not find a defect that compute-sanitizer finds."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
     never_ended = {"host_function_that_waits"}  # this program does not end under compute-sanitizer
     assert set(recorded) == set(PROGRAMS) - never_ended, "it has other programs: record them again"

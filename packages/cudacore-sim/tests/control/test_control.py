@@ -48,7 +48,7 @@ def test_live(cuda: Any) -> None:
 
 
 def test_origins(run_python: Any) -> None:
-    """A live object would get the line that created another object, or lines of destroyed objects would pile up."""
+    """A live object would get another object's line of creation, or lines of destroyed objects would use up memory."""
     run = run_python(
         """
         import cudacore_sim._origins as origins
@@ -83,7 +83,7 @@ def test_log(cuda: Any) -> None:
 
 
 def test_failures(cuda: Any) -> None:
-    """An injected failure would hit the wrong call, hit two calls, or come after the call had its effect."""
+    """An injected failure would make the wrong call fail, or two calls, or would not prevent the effect of the call."""
     cudacore_sim.fail("cuMemAlloc", 2, 2)
     before = cudacore_sim.live()
     cuda.cuMemFree_v2(cuda.malloc(16))
@@ -98,7 +98,7 @@ def test_failures(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("name", "nth"), [("cuFoo", 1), ("cuInit", -1)])
 def test_bad_failures(driver: Any, name: str, nth: int) -> None:
-    """A failure of an unknown function would be accepted silently."""
+    """Requesting a failure of an unknown function would be accepted silently."""
     with pytest.raises(ValueError, match=r"cuFoo|nth is -1"):
         cudacore_sim.fail(name, nth)
 
@@ -146,7 +146,7 @@ def test_bad_configuration(run_python: Python) -> None:
 
 
 def test_ignored_settings(run_python: Python) -> None:
-    """Without stderr, an invalid setting would not be reported, or a valid one would be reported."""
+    """``ignored_settings`` would not return an invalid setting, or would return a valid one."""
     child = run_python(
         "import cudacore_sim; print(*cudacore_sim.ignored_settings(), sep='\\n')",
         SHUFFLE="x",
@@ -162,7 +162,7 @@ def test_ignored_settings(run_python: Python) -> None:
 
 
 def test_no_ignored_settings(driver: Any) -> None:
-    """A run with valid settings would be reported as one with an error in its settings."""
+    """``ignored_settings`` would return something in a run with valid settings."""
     assert cudacore_sim.ignored_settings() == []
 
 
@@ -206,7 +206,7 @@ def test_log_file(run_python: Python, tmp_path: Any) -> None:
 
 
 def test_command_line() -> None:
-    """A command would not find the simulator in place of the driver."""
+    """A command that ``python -m cudacore_sim`` runs would not find the simulator in place of the driver."""
     code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cudasim_version())"
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
@@ -225,7 +225,7 @@ def test_a_program_without_its_interpreter(arguments: list[str]) -> None:
 
 
 def test_a_library_of_another_name(tmp_path: Any) -> None:
-    """A build that programs cannot find would silently be replaced by the machine's driver."""
+    """If the library's name is not libcuda.so.1, programs would silently use the machine's driver instead."""
     other = shutil.copy(cudacore_sim.get_library(), tmp_path / "libsim.so")
     told = subprocess.run(
         [sys.executable, "-m", "cudacore_sim", "true"],
@@ -247,7 +247,7 @@ def test_start_is_quick(run_python: Python) -> None:
         code = "import time; t = time.perf_counter(); cu.cuInit(0); print(time.perf_counter() - t)"
         return float(run_python(code).stdout)
 
-    assert any(seconds() < 0.02 for _ in range(10))  # because a busy machine can delay some of the starts
+    assert any(seconds() < 0.02 for _ in range(10))  # any: a busy machine can delay some of the starts
 
 
 def test_get_include() -> None:
@@ -352,7 +352,7 @@ def test_held_calls(cuda: Any) -> None:
 
 
 def test_held_calls_of_a_parent(run_python: Python) -> None:
-    """A forked child would count the held calls of its parent as its own, or hang when it releases them."""
+    """A forked child would count its parent's held calls as its own, or hang in ``cudasim_let_go``."""
     child = run_python(
         """
         import os, threading, time, cudacore_sim
@@ -388,7 +388,7 @@ def test_calls_at_exit(run_python: Python) -> None:
 
 
 def test_forbidden_calls(cuda: Any) -> None:
-    """A test could not make calls fail as in a host function, or such a test would be reported as misuse."""
+    """A test could not make calls fail as in a host function, or these calls would be reported as misuse."""
     count = ctypes.c_int()
     with cudacore_sim.forbidding():
         assert cuda.code("cuStreamCreate", ctypes.byref(ctypes.c_void_p()), 0) == 800
@@ -404,7 +404,7 @@ def test_forbidden_calls(cuda: Any) -> None:
 
 
 def test_depth(cuda: Any) -> None:
-    """A context that a library forgets to pop could not be found."""
+    """A test could not detect that a library has left a context on the stack."""
     context = ctypes.c_void_p(cuda.out("cuCtxGetCurrent"))
     assert cudacore_sim.depth() == 1
     cuda.cuCtxPushCurrent_v2(context)
@@ -416,7 +416,7 @@ def test_depth(cuda: Any) -> None:
 
 
 def test_streams_in_the_log(cuda: Any) -> None:
-    """A call in the log would lack its stream, or its function would have a suffix such as ``_v2`` or ``_ptsz``."""
+    """A logged call would lack its stream, or the logged name of its function would have a suffix such as ``_v2``."""
     stream, event, config = cuda.stream(), cuda.event(), (ctypes.c_uint64 * 8)()
     config[4] = stream.value  # CUlaunchConfig.hStream, after seven 32-bit numbers
     with cudacore_sim.logging() as calls:
@@ -503,7 +503,7 @@ PRIMARY = "cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(co
     ],
 )
 def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str, by: str) -> None:
-    """Using or destroying an object after its context was destroyed would not be reported."""
+    """Destroying a context that still has live objects would not be reported."""
     assert run_python(END.format(begin=begin, end=end)).stderr == (
         f"cudacore-sim: {by} destroys a context with what is alive in it: 1 x device memory, 2 x event, 1 x stream\n"
     )
@@ -572,7 +572,7 @@ def test_launching_a_cubin(cuda: Any) -> None:
     ("offset", "told"), [(100, "0 bytes past the end of the 100 bytes"), (1 << 36, "far from every allocation")]
 )
 def test_where_an_address_is(cuda: Any, offset: int, told: str) -> None:
-    """An arbitrary address would be attributed to an unrelated allocation."""
+    """The report for an arbitrary address would name an allocation that is unrelated to the address."""
     memory = cuda.malloc(100)
     assert cuda.code("cuMemFree_v2", ctypes.c_uint64(memory.value + offset)) == 1
     assert told in cudacore_sim.reports()[-1]

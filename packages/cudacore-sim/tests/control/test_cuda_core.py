@@ -21,7 +21,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 )
 @pytest.mark.parametrize("program", ["vector_add.py", "saxpy.py", "graphs.py"])
 def test_programs(program: str) -> None:
-    """A program of cuda.core that was written for a GPU would not run here, or its misuse would go unreported."""
+    """A program that uses cuda.core would not run on the simulator, or misuse by the program would go unreported."""
     # cuda.core warns if the compiler is newer than the driver.
     settings = {"CUDACORE_SIM_LIBRARY": cudacore_sim.get_library(), "CUDACORE_SIM_DRIVER_VERSION": "13.9"}
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(PROGRAMS / program)]

@@ -20,7 +20,7 @@ PACKAGES = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles"
 
 @pytest.fixture
 def constraints(tmp_path: Path) -> Path:
-    """Make pip use the wheels that were built from this repository, whatever an index has."""
+    """Make pip use the wheels that were built from this repository, even if an index has newer ones."""
     lines = []
     for name in PACKAGES:
         found = sorted(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))
@@ -70,4 +70,4 @@ def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]
     assert len(ran) >= 2
     for output in ran[1:]:
         assert "CUDA driver: simulated" in output
-        assert re.search(r"\d+ passed, 1 skipped in", output), output  # only the test that needs a GPU
+        assert re.search(r"\d+ passed, 1 skipped in", output), output  # the skipped test is the one that needs a GPU

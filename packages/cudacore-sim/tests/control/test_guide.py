@@ -33,7 +33,7 @@ def test_the_files_of_an_instruction() -> None:
     for handler, files in files_with(r"(\w+_handler)\(").items():
         if handler not in declared:
             continue  # a local function of one file
-        ops = [file for file in files if file.startswith("exec/ops/")]  # exec/ops has rooms, too
+        ops = [file for file in files if file.startswith("exec/ops/")]  # exec/ops is divided into folders
         assert ops, f"{handler} is defined in none of exec/ops"
         rooms = {"exec/ops"} | {
             file if file.startswith("isa/") else str(Path(file).parent) for file in files.difference(ops)
@@ -82,7 +82,7 @@ def test_the_files_of_a_node_type() -> None:
 
 
 def test_the_rooms() -> None:
-    """The guide would name rooms that are not there, or leave some out."""
+    """The guide would name folders that do not exist, or would not name all folders."""
     named = set(re.findall(r"^   \* - ``([\w/]+)``$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE))
     there = {path.name for path in SOURCES.iterdir() if path.is_dir() and path.name != "driver"}
     there |= {f"driver/{path.name}" for path in (SOURCES / "driver").iterdir() if path.is_dir()}

@@ -15,7 +15,7 @@ import cudacore_sim
 
 pytest_plugins = ["pytester"]
 
-# An installed wheel loads the plugin by itself.
+# Whether pytest loads the plugin on its own, which it does if the wheel is installed.
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
 PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
 
@@ -119,13 +119,13 @@ def test_leaks():
 
 
 def test_a_test_that_fails(project: pytest.Pytester) -> None:
-    """A failed test would also be reported as a leak, because its traceback keeps objects alive."""
+    """A failed test would be reported to leak objects, because its traceback keeps them alive."""
     result = run(project, "def test_failing(): stream(); assert False", "--cuda-driver=sim")
     result.assert_outcomes(failed=1)
 
 
 def test_fixtures_that_fail(project: pytest.Pytester) -> None:
-    """A failed set-up would also be reported as a leak, because its traceback keeps objects alive."""
+    """A failed fixture would be reported to leak objects, because its traceback keeps them alive."""
     result = run(
         project,
         """
@@ -142,7 +142,7 @@ def test_broken(broken): pass
 
 
 def test_a_failure_that_is_expected(project: pytest.Pytester) -> None:
-    """An expected failure would be counted twice, or the leak of a test that passes unexpectedly would be ignored."""
+    """A leak of a test marked xfail would be a second failure if the test fails, or be ignored if the test passes."""
     result = run(
         project,
         """
@@ -167,7 +167,7 @@ def test_a_setting_of_no_use(project: pytest.Pytester, monkeypatch: pytest.Monke
 
 
 def test_markers_and_fixture(project: pytest.Pytester) -> None:
-    """A test for a GPU would run without one, or the fixture would not give the controls."""
+    """A test that is marked for a GPU would run without a GPU, or ``cuda_sim`` would not be the control interface."""
     result = run(
         project,
         """
@@ -213,7 +213,7 @@ def test_the_default_of_the_option(project: pytest.Pytester) -> None:
 
 
 def test_a_default_that_is_none(project: pytest.Pytester) -> None:
-    """After a typo in the configuration file, tests would run without the simulator, or print a traceback."""
+    """A typo in the configuration file would make tests run without the simulator, or pytest print a traceback."""
     project.makeini("[pytest]\ncuda_driver = simulated")
     result = project.runpytest_subprocess(*PLUGINS)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -222,7 +222,7 @@ def test_a_default_that_is_none(project: pytest.Pytester) -> None:
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")
 def test_asking_for_a_gpu_where_there_is_none(project: pytest.Pytester) -> None:
-    """A run for a GPU would pass by skipping everything."""
+    """On a machine without a GPU, a run with ``--cuda-driver=gpu`` would pass, because all tests would be skipped."""
     result = project.runpytest_subprocess(*PLUGINS, "--cuda-driver=gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--cuda-driver=gpu: there is no CUDA driver, and --cuda-driver=sim needs none:*"])
@@ -260,7 +260,7 @@ def test_good(buffer):
 
 
 def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
-    """After a failed kernel, later tests would fail, its objects would count as leaks, or no report would be shown."""
+    """After a failed kernel, later tests would fail, the test's objects would be leaks, or no report would be shown."""
     result = run(
         project,
         FAULT
@@ -285,7 +285,7 @@ def test_excused(buffer): test_fault(buffer)
 
 
 def test_a_test_that_fails_by_its_kernel(project: pytest.Pytester) -> None:
-    """The failure would not name the kernel, or the test's fixtures and the next test would fail, too."""
+    """The test's failure would not name the kernel, or the kernel would also make fixtures or the next test fail."""
     result = run(
         project,
         FAULT
@@ -400,7 +400,7 @@ def test_fails_like_it(cuda_sim):
     result.stdout.no_fnmatch_line("*What the simulated driver said*")
 
 
-# An option like that of pytest-selenium.
+# A plugin that defines the option ``--driver``, as pytest-selenium does.
 ANOTHER_PLUGIN = """
 def pytest_addoption(parser):
     parser.addoption("--driver", choices=("firefox", "chrome"))

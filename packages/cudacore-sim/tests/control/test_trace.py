@@ -66,7 +66,7 @@ def names(events: list[dict[str, Any]], kind: str) -> dict[tuple[int, int], str]
 
 
 def test_trace(run_python: Run, tmp_path: Path) -> None:
-    """Work would be missing, at a wrong place or time, or without its dependencies."""
+    """The trace would lack work or its dependencies, or show work at a wrong time or in a wrong stream."""
     path = tmp_path / "trace.json"
     result = run_python(PROGRAM, TRACE=path)
     assert result.returncode == 0, result.stderr
@@ -80,7 +80,7 @@ def test_trace(run_python: Run, tmp_path: Path) -> None:
     assert tracks[place["void wait<float>(float)"]] != tracks[place["fill"]]
     assert tracks[place["fill"]].startswith("stream 0x")
     assert kernel["ts"] + kernel["dur"] <= fill["ts"]
-    # Arrows lead from calls to their work, and from the kernel to the fill that waited for it.
+    # Arrows lead from each call to the work it enqueued, and from the kernel to the fill that waited for the kernel.
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     arrows = [(e, ends[e["id"]]) for e in events if e["ph"] == "s"]
     launch = slices["cuLaunchKernel"]
@@ -98,7 +98,7 @@ def test_trace(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_what_runs_at_once(run_python: Run, tmp_path: Path) -> None:
-    """Concurrent units of one stream would hide each other in the trace."""
+    """Work of one stream that runs at the same time would be drawn on top of each other."""
     path = tmp_path / "trace.json"
     assert run_python(PROGRAM, TRACE=path).returncode == 0
     events = read(path)
@@ -122,7 +122,7 @@ def test_process_that_is_killed(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_file_that_cannot_be(run_python: Run, tmp_path: Path) -> None:
-    """A program would fail because of its trace, or the error would not give a reason."""
+    """A program would fail because its trace cannot be written, or the error message would not give a reason."""
     result = run_python(PROGRAM, TRACE=tmp_path / "none" / "trace.json")
     assert result.returncode == 0
     assert result.stderr.count("CUDACORE_SIM_TRACE") == 1

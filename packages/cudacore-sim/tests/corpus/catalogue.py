@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels, as the files in the rooms of ``kernels/`` describe them.
+"""The kernels of the corpus, read from the files in ``kernels/`` and its subfolders.
 
 The line above a kernel describes its inputs, its outputs, and how it is launched::
 
@@ -13,18 +13,19 @@ are zero at first. ``rows`` is a table, with a row of 256 results for each state
 - Results of ``ABS(bound, expression)`` may differ by an absolute error.
 
 A bound is the error that the CUDA programming guide or the PTX manual documents for the operation. The test applies it
-to the difference of two results. This is strict, but sufficient, because the simulator is nearly exact.
+to the difference of two results. This is stricter than these documents, which allow the error in each of the two
+results. The simulator is exact enough.
 
-Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is the number of blocks in a cluster. With
-``print``, the printed text is recorded. ``print=sorted`` sorts its lines, if their order depends on the order of the
-threads.
+Without ``grid`` and ``block``, there are 4 blocks of 64 threads. ``cluster`` is the number of blocks in a cluster. With
+``print``, the printed text is recorded. ``print=sorted`` sorts the printed lines; it is for kernels whose threads print
+in an undefined order.
 
 Textures and surfaces are inputs, with format, channels and shape. After ``@`` are the options for reading them
 (`corpus.images`). The texels of a surface are also outputs, after all others::
 
     //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
 
-A table of kernels, each in a line ``KERNEL(name, statement)``, has one such line above it.
+Several kernels in consecutive lines ``KERNEL(name, statement)`` share one ``//!`` line above the first of them.
 
 ``//! nvrtc: OPTION...`` has options of the compiler for the whole file. ``//! cuda: 13`` is the oldest version of CUDA
 that can compile it.
@@ -107,7 +108,7 @@ class Kernel:
     print_order: str
 
     def make_inputs(self) -> list[Array]:
-        """Make the inputs, the same in each call.
+        """Make the inputs. Every call returns the same numbers.
 
         Returns
         -------

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from corpus.catalogue import ELEMENTS, Kernel, Output, Row
 from corpus.values import FORMATS, Array
 
-_SHOWN = 5  # how many differences of a row are shown
+_SHOWN = 5  # how many differences are shown for each row
 
 
 def _numbers(bits: Array, kind: str) -> npt.NDArray[np.float64]:
@@ -22,7 +22,7 @@ def _numbers(bits: Array, kind: str) -> npt.NDArray[np.float64]:
 
 
 def _steps(got: Array, expected: Array, kind: str) -> npt.NDArray[np.float64]:
-    """Count the representable numbers between two numbers; infinity follows the largest one."""
+    """Count the steps between representable numbers; infinity is one step above the largest finite number."""
     sign = 1 << (FORMATS[kind].bits - 1)
 
     def place(bits: Array) -> npt.NDArray[np.float64]:
@@ -47,16 +47,17 @@ def _several_nans(kernel: Kernel) -> npt.NDArray[np.bool_]:
 def differs(
     got: Array, expected: Array, row: Row, kind: str, any_nan: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Find the results that differ more than a row allows.
+    """Find the results that differ by more than the row allows.
 
     If the row has bounds, all NaNs are equal, and zeros must have the same sign. If the row has no bounds, bits are
-    compared, including the bits of NaNs. With `any_nan`, all NaNs of f64 are equal even if the row has no bounds: the
-    result has the payload of one of several NaNs among the operands, and the assembler may swap the operands.
+    compared, including the bits of NaNs. With `any_nan`, all NaNs of f64 are equal even if the row has no bounds: if
+    several operands are NaNs, the result has the payload of one of them, and which one is undefined because the
+    assembler may swap operands.
 
     Returns
     -------
     numpy.ndarray of bool
-        True where they differ.
+        True where a result differs.
     """
     unequal: npt.NDArray[np.bool_] = got != expected
     if not unequal.any():
@@ -107,8 +108,8 @@ def compare(kernel: Kernel, got: list[Array], expected: list[Array]) -> str:
     Returns
     -------
     str
-        The differences: the expressions, and the first columns with their inputs, in hexadecimal. Empty if there are
-        none.
+        A description of the differences: the expressions, and for the first differing columns the results and the
+        inputs, in hexadecimal. Empty if there are no differences.
     """
     lines = []
     for place, output in enumerate(kernel.outputs):

@@ -42,7 +42,7 @@ class ArrayDescriptor(ctypes.Structure):
 
 
 class ResourceDescriptor(ctypes.Structure):
-    """CUDA_RESOURCE_DESC. Its union has an address and the properties of the memory."""
+    """CUDA_RESOURCE_DESC. The fields of its union are an address and the properties of linear memory."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -120,7 +120,7 @@ class Image:
 
     def _descriptor(self) -> ArrayDescriptor:
         width, height, depth = (*self.shape, 0, 0)[:3]
-        if "layered" in self.how and len(self.shape) == 2:  # layers of lines
+        if "layered" in self.how and len(self.shape) == 2:  # layers that are one-dimensional
             width, height, depth = width, 0, height
         flags = sum(flag for name, flag in _ARRAY_FLAGS.items() if name in self.how)
         return ArrayDescriptor(
@@ -143,14 +143,14 @@ class Image:
         machine.call("cuMemcpy3D_v2", ctypes.byref(copy))
 
     def read(self, machine: Machine, array: int) -> Array:
-        """Return the texels of the array of a surface, in one row."""
+        """Return the texels of a surface's array, as an array with one row."""
         facts = self._descriptor()
         data = np.zeros((1, self.count), FORMATS[self.kind].word)
         self._copy(machine, array, data, (facts.width, facts.height, facts.depth), back=True)
         return data
 
     def make(self, machine: Machine, data: Array, stack: contextlib.ExitStack) -> tuple[ctypes.c_uint64, int]:
-        """Return a texture or surface of texels, and its array or memory; the exit stack destroys both."""
+        """Create a texture or surface of the given texels, and its array or memory; `stack` destroys both."""
         if "memory" in self.how:
             resource = self._memory(machine, data, stack)
         else:
@@ -195,7 +195,7 @@ class Image:
             width, height, depth = (max(extent >> number, min(extent, 1)) for extent in shape)
             if "layered" in self.how or "cubemap" in self.how:
                 depth = shape[2]
-            # Each level has other texels.
+            # Each level has its own texels, which differ from those of the other levels.
             self._copy(machine, level.value or 0, np.roll(data, number), (width, height, depth), back=False)
         return ResourceDescriptor(_IN_MIPMAPPED_ARRAY, array.value)
 
@@ -217,7 +217,7 @@ class Image:
 
 
 def image_of(found: re.Match[str]) -> Image:
-    """Return the image that a word of a kernel's line describes."""
+    """Return the image that a word of a kernel's ``//!`` line describes."""
     shape = tuple(int(extent) for extent in found["shape"].split("x"))
     how = tuple(found["how"].split(",")) if found["how"] else ()
     return Image(found["what"] == "surface", found["kind"], int(found["channels"]), shape, how)

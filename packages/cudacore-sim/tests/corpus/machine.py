@@ -27,7 +27,7 @@ _UNSUPPORTED_PTX_VERSION = 222
 _ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # CUjit_option
 _CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _STACK_LIMIT = 0  # CU_LIMIT_STACK_SIZE
-_STACK_BYTES = 16 << 10  # for the kernels that recurse
+_STACK_BYTES = 16 << 10  # enough for the recursive kernels
 
 
 class CUDAError(RuntimeError):
@@ -50,7 +50,7 @@ def _include_folders() -> list[str]:
 
 
 def _cuda_version() -> int:
-    """Return the major version of CUDA of the headers."""
+    """Return the major CUDA version of the headers."""
     for folder in _include_folders():
         if (header := Path(folder, "cuda.h")).is_file():
             found = re.search(r"^#define CUDA_VERSION (\d+)", header.read_text(errors="replace"), re.MULTILINE)
@@ -60,13 +60,13 @@ def _cuda_version() -> int:
 
 @functools.cache
 def missing_headers(theme: Theme) -> list[str]:
-    """Return the headers that a file of kernels includes and that no folder has.
+    """Return the headers that a file of kernels includes and that are in none of the include folders.
 
     Returns
     -------
     list of str
-        The headers, as the file names them. Those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std and cub
-        with nvidia-cuda-cccl, and curand_kernel.h with nvidia-curand. Headers of a CUDA version that is too old for the
+        The headers, as the file names them. CUDA's own headers are in the wheel nvidia-cuda-runtime, cuda/std and cub
+        in nvidia-cuda-cccl, and curand_kernel.h in nvidia-curand. Headers of a CUDA version that is too old for the
         file count as missing.
     """
     included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
@@ -172,7 +172,7 @@ def _launch_of_clusters(kernel: Kernel) -> LaunchConfig:
 
 
 class Machine:
-    """A device. Its primary context is current inside the ``with`` block."""
+    """A device of the given driver. Its primary context is current inside the ``with`` block."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -199,7 +199,7 @@ class Machine:
         Raises
         ------
         CUDAError
-            When it does not return ``CUDA_SUCCESS``.
+            If the call does not return ``CUDA_SUCCESS``.
         """
         function: Callable[..., int] = getattr(self._library, name)
         status = function(*arguments)
@@ -208,7 +208,7 @@ class Machine:
 
     @property
     def description(self) -> dict[str, str]:
-        """dict: The device, the driver's version, and the compiler's."""
+        """dict: The name of the device, and the versions of the driver and of the compiler."""
         name = ctypes.create_string_buffer(128)
         self.call("cuDeviceGetName", name, len(name), self._device)
         version = ctypes.c_int()
@@ -227,12 +227,13 @@ class Machine:
 
     @contextlib.contextmanager
     def load(self, theme: Theme, text: bytes = b"") -> Iterator[Program]:
-        """Load a file of kernels until the end of the ``with`` block, compiled unless its PTX is given.
+        """Load a file of kernels for the duration of the ``with`` block. Compile the file unless `text`, its PTX, is
+        given.
 
         Raises
         ------
         CUDAError
-            When the compiler or the driver refuses it.
+            If the compiler or the driver refuses the code.
         """
         handle = ctypes.c_void_p()
         text = text or compile_theme(theme)
@@ -251,7 +252,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Program:
-    """A file of kernels that is loaded."""
+    """A loaded file of kernels."""
 
     machine: Machine
     handle: ctypes.c_void_p
@@ -262,7 +263,7 @@ class Program:
         Returns
         -------
         list of numpy.ndarray
-            The bits of each output, in its shape; then the printed text, if it is recorded.
+            The bits of each output, in the output's shape; then the printed text, if the kernel's text is recorded.
 
         Raises
         ------

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the results of the kernels on a GPU: ``python -m corpus.record``, in the folder ``tests``.
 
-It needs a machine with a GPU of compute capability 9.0, `cuda.bindings`, NVRTC, and CUDA's headers. It writes
-``corpus/recordings/*.npz``, which are committed. Give names of themes to record only those. New and changed kernels
-must be recorded again; kernels in other files do not need that. ``--driver=sim`` records the simulated driver instead,
-to try out kernels: do not commit that.
+The program needs a machine with a GPU of compute capability 9.0, `cuda.bindings`, NVRTC, and CUDA's headers. It writes
+``corpus/recordings/*.npz``, which are committed. To record only some themes, give their names. A file with new or
+changed kernels must be recorded again; other files need not. ``--driver=sim`` records results of the simulated driver
+instead, to try out kernels: do not commit these recordings.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Recording:
         self._arrays = arrays
 
     def outputs(self, kernel: str) -> list[Array]:
-        """Return the outputs of a kernel, in their order."""
+        """Return the recorded outputs of a kernel, in the order of the kernel's parameters."""
         count = sum(name.partition("/")[0] == kernel for name in self._arrays)
         return [self._arrays[f"{kernel}/{place}"] for place in range(count)]
 

@@ -37,14 +37,14 @@ def recording_of(theme: Theme) -> Recording:
 
 @pytest.fixture(scope="module")
 def machine(on_gpu: bool) -> Iterator[Machine]:
-    """Give the device of the driver that --cuda-driver selects; by default, of the simulated driver."""
+    """Yield a device of the driver that --cuda-driver selects; by default, of the simulated driver."""
     with Machine(ctypes.CDLL("libcuda.so.1") if on_gpu else cudacore_sim.load()) as machine:
         yield machine
 
 
 @pytest.fixture(scope="module")
 def program(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Program]:
-    """Give a loaded file of kernels. It is loaded once, because pytest groups the tests of each file."""
+    """Yield a loaded file of kernels. Each file is loaded only once, because pytest groups its tests by file."""
     with machine.load(request.param) as program:
         yield program
 
@@ -60,7 +60,7 @@ def test_kernel(program: Program, kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("theme", themes(), ids=lambda theme: theme.name)
 def test_recording_has_no_other_kernels(theme: Theme) -> None:
-    """Data of removed kernels would remain, or a recording would not be from a GPU."""
+    """A recording would contain results of removed kernels, or results that are not from a GPU."""
     recording = recording_of(theme)
     assert set(recording.inputs) == {kernel.name for kernel in theme.kernels}
     assert recording.machine["device"] == "NVIDIA H200"
@@ -106,7 +106,7 @@ def _kernel(name: str) -> Kernel:
 
 
 def test_one_bit_is_a_difference() -> None:
-    """The corpus would pass whatever the kernels return."""
+    """The tests of the corpus would pass whatever the kernels return."""
     kernel = _kernel("f32_arithmetic")
     expected = recording_of(next(theme for theme in themes() if kernel in theme.kernels)).outputs(kernel.name)
     got = [array.copy() for array in expected]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of the kernels: numbers that are the same on every machine and with every NumPy.
+"""The inputs of the kernels: numbers that are the same on every machine and with every version of NumPy.
 
-Only the raw output of a bit generator is used, which NumPy guarantees never to change. It is converted to integers, and
-to floating-point numbers by operations that IEEE 754 defines exactly.
+The numbers are made from the raw output of a bit generator, which NumPy guarantees never to change. The raw output is
+converted to integers, or to floating-point numbers by operations whose results IEEE 754 defines exactly.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Format:
 
     @property
     def mantissa(self) -> int:
-        """int: Bits of the fraction."""
+        """int: The number of bits of the fraction."""
         return self.bits - 1 - self.exponent
 
     @property
     def word(self) -> np.dtype[Any]:
-        """numpy.dtype: Unsigned integers that hold the bits."""
+        """numpy.dtype: The type of unsigned integers that hold the bits of such numbers."""
         return np.dtype(f"u{self.bits // 8}")
 
 
@@ -45,7 +45,7 @@ FORMATS = {
 
 
 class _Stream:
-    """Random words for one input of one kernel."""
+    """A source of random words for one input of one kernel."""
 
     def __init__(self, name: str) -> None:
         self._generator = np.random.PCG64(zlib.crc32(name.encode()))
@@ -98,7 +98,7 @@ def _between(stream: _Stream, kind: str, low: float, high: float, count: int) ->
         return (offset & np.uint64((1 << form.bits) - 1)).astype(form.word)
     fraction = (stream.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     values = low + (high - low) * fraction
-    if kind == "bf16":  # truncated, because NumPy has no such type
+    if kind == "bf16":  # truncated f32, because NumPy has no type bf16
         return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return values.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]).view(form.word)
 
@@ -115,7 +115,7 @@ def make(name: str, kind: str, count: int, interval: tuple[float, float] | None 
     count : int
         The number of values.
     interval : tuple of float, optional
-        The range of the values. Default: values of all sizes, including the special ones.
+        The range of the values. Default: values of all magnitudes, including special ones such as NaN.
 
     Returns
     -------

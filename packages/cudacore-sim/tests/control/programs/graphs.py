@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of cuda.core: graphs by definition and by capture, with every type of node, conditionals, and updates."""
+"""A program that uses cuda.core: graphs with every type of node, defined or captured; conditionals; and updates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ address = int(buffer.handle)
 
 
 def run(graph, count: int = 1) -> list[int]:
-    """Launch a graph; return the memory, which was zero before."""
+    """Set `values` to zero, launch a graph `count` times, and return the new values."""
     values[:] = 0
     for _ in range(count):
         graph.launch(stream)
@@ -57,7 +57,7 @@ def run(graph, count: int = 1) -> list[int]:
 
 
 def capture() -> None:
-    """Captured work: of one stream, and of two streams that fork and join."""
+    """Capture work of one stream, and of two streams that fork and join."""
     builder = device.create_graph_builder().begin_building()
     launch(builder, one, add, address, 1)
     left, right = builder.split(2)
@@ -78,7 +78,7 @@ def capture() -> None:
 
 
 def captured_conditionals() -> None:
-    """Bodies that are captured: if, if with else, switch, while."""
+    """Capture the bodies of conditional nodes: if, if with else, switch, while."""
     builder = device.create_graph_builder().begin_building()
     condition = builder.create_condition(default_value=0)
     launch(builder, one, set_condition, condition.handle, 1)
@@ -106,7 +106,7 @@ def captured_conditionals() -> None:
 
 
 def definition() -> None:
-    """Nodes of every type, one after the other, and their reported parameters."""
+    """Add a node of each type after the previous one, and check the parameters that the nodes report."""
     event = device.create_event()
     stream.record(event)
     definition, inner = GraphDefinition(), GraphDefinition()
@@ -145,7 +145,7 @@ def definition() -> None:
 
 
 def updates() -> None:
-    """An update of a whole executable graph, and of one node in it."""
+    """Update a whole executable graph, and one node of an executable graph."""
 
     def build(value: int):
         definition = GraphDefinition()
@@ -171,7 +171,7 @@ def updates() -> None:
 
 
 def memory() -> None:
-    """Allocations that are captured."""
+    """Capture an allocation and its free."""
     resource = GraphMemoryResource(device)
     builder = device.create_graph_builder().begin_building("thread_local")
     temporary = resource.allocate(64, stream=builder)

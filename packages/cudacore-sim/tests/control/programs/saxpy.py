@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of cuda.core: saxpy in both precisions, timed by events."""
+"""A program that uses cuda.core: saxpy in single and double precision, timed by events."""
 
 from __future__ import annotations
 

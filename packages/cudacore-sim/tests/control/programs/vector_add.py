@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of cuda.core: adds two vectors, by an instance of a templated kernel."""
+"""A program that uses cuda.core: adds two vectors, by an instance of a kernel template."""
 
 from __future__ import annotations
 

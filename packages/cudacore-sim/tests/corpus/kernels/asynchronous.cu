@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous stores and sums, into other blocks and in bulk. */
+/* Asynchronous stores and additions to memory of other blocks, and bulk copies and reductions. */
 //! cuda: 13
 #include "rows.cuh"
 #include <cooperative_groups.h>

@@ -63,7 +63,7 @@ extern "C" __global__ void shared_atomics(const u32 *a, const i32 *b, const u64 
   }
 }
 
-/* Sums of small multiples of a quarter, which are exact in any order. */
+/* Sums of small multiples of 0.25, which are exact in any order. */
 //! i32(-64,64) -> f32:2 f64:2 f16:4 bf16:4
 extern "C" __global__ void float_atomics(const i32 *a, float *f, double *d, __half *h, __nv_bfloat16 *b) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -97,7 +97,7 @@ extern "C" __global__ void vector_atomics(const i32 *a, float *out) {
   atomicAdd((float2 *)out + 2, make_float2(x * 0.5f, 3));
 }
 
-/* Atomics whose old values are used: in any order, each ticket is drawn once and each slot is taken once. */
+/* Atomics whose old values are used. Whatever their order, each ticket is drawn once and each slot is taken once. */
 //! u32 -> u32 u32:257 u64:2
 extern "C" __global__ void tickets(const u32 *a, u32 *drawn, u32 *slots, u64 *sums) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -128,7 +128,7 @@ extern "C" __global__ void swap_loops(const u32 *a, const float *b, u32 *out, u6
     ;
 }
 
-/* Instructions with scopes and memory orders. There is one block, so all of these scopes suffice. */
+/* Instructions with scopes and memory orders. The grid has one block, so even the smallest scope is large enough. */
 //! u32 u64 -> u64:6 grid=1 block=256
 extern "C" __global__ void scoped_atomics(const u32 *a, const u64 *b, u64 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -143,7 +143,7 @@ extern "C" __global__ void scoped_atomics(const u32 *a, const u64 *b, u64 *out) 
   asm volatile("red.global.xor.b64 [%0], %1;" ::"l"(out + 5), "l"(b[index]));
 }
 
-/* A lock, which the threads of a warp take one after another. */
+/* A lock that the threads of a warp acquire one after another. */
 __device__ u32 lock;
 __device__ u32 counter;
 

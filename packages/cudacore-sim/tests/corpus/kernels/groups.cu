@@ -103,7 +103,7 @@ struct Compose {
   __device__ Map operator()(Map f, Map g) const { return {f.a * g.a, g.a * f.b + g.b}; }
 };
 
-/* Scans with various operations, in tiles of all sizes and in groups of some threads of a warp. */
+/* Scans with various operations, in tiles of all sizes and in groups of only some threads of a warp. */
 //! u32 i32 f32(-9,9) -> rows:u64
 extern "C" __global__ void scans_of_tiles(const u32 *a, const i32 *b, const float *c, u64 *out) {
   BEGIN(out);
@@ -152,7 +152,7 @@ extern "C" __global__ void reductions_of_tiles(const u32 *a, const i32 *b, const
   ROW(some);
 }
 
-/* All groups update sums in memory. The recorded results do not depend on the order of the groups. */
+/* All groups add to sums in memory. The recorded results do not depend on the order in which the groups do so. */
 //! u32(0,100) -> u32:4 u64:2
 extern "C" __global__ void updates_of_groups(const u32 *a, u32 *sums, u64 *seen) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -217,7 +217,8 @@ extern "C" __global__ void copies_of_groups(const u32 *a, u32 *out, u32 *of_warp
 }
 
 /*
- * invoke_one: one thread of a group does the work. The number of the thread is not recorded, because it is unspecified.
+ * invoke_one: one thread of a group does the work. It is unspecified which thread that is, so its number is not
+ * recorded.
  */
 //! u32:256 -> u32:256 u32:8
 extern "C" __global__ void invocations_by_one(const u32 *a, u32 *out, u32 *counts) {
@@ -252,7 +253,7 @@ extern "C" __global__ void tiles_of_warps(const u32 *a, u32 *out, u32 *places) {
   places[index] = tile.thread_rank() << 16 | tile.meta_group_rank() << 8 | large.meta_group_rank();
 }
 
-/* Barriers with work between arrival and wait. */
+/* Barriers with work between the arrival and the wait. */
 //! u32:512 -> u32:512 grid=8 block=64 cooperative
 extern "C" __global__ void arrivals(const u32 *a, u32 *out) {
   __shared__ u32 values[64];
@@ -293,7 +294,7 @@ extern "C" __global__ void histogram_of_clusters(const u32 *a, u32 *out, u32 *fa
                                        cluster.query_shared_rank(cluster.map_shared_rank(bins, i % 4));
 }
 
-/* Blocks of a cluster pass values around, with work between arrival and wait. */
+/* Blocks of a cluster pass values to the next block of a ring, with work between arrival at a barrier and the wait. */
 //! u32:256 -> u32:256 grid=8 block=32 cluster=2
 extern "C" __global__ void ring_of_clusters(const u32 *a, u32 *out) {
   __shared__ u32 values[2][32];

@@ -66,7 +66,7 @@ extern "C" __global__ void packed_moves(const u64 *a, const u32 *b, u64 *out) {
 
 __device__ u32 in_global[2] = {77, 78};
 
-/* Queries of the state space of an address. */
+/* Instructions that query the state space of an address. */
 //! u32:1 -> rows:u32
 extern "C" __global__ void address_spaces(const u32 *a, u32 *out) {
   BEGIN(out);
@@ -86,7 +86,7 @@ extern "C" __global__ void address_spaces(const u32 *a, u32 *out) {
   ROW(*(index & 3 ? index & 1 ? &in_shared[threadIdx.x] : &local[index & 7] : &in_global[1]));
 }
 
-/* Loads and stores with hints for caches, without effect on what is read. */
+/* Loads and stores with cache hints, which do not change the values that are read. */
 //! u32:1024 -> u32:1024
 extern "C" __global__ void cache_hints(const u32 *a, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -147,7 +147,7 @@ extern "C" __global__ void memory_barriers(const u32 *a, u32 *out) {
   out[index] = sum;
 }
 
-/* Numbered barriers: of some of the warps, with arrivals only, and with a reduction. */
+/* Numbered barriers: for only some of the warps, with warps that arrive without waiting, and with a reduction. */
 //! u32 -> u32 grid=2 block=128
 extern "C" __global__ void numbered_barriers(const u32 *a, u32 *out) {
   __shared__ u32 values[128];

@@ -126,7 +126,7 @@ extern "C" __global__ void i64_arithmetic(const i64 *a, const i64 *b, const i64 
   ROW(ux <= uy);
 }
 
-/* Division, including by zero, and of the smallest integer by -1. */
+/* Division, including division by zero, and of the smallest integer by -1. */
 //! i32 i32 i64 i64 -> rows:u64
 extern "C" __global__ void integer_division(const i32 *a, const i32 *b, const i64 *c, const i64 *d, u64 *out) {
   BEGIN(out);
@@ -147,7 +147,7 @@ extern "C" __global__ void integer_division(const i32 *a, const i32 *b, const i6
   ROW(u64(v) % 10);
 }
 
-/* Shifts, also by more than the width: PTX clamps the amount. */
+/* Shifts, including shifts by more than the width: PTX clamps the shift count. */
 //! u16 u32 u64 u32(0,100) -> rows:u64
 extern "C" __global__ void integer_shifts(const u16 *a, const u32 *b, const u64 *c, const u32 *by, u64 *out) {
   BEGIN(out);

@@ -50,7 +50,7 @@ struct Small {
   u8 a, b, c;
 };
 
-/* Structs of 80 and of 3 bytes as parameters: with padding, arrays and nested structs. */
+/* Structs of 80 and of 3 bytes as kernel parameters, with padding, arrays and nested structs. */
 //! =i32:20 =u8:3 u32 -> rows:u64
 extern "C" __global__ void structs_by_value(Outer s, Small t, const u32 *a, u64 *out) {
   BEGIN(out);
@@ -279,7 +279,7 @@ extern "C" __global__ void mixed_widths(const u8 *a, u8 *out, u64 *sums) {
   sums[2 * index + 1] = __ldg((const u64 *)a + 2 * index + 1);
 }
 
-/* memset, and memcpy of sizes that are unknown at compile time. */
+/* memset and memcpy with sizes that are unknown at compile time. */
 //! u8:512 u32(0,32) -> u8:2048 u32:64
 extern "C" __global__ void memory_functions(const u8 *a, const u32 *n, u8 *out, u32 *differences) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -296,7 +296,7 @@ extern "C" __global__ void memory_functions(const u8 *a, const u32 *n, u8 *out, 
   differences[index] = difference;
 }
 
-/* Two arrays in dynamic shared memory, beside a static one. */
+/* Two arrays in dynamic shared memory, and one in static shared memory. */
 //! u32 u16 -> u32 block=64 shared=640
 extern "C" __global__ void dynamic_shared(const u32 *a, const u16 *b, u32 *out) {
   extern __shared__ u64 memory[];

@@ -115,7 +115,7 @@ extern "C" __global__ void f32_special_functions(const float *a, const float *b,
   ULP(6, cyl_bessel_i1f(y));
 }
 
-/* A bound that depends on the argument is taken at the end of the argument's range. */
+/* If an error bound depends on the argument, the bound at the end of the argument's range is used. */
 //! f32(-3.14,3.14) f32(-8,8) f32(0.5,2) f32(0.01,500) f32 -> rows:f32
 extern "C" __global__ void f32_fast_functions(const float *a, const float *b, const float *c, const float *d,
                                               const float *e, u32 *out) {
@@ -137,7 +137,7 @@ extern "C" __global__ void f32_fast_functions(const float *a, const float *b, co
   ULP(2, __fdividef(1, any));
 }
 
-/* Instructions for approximations. Bounds are the largest relative errors in the PTX manual, as ULP. */
+/* Instructions that compute approximations. Bounds are the largest relative errors in the PTX manual, as ULP. */
 //! f32 f32(-3.14,3.14) f32 -> rows:f32
 extern "C" __global__ void f32_approximate_instructions(const float *a, const float *b, const float *c, u32 *out) {
   BEGIN(out);

@@ -99,8 +99,8 @@ extern "C" __global__ void f64_special_functions(const double *a, const double *
 }
 
 /*
- * The approximations with which divisions and square roots begin. These approximations have 20 bits; the low word is
- * zero.
+ * The approximations from which divisions and square roots start. Their results have a fraction of 20 bits; the low
+ * word is zero.
  */
 //! f64 -> rows:f64
 extern "C" __global__ void f64_approximate_instructions(const double *a, u64 *out) {

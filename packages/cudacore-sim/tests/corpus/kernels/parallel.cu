@@ -115,7 +115,7 @@ extern "C" __global__ void bitonic_sort(const i32 *a, i32 *out) {
   out[i + 256] = t[i + 256];
 }
 
-/* A radix sort by one bit after another; ballots determine the positions. */
+/* A radix sort by one bit at a time. Ballots determine the new positions. */
 //! u32:64 -> u32:64 grid=1 block=64
 extern "C" __global__ void radix_sort(const u32 *a, u32 *out) {
   __shared__ u32 keys[64], ones[2];
@@ -181,7 +181,7 @@ extern "C" __global__ void heat_stencil(const float *a, float *out) {
   out[i] = here + 0.2f * (left + right + above + below - 4 * here);
 }
 
-/* Each of three blocks keeps its third of a row, and its neighbours' values, in dynamic shared memory. */
+/* Each of three blocks keeps its third of a row, and the values next to that third, in dynamic shared memory. */
 //! f32(-1,1):300 f32(-1,1):9 -> f32:300 grid=3 block=100 shared=432
 extern "C" __global__ void convolution(const float *a, const float *weights, float *out) {
   extern __shared__ float tile[];
@@ -233,7 +233,7 @@ extern "C" __global__ void game_of_life(const u8 *a, u8 *out) {
   out[i] = neighbours == 3 || (a[i] && neighbours == 2);
 }
 
-/* Odd-even sort: even and odd pairs take turns. The kernel uses barriers with votes and counts, too. */
+/* Odd-even sort: even and odd pairs take turns. The kernel also tests barriers that vote or count. */
 //! i32:128 -> i32:128 u32:2 grid=1 block=128
 extern "C" __global__ void odd_even_sort(const i32 *a, i32 *out, u32 *rounds) {
   __shared__ i32 t[128];
@@ -265,7 +265,7 @@ extern "C" __global__ void odd_even_sort(const i32 *a, i32 *out, u32 *rounds) {
   }
 }
 
-/* The last block to finish sums up the results of all blocks. */
+/* The block that finishes last adds up the results of all blocks. */
 __device__ u32 finished;
 __device__ u64 partial[4];
 

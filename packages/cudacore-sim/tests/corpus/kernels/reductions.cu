@@ -53,7 +53,7 @@ extern "C" __global__ void bulk_bf16(const u16 *a, const u16 *b, u16 *sums, u16 
 }
 
 #define PAIR(array, at) ((array)[at] | (u32)(array)[(at) + 1] << 16)
-/* Each thread has four numbers: atom.min returns the old values of all four, red.max has two pairs. */
+/* Each thread has four numbers: atom.min returns the old values of all four; red.max updates them as two pairs. */
 #define VECTORS(format, type)                                                                                          \
   u16 to[4], old[4];                                                                                                   \
   for (int n = 0; n < 4; ++n) {                                                                                        \

@@ -19,7 +19,7 @@ extern "C" __global__ void shuffles(const i32 *a, const u32 *b, u32 *out) {
   ROW(__shfl_sync(~0u, x, -3));
 }
 
-/* The predicate is true if the source lane was in range. */
+/* The predicate of a shuffle is true if the source lane was in range. */
 //! u32 u32(0,32) -> rows:u32
 extern "C" __global__ void shuffles_with_predicates(const u32 *a, const u32 *b, u32 *out) {
   BEGIN(out);
@@ -87,7 +87,7 @@ extern "C" __global__ void warp_reductions(const u32 *a, const i32 *b, u32 *out)
   ROW(__reduce_xor_sync(~0u, x));
 }
 
-/* Exchange between the threads of one branch, which the mask names. */
+/* Exchange between the threads in one branch; the mask contains exactly these threads. */
 //! u32 -> u32
 extern "C" __global__ void divergent_masks(const u32 *a, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -145,7 +145,7 @@ extern "C" __global__ void partial_warp(const u32 *a, u32 *out) {
   out[i] = sum ^ __ballot_sync(mask, a[i] & 1);
 }
 
-/* Special registers for the position of a thread, and for sizes. */
+/* Special registers: the position of a thread, and the sizes of grid, block and warp. */
 //! u32:1 -> u32:96 grid=3 block=32
 extern "C" __global__ void special_registers(const u32 *, u32 *out) {
   u32 lanes, warps, warp;

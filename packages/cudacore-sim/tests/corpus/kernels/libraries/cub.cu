@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUB's collectives of blocks. Undefined results are not recorded. CUDA 13 is required, because the CUB of CUDA 12
- * includes headers of the host. */
+/*
+ * CUB's collective operations of blocks. Undefined results are not recorded. CUDA 13 is required, because the CUB of
+ * CUDA 12 includes headers of the host.
+ */
 //! cuda: 13
 #include "cub_operators.cuh"
 #include <cub/block/block_adjacent_difference.cuh>
@@ -126,7 +128,7 @@ extern "C" __global__ void cub_block_scan(const u32 *a, const i64 *b, u64 *out) 
   ROW(exclusive<cub::BLOCK_SCAN_RAKING>(Affine{x | 1, u32(y)}, Affine{3, 4}, Compose{}));
 }
 
-/* The sum of all previous tiles. CUB calls the operator in the first warp, once for each tile. */
+/* An operator that returns the sum of all previous tiles. CUB calls it in the first warp, once for each tile. */
 struct Running {
   u32 total;
   __device__ u32 operator()(u32 aggregate) {
@@ -336,7 +338,7 @@ extern "C" __global__ void cub_block_exchange(const u32 *a, u32 *striped, u32 *b
   Exchange(storage).WarpStripedToBlocked(items, result), keep(back);
 }
 
-/* The ranks are a permutation of the items. Some items of the guarded scatter have no rank. */
+/* The ranks are a permutation of the items. In the guarded scatter, some items have no rank. */
 //! u32:768 -> u32:768 u32:768 u32:768
 extern "C" __global__ void cub_block_scatter(const u32 *a, u32 *blocked, u32 *striped, u32 *guarded) {
   using Exchange = cub::BlockExchange<u32, threads, 3>;
@@ -398,7 +400,7 @@ extern "C" __global__ void cub_block_adjacent_difference(const i32 *a, i64 *left
   partial[first] = result[0], partial[first + 1] = result[1];
 }
 
-/* CUB does not change the result of a thread without a source. */
+/* If a thread has no source to read from, CUB leaves the thread's result unchanged. */
 //! u32:512 -> rows:u32
 extern "C" __global__ void cub_block_shuffle(const u32 *a, u32 *out) {
   BEGIN(out);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUB's collectives of warps and threads. Undefined results are not recorded. CUDA 13 is required, because the CUB of CUDA 12 includes
- * headers of the host. */
+/*
+ * CUB's collective operations of warps and of single threads. Undefined results are not recorded. CUDA 13 is required,
+ * because the CUB of CUDA 12 includes headers of the host.
+ */
 //! cuda: 13
 #include "cub_operators.cuh"
 #include <cub/thread/thread_reduce.cuh>
@@ -38,7 +40,7 @@ extern "C" __global__ void cub_warp_reduce(const u32 *a, const i64 *b, u64 *out)
   ROW(threadIdx.x % 32 ? 0 : some);
 }
 
-/* A group of seven threads uses shared memory, because seven is no power of two. Each warp has one group. */
+/* A group of seven threads uses shared memory, because seven is not a power of two. Each warp has one group. */
 //! u32 -> u32:8
 extern "C" __global__ void cub_odd_warp_reduce(const u32 *a, u32 *out) {
   using Reduce = cub::WarpReduce<u32, 7>;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuRAND's device functions. All results must be equal, except for normal numbers, which have error bounds. */
+/*
+ * cuRAND's device functions. All results must be equal to the recorded ones, except for normally distributed numbers,
+ * which have error bounds.
+ */
 //! cuda: 13
 #include "rows.cuh"
 #include <curand_kernel.h>
@@ -19,7 +22,7 @@ extern "C" __global__ void xorwow(const u64 *seeds, const u64 *offsets, u32 *out
   ROW(state.v[0] ^ state.v[4]);
 }
 
-/* One seed, and a subsequence for each thread. Subsequences are 2^67 numbers apart. */
+/* All threads have the same seed, and each has its own subsequence. Subsequences begin 2^67 numbers apart. */
 //! =u64:1 u64(0,4000000000) -> rows:u32
 extern "C" __global__ void xorwow_sequences(u64 seed, const u64 *offsets, u32 *out) {
   BEGIN(out);
@@ -106,7 +109,7 @@ extern "C" __global__ void sobol64(u64 *vectors, const u64 *offsets, const u64 *
   ROW(curand_uniform_double(&scrambled));
 }
 
-/* The threads of a block share a state; its parameters and its first words are arbitrary. */
+/* The threads of a block share a generator state. Its parameters and its initial words are arbitrary numbers. */
 __device__ mtgp32_kernel_params_t parameters[4];
 
 //! u32:351 u32:192 u32(4,95):4 u32(1,31):8 -> rows:u32
@@ -142,8 +145,8 @@ extern "C" __global__ void mtgp32(const u32 *words, const u32 *tables, const u32
   ROW(curand_mtgp32_single(&state));
 }
 
-/* A normal float is a radius below 6.7, multiplied by a result of __sincosf with an error of 2^-21. Normal doubles may
- * differ by a few ULP. */
+/* A normally distributed float is a radius below 6.7, multiplied by a result of __sincosf with an error of 2^-21.
+ * Normally distributed doubles may differ by a few ULP. */
 //! u64 -> rows:f32
 extern "C" __global__ void xorwow_normals(const u64 *seeds, float *out) {
   BEGIN(out);
@@ -190,7 +193,7 @@ extern "C" __global__ void philox_normals(const u64 *seeds, const u64 *sequences
   ABS(5e-6, double(four.y));
 }
 
-/* Quasirandom normal numbers are computed by the inverse of the distribution function. */
+/* Quasirandom normally distributed numbers are computed by the inverse of the distribution function. */
 //! u32:32 u64:64 u32 u64 -> rows:f64
 extern "C" __global__ void sobol_normals(u32 *vectors, u64 *wide, const u32 *offsets, const u64 *far, double *out) {
   BEGIN(out);
@@ -205,7 +208,7 @@ extern "C" __global__ void sobol_normals(u32 *vectors, u64 *wide, const u32 *off
   ULP(4, curand_log_normal_double(&scrambled, 0.5, 0.75));
 }
 
-/* Small and large means: cuRAND uses a different algorithm for each. */
+/* Poisson distributions with small and with large means, for which cuRAND uses different algorithms. */
 //! u64 f64(0.1,60) f64(70,900) -> rows:u32
 extern "C" __global__ void poisson(const u64 *seeds, const double *few, const double *many, u32 *out) {
   BEGIN(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcu++: CUDA's extensions of the C++ standard library: atomics, barriers, pipelines and instructions. */
+/* libcu++, CUDA's extensions of the C++ standard library: atomics, barriers, pipelines and instructions. */
 //! cuda: 13
 #include "rows.cuh"
 #include <cooperative_groups.h>
@@ -76,7 +76,7 @@ extern "C" __global__ void small_atomics(const u32 *a, u32 *out) {
   }
 }
 
-/* Concurrent additions to neighbouring bytes of a word: none is lost. */
+/* Concurrent additions to neighbouring bytes of a word. No addition may be lost. */
 //! u8:256 -> u8:8
 extern "C" __global__ void neighbouring_atomics(const u8 *a, u8 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -108,7 +108,7 @@ extern "C" __global__ void atomic_waits(const u32 *a, u32 *out) {
   turn.notify_all();
 }
 
-/* One warp publishes values with fences, the other one reads them. */
+/* One warp publishes values with fences, and the other warp reads the values. */
 //! u32:256 -> u32:256
 extern "C" __global__ void atomic_fences(const u32 *a, u32 *out) {
   __shared__ u32 message[32];
@@ -236,7 +236,7 @@ extern "C" __global__ void thread_pipelines(const u32 *a, u32 *out) {
   out[index] = sum;
 }
 
-/* A pipeline of a block: one warp fetches, the other one computes. */
+/* A pipeline of a block: one warp fetches data, and the other warp computes. */
 //! u32:1024 -> u32:128
 extern "C" __global__ void block_pipelines(const u32 *a, u32 *out) {
   using State = cuda::pipeline_shared_state<cuda::thread_scope_block, 2>;

@@ -22,7 +22,7 @@
 #include <cuda/std/variant>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#if __has_include(<cuda/std/algorithm>) /* in quotes: machine.py would require both headers in <> */
+#if __has_include(<cuda/std/algorithm>) /* in quotes, because machine.py would treat headers in <> as required */
 #include "cuda/std/algorithm"
 #else
 #include "cuda/std/__algorithm_"

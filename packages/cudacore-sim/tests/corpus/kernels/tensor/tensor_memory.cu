@@ -4,7 +4,7 @@
 
 __device__ __forceinline__ u32 shared_address(const void *at) { return u32(__cvta_generic_to_shared(at)); }
 
-/* `b` determines the addresses of the rows. Each lane gets a word of each matrix. */
+/* `b` determines the addresses of the rows. Each lane receives one word of each matrix. */
 //! u32(0,4294967296):1024 u32(0,256) -> rows:u32
 extern "C" __global__ void ldmatrix(const u32 *a, const u32 *b, u32 *out) {
   BEGIN(out);

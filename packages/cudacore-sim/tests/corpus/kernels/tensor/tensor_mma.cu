@@ -90,7 +90,7 @@ KERNEL(mma_m16n8k128_s32_b1_and, MMA(B1, B1, I32, 4, 2, 1, 4, "m16n8k128.row.col
 KERNEL(mma_m16n8k256_s32_b1_xor, MMA(B1, B1, I32, 4, 4, 2, 4, "m16n8k256.row.col.s32.b1.b1.s32.xor.popc"))
 KERNEL(mma_m16n8k256_s32_b1_and, MMA(B1, B1, I32, 4, 4, 2, 4, "m16n8k256.row.col.s32.b1.b1.s32.and.popc"))
 
-/* The macros for f64, whose registers are doubles. */
+/* The functions that the macros use for f64, whose registers are doubles. */
 __device__ __forceinline__ void load(double *to, const u64 *from, int count) {
   for (int i = 0; i < count; ++i)
     to[i] = __longlong_as_double(from[i]);

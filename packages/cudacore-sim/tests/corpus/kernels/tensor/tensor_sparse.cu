@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma.sp: the first matrix is sparse. Two numbers of every four are stored, and metadata with their indices. */
+/* mma.sp: the first matrix is sparse. Of every four numbers, two are stored; metadata has the indices of the two. */
 #include "products.cuh"
 
 #define REGISTERS_2_2_2_2 "{%0, %1}, {%2, %3}, {%4, %5}, {%6, %7}, %8, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma: products of matrices by the four warps of a group. B is in shared memory. A is in shared memory or in
- * registers.
+ * wgmma: products of matrices, computed by the four warps of a warpgroup. B is in shared memory. A is in shared memory
+ * or in registers.
  */
 //! nvrtc: --gpu-architecture=compute_90a --fmad=false
 #include "products.cuh"
@@ -34,7 +34,7 @@ __device__ __forceinline__ void publish() {
   __syncthreads();
 }
 
-/* A has 64 rows, B has 16 columns. `product` gets C in `d`, and the registers of A in `a`. */
+/* A has 64 rows, B has 16 columns. `product` is called with C in `d` and the registers of A in `a`. */
 template <class A, class B, class C, int nd, bool sparse, class Product>
 __device__ __forceinline__ void products(u32 *out, Product &&product) {
   constexpr u32 a_words = 64 * 8, b_words = 16 * 8 * (sparse ? 2 : 1);
@@ -132,7 +132,8 @@ KERNEL(wgmma_sp_s32_s8_u8_satfinite, SPARSE_MEMORY_8(I8, I8, I32, "m64n16k64.sat
 KERNEL(wgmma_sp_s32_u8_s8_registers, SPARSE_REGISTERS_8(I8, I8, I32, "m64n16k64.s32.u8.s8", 0, ""))
 
 /* --- layouts of matrices in shared memory -------------------------------------------------------------------------
- * All of the shared memory has numbers, so any layout describes a matrix. A is 64 by 16, B is 16 by 64. */
+ * All of the shared memory is filled with numbers, so any layout describes a valid matrix. A is 64 by 16, B is 16 by
+ * 64. */
 
 constexpr u32 layouts = 10;
 __device__ __forceinline__ Layout layout(u32 swizzle, u32 which) {
@@ -192,12 +193,12 @@ KERNEL(wgmma_layouts_k_n, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 0, 1"))
 KERNEL(wgmma_layouts_m_k, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 1, 0"))
 KERNEL(wgmma_layouts_m_n, IN_LAYOUTS("m64n64k16.f32.f16.f16", ", 1, 1, 1, 1"))
 
-/* --- as in real programs ---------------------------------------------------------------------------------------- */
+/* --- a product as in real programs ------------------------------------------------------------------------------ */
 
 /*
- * A product of 128 rows by 64 columns with k = 64. Each of two warpgroups has 64 rows. Each instruction takes k = 16;
- * the descriptors advance inside a swizzled unit. Two wgmma groups are in flight. Each block of the cluster has its own
- * numbers.
+ * A product of 128 rows by 64 columns with k = 64. Each of two warpgroups computes 64 rows. Each instruction covers k =
+ * 16; the descriptors advance inside a swizzled unit. Two wgmma groups are in flight. Each block of the cluster has its
+ * own numbers.
  */
 //! -> u32:16384 grid=2 block=256 cluster=2
 extern "C" __global__ void wgmma_two_groups(u32 *out) {
@@ -214,7 +215,7 @@ extern "C" __global__ void wgmma_two_groups(u32 *out) {
   u32 d[32];
 #pragma unroll
   for (int i = 0; i < 32; ++i)
-    d[i] = 0xffffffff; /* NaN, which the first product must ignore */
+    d[i] = 0xffffffff; /* NaN: the first product must not add it */
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (u32 step = 0; step < 4; ++step) {

@@ -43,7 +43,7 @@ template <> struct InMemory<b1> {
 template <class Layout> constexpr bool is_row = false;
 template <> constexpr bool is_row<row_major> = true;
 
-constexpr int largest = 2560; /* bytes of a matrix, including padding */
+constexpr int largest = 2560; /* size of the largest matrix in bytes, including padding */
 
 template <class T, class Word>
 __device__ __noinline__ void fill_words(Word *words, int count, int operand, int regime, u32 round) {
@@ -62,7 +62,7 @@ __device__ __noinline__ void put_words(Results &results, const u32 *words) {
     results.put(words[i]);
 }
 
-/* A matrix in shared memory: `lines` of `length` elements, whose stride is a multiple of 16 bytes. */
+/* A matrix in shared memory: `lines` lines of `length` elements. The stride of the lines is a multiple of 16 bytes. */
 template <class Element> struct Tile {
   u32 *words;
   int stride, count;
@@ -214,7 +214,7 @@ KERNEL(wmma_m8n8k32_s32_u4_sat, products<Saturating, Form<8, 8, 32, u4, int>, ro
 KERNEL(wmma_m8n8k128_s32_b1_xor, products<Xor, Form<8, 8, 128, b1, int>, row_major, col_major>(out, 0))
 KERNEL(wmma_m8n8k128_s32_b1_and, products<And, Form<8, 8, 128, b1, int>, row_major, col_major>(out, 0))
 
-/* As in real programs: tiles are loaded from larger matrices, and the sum stays in its fragment. */
+/* As in real programs, tiles are loaded from larger matrices, and the sum stays in a fragment. */
 //! f16(-2,2):4096 f16(-2,2):4096 -> f32:4096 grid=4 block=128
 extern "C" __global__ void wmma_of_larger_matrices(const __half *a, const __half *b, float *out) {
   constexpr int size = 64;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Textures: filters of levels, of sRGB and of cube maps, borders, and texels by integer coordinates. */
+/* Textures: filtering between levels, of sRGB texels and of cube maps; borders; and reads at integer coordinates. */
 #include "rows.cuh"
 
 //! texture:f32(-1,1)x1:13@levels4,linear,trilinear,normalized texture:f32(-1,1)x1:13x7@levels4,linear,trilinear,normalized,wrap texture:f32(-1,1)x1:8x7x6@levels4,linear,trilinear,normalized,mirror texture:f32(-1,1)x1:9x3@levels4,layered,linear,trilinear,normalized texture:f32(-1,1)x1:9x8x3@levels4,layered,linear,trilinear,normalized,border texture:f32(-1,1)x1:13x7@levels4,trilinear,normalized f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.3,1.3) i32(0,2) f32(-0.5,3.5) -> rows:f32
@@ -36,7 +36,7 @@ extern "C" __global__ void tex_between_levels_of_formats(cudaTextureObject_t u8x
   ROW(tex2DLod<float>(points, x[index], y[index], level[index]));
 }
 
-/* Limits and biases of levels, with linear and with point filters between levels; reads without a level. */
+/* Limits and biases of the level, with linear and with point filters between levels; reads that specify no level. */
 //! texture:f32x1:16x16@levels5,trilinear,normalized,bias0.3,least0.7,most2.3 texture:f32x1:16x16@levels5,trilinear,normalized,bias-1.15 texture:f32x1:16x16@levels5,normalized,bias0.3,least0.7,most2.3 texture:f32x1:16x16@levels5,trilinear,normalized,bias1.6,least1.4 texture:f32x1:16x16@levels5,trilinear f32(-0.3,1.3) f32(-0.3,1.3) f32(-6,8) -> rows:f32
 extern "C" __global__ void tex_limits_of_levels(cudaTextureObject_t limited, cudaTextureObject_t biased,
                                                 cudaTextureObject_t points, cudaTextureObject_t least,
@@ -52,7 +52,7 @@ extern "C" __global__ void tex_limits_of_levels(cudaTextureObject_t limited, cud
   ROW(tex2DLod<float>(limited, x[index], y[index], level[index] * 1e9f));
 }
 
-/* The bounds are needed between levels, where the simulator can differ in the last of 11 bits. */
+/* The rows with filtering between levels need bounds, because there the simulator can differ in the last of 11 bits. */
 //! texture:u8x4:13@fraction,srgb,linear texture:u8x4:16x12@fraction,srgb,linear,border texture:u8x1:16x12@fraction,srgb,linear texture:u8x2:16x12@fraction,srgb,linear texture:u8x4:13x7@levels4,fraction,srgb,linear,trilinear,normalized texture:u8x4:16x12@fraction,srgb,border f32(-2,18) f32(-2,14) f32(-0.5,3.5) -> rows:f32
 extern "C" __global__ void tex_srgb(cudaTextureObject_t line, cudaTextureObject_t image, cudaTextureObject_t u8x1,
                                     cudaTextureObject_t u8x2, cudaTextureObject_t levels, cudaTextureObject_t points,
@@ -129,7 +129,7 @@ extern "C" __global__ void tex_borders(cudaTextureObject_t line, cudaTextureObje
   ROW(tex1DLayered<float>(lines, x[index], layer[index]));
 }
 
-/* Texels outside of the image: reads without a level return zeros, reads with a level clamp the coordinates. */
+/* Coordinates outside of the image: reads without a level return zeros; reads with a level clamp the coordinates. */
 #define FETCH(geometry, object, place, ...)                                                                            \
   ([&]() {                                                                                                             \
     float a, b, c, d;                                                                                                  \

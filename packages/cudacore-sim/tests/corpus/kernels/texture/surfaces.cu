@@ -34,7 +34,7 @@ extern "C" __global__ void suld_widths(cudaSurfaceObject_t u8x1, cudaSurfaceObje
   ROW(wide.y);
 }
 
-/* Each thread stores to its own texel, or outside of the surface. */
+/* Each thread stores to a texel of its own, or outside of the surface. */
 //! surface:u32x1:200 surface:u8x1:16x12 surface:u16x2:16x12 surface:f32x4:16x12 surface:u32x2:5x4x3 surface:u8x4:6x5x4@layered u32 -> u32:1
 extern "C" __global__ void sust(cudaSurfaceObject_t line, cudaSurfaceObject_t bytes, cudaSurfaceObject_t shorts,
                                 cudaSurfaceObject_t floats, cudaSurfaceObject_t volume, cudaSurfaceObject_t planes,
@@ -73,7 +73,7 @@ extern "C" __global__ void sust_formatted(cudaSurfaceObject_t u32x1, cudaSurface
     *out = 1;
 }
 
-/* Reductions by many threads on each texel. */
+/* Reductions in which many threads update each texel. */
 #define REDUCE(operation, type, object, value)                                                                         \
   asm volatile("sured.b." operation ".1d." type ".zero [%0, {%1}], %2;" ::"l"(object), "r"(texel), "r"(value) : "memory")
 #define REDUCE_64(operation, type, object, value)                                                                      \

@@ -2,7 +2,7 @@
 /* Textures: the instructions tex, tld4 and txq. */
 #include "rows.cuh"
 
-/* Textures of one shape, with each of the four address modes. */
+/* Textures of equal shape, with each of the four address modes. */
 //! texture:f32x1:13@clamp texture:f32x1:13@border texture:f32x1:13@wrap,normalized texture:f32x1:13@mirror,normalized f32(-30,43) -> rows:f32
 extern "C" __global__ void tex_1d_points(cudaTextureObject_t clamp, cudaTextureObject_t border,
                                          cudaTextureObject_t wrap, cudaTextureObject_t mirror, const float *x,
@@ -80,7 +80,7 @@ extern "C" __global__ void tex_formats(cudaTextureObject_t u8x1, cudaTextureObje
   ROW(wide.z ^ wide.w);
 }
 
-/* Halves are read as floats, integers as fractions. */
+/* Texels of half precision are read as floats, and integers as fractions. */
 //! texture:f16(-9,9)x1:16x12 texture:f16(-9,9)x4:16x12 texture:u8x1:16x12@fraction texture:i8x1:16x12@fraction texture:u16x1:16x12@fraction texture:i16x2:16x12@fraction f32(0,16) f32(0,12) -> rows:f32
 extern "C" __global__ void tex_as_floats(cudaTextureObject_t f16x1, cudaTextureObject_t f16x4, cudaTextureObject_t u8x1,
                                          cudaTextureObject_t i8x1, cudaTextureObject_t u16x1, cudaTextureObject_t i16x2,
