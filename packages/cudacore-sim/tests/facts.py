@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of single calls on an H200 with driver 13.0."""
+"""Recorded results of single calls on an H200 with driver 13.0."""
 
 from __future__ import annotations
 

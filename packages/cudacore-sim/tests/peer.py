@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another process that uses the simulator and runs the commands of a test, and helpers for sharing."""
+"""A second process that runs code of a test on the simulator, and helper functions for sharing between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import cudacore_sim
 
-# The other process runs this file without conftest.py.
+# The second process runs this file without conftest.py, which would add this folder.
 sys.path.append(str(Path(__file__).with_name("sequences")))
 from structs import Access, AllocationProperties, Location, PoolProperties
 
@@ -28,13 +28,13 @@ CHUNK = 2 << 20
 
 
 class Handle(ctypes.Structure):
-    """The 64 bytes of CUipcMemHandle, CUipcEventHandle and CUmemPoolPtrExportData."""
+    """The 64 bytes of a CUipcMemHandle, a CUipcEventHandle or a CUmemPoolPtrExportData."""
 
     _fields_ = (("bytes", ctypes.c_ubyte * 64),)
 
 
 def start() -> Any:
-    """Give the entry points, initialised, with the primary context of device 0 current."""
+    """Load and initialise the driver, make the primary context of device 0 current, and return the entry points."""
     library = cudacore_sim.load()
     library.cuInit(0)
     context = Pointer()
@@ -44,7 +44,7 @@ def start() -> Any:
 
 
 def handle_of(cu: Any, name: str, thing: Any) -> tuple[int, bytes]:
-    """Call cuIpcGet*Handle or cuMemPoolExportPointer."""
+    """Call cuIpcGet*Handle or cuMemPoolExportPointer; return the result code and the handle's bytes."""
     handle = Handle()
     return int(getattr(cu, name)(ctypes.byref(handle), thing)), bytes(handle)
 
@@ -102,7 +102,7 @@ def import_physical(cu: Any, descriptor: int) -> tuple[int, Any]:
 
 
 def map_physical(cu: Any, handle: Any, *locations: int) -> Any:
-    """Map physical memory at any address, with access for the given kinds of locations."""
+    """Map physical memory at an address that the driver chooses, with access for the given types of locations."""
     address = U64()
     codes = [
         cu.cuMemAddressReserve(ctypes.byref(address), Size(CHUNK), Size(0), U64(0), U64(0)),
@@ -156,9 +156,9 @@ def receive(channel: socket.socket) -> tuple[Any, list[int]]:
 
 class Peer:
     """
-    A separate process that uses the simulator. Calling the object runs a statement there, or returns the value of an
-    expression. In that code, `cu` has the entry points, `fds` has the file descriptors that were sent, and each keyword
-    argument is a variable. `settings` configure the simulator of the process.
+    A separate process that uses the simulator. Calling the object runs a statement in the process, or returns the value
+    of an expression. In the code, `cu` has the entry points, `fds` has the file descriptors that were sent, and each
+    keyword argument is a variable. `settings` configure the simulator of the process.
     """
 
     def __init__(self, **settings: object) -> None:

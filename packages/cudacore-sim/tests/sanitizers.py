@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that cannot run on a simulator that is built with AddressSanitizer."""
+"""A mark for tests that cannot run on a simulator that is built with AddressSanitizer."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 
 def not_under_asan(reason: str) -> pytest.MarkDecorator:
-    """Return the mark that skips a test under AddressSanitizer, which ``nox -s tests_san`` loads into Python."""
+    """Return a mark that skips a test if AddressSanitizer is loaded into Python, as ``nox -s tests_san`` does."""
     return pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason=f"AddressSanitizer {reason}")

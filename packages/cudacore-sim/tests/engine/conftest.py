@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the engine alone.
 
-``meson.build`` in this folder builds it as a separate library, whose path is in $CUDACORE_SIM_ENGINE.
+``meson.build`` in this folder builds the engine as a separate library, whose path is in $CUDACORE_SIM_ENGINE.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# For the helper module harness: pytest imports test files without adding their folder to the path.
+# The tests import the helper module harness, but pytest does not add their folder to ``sys.path``.
 sys.path.append(str(Path(__file__).parent))
 
 from harness import Engine, load
@@ -21,7 +21,7 @@ from harness import Engine, load
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:
-    """The kernel engine of the simulator, through its C interface."""
+    """Return the kernel engine of the simulator, which is called through its C interface."""
     library = os.environ.get("CUDACORE_SIM_ENGINE")
     if not library:
         pytest.skip("needs the engine alone, libengine.so: build with -Dtests=true and name it in CUDACORE_SIM_ENGINE")
@@ -30,5 +30,5 @@ def engine() -> Engine:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers, the same in every run."""
+    """Return a generator of random numbers, which are the same in every run."""
     return np.random.default_rng(20240229)

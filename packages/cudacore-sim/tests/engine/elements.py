@@ -29,7 +29,7 @@ def apply(
     extra: str = "",
     pre: str = "",
 ) -> np.ndarray:
-    """Run `instruction d, a, b, ...` on every element; return the bits of d."""
+    """Run `instruction d, a, b, ...` once for each element of the inputs; return the bits of each d."""
     width = {"pred": 32}.get(result, bits_of(result))
     n = len(inputs[0])
     lines = [".reg .b64 %addr, %i; .reg .b32 %tid, %cta; .reg .pred %p;"]
@@ -79,7 +79,7 @@ def integers(rng: np.random.Generator, bits: int) -> np.ndarray:
 
 
 def as_int(value: Any, type_name: str) -> int:
-    """Return the number that bits represent in a type."""
+    """Return the number that the bits `value` represent in an integer type of PTX."""
     bits = bits_of(type_name)
     number = int(value) & ((1 << bits) - 1)
     return number - (1 << bits) if type_name[0] == "s" and number >> (bits - 1) else number
@@ -115,7 +115,7 @@ def floats(rng: np.random.Generator, dtype: Any) -> np.ndarray:
 
 
 def same(result: np.ndarray, expected: np.ndarray, dtype: Any, *, canonical: bool = True) -> None:
-    """Check that bits are equal, except for those of NaNs. With `canonical`, NaNs of f32 must be 0x7fffffff."""
+    """Check that the results are equal bit for bit, or are NaNs. With `canonical`, NaNs of f32 must be 0x7fffffff."""
     got = result.view(dtype)
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(got), nan)

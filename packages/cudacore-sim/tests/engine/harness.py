@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs kernels on the engine alone: compiles CUDA C++ with the real NVRTC, places arrays, launches, reads back."""
+"""Runs kernels on the engine alone: compiles CUDA C++ with NVRTC, gives arrays device addresses, and launches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _FaultRecord(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a launch was stopped; ``kind`` is "none" when it was not."""
+    """The fault that stopped a launch. Without a fault, ``kind`` is "none"."""
 
     kind: str
     block: tuple[int, ...]
@@ -146,13 +146,13 @@ class CompileError(Exception):
         self.log = log
 
 
-# Device memory begins here: an address that no host memory has.
+# The start of device memory: no host memory has such addresses.
 _FIRST_ADDRESS = 0x7_0000_0000
 
 
 @dataclass
 class Buffer:
-    """An array with a device address."""
+    """An array that has a device address."""
 
     array: np.ndarray
     address: int
@@ -160,7 +160,7 @@ class Buffer:
 
 @dataclass
 class Module:
-    """A compiled module with its own memory."""
+    """A loaded module, with the memory that its launches can access."""
 
     library: ctypes.CDLL
     text: str
@@ -203,7 +203,7 @@ class Module:
             self.library.engine_initialise(self._handle, index, buffer.array.ctypes.data)
 
     def buffer(self, array: np.ndarray, *, writable: bool = True, align: int = 256) -> Buffer:
-        """Give a copy of `array` a device address, followed by unmapped addresses."""
+        """Copy `array` to a new device address. The addresses after the copy stay unmapped."""
         flat = np.ascontiguousarray(array)
         room = np.zeros(flat.nbytes + align, np.uint8)
         start = -room.ctypes.data % align
@@ -224,7 +224,7 @@ class Module:
         return dict(zip((*names, "min_blocks", "cluster", "parameters"), out, strict=True))
 
     def parameters(self, kernel: str) -> list[tuple[int, int, int]]:
-        """Return offset, size and alignment of each parameter."""
+        """Return offset, size and alignment of each parameter of a kernel."""
         index = self.kernels.index(kernel)
         result = []
         for i in range(self.info(kernel)["parameters"]):
@@ -245,7 +245,7 @@ class Module:
         limit: int = 0,
         output: list[str] | None = None,
     ) -> Fault:
-        """Launch a kernel. Arguments are buffers, NumPy scalars, ints, floats or bytes."""
+        """Launch a kernel, and return its fault. Arguments are buffers, NumPy scalars, ints, floats or bytes."""
         places = self.parameters(kernel)
         assert len(places) == len(arguments)
         packed = bytearray(self.info(kernel)["parameter_bytes"])
@@ -304,13 +304,13 @@ class Module:
 
 
 class Engine:
-    """The engine, as tests use it."""
+    """The engine, with shortcuts for tests."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
     def ptx(self, text: str) -> Module:
-        """Load PTX unchanged."""
+        """Load PTX."""
         return Module(self.library, text)
 
     def cuda(self, source: str, *options: str, arch: str = "compute_90") -> Module:
@@ -318,7 +318,7 @@ class Engine:
         return self.ptx(nvrtc(source, options, arch))
 
     def body(self, lines: str, *, parameters: str = "", target: str = "sm_90", version: str = "8.0") -> Module:
-        """Load a kernel `k` with the given PTX as its body. By default, it has one parameter, `out`."""
+        """Load a kernel `k` with the given PTX as its body. By default, the kernel has one parameter, `out`."""
         declared = parameters or ".param .u64 out"
         return self.ptx(
             f".version {version}\n.target {target}\n.address_size 64\n"

@@ -80,7 +80,9 @@ const char *engine_variable(void *handle, size_t index, uint64_t *out) {
   return one.name.c_str();
 }
 
-/* engine_place sets the device address of a variable. engine_initialise writes its initial bytes to host memory. */
+/*
+ * engine_place sets the device address of a variable; engine_initialise writes the variable's initial bytes to `host`.
+ */
 void engine_place(void *handle, size_t index, uint64_t address) {
   static_cast<Compiled *>(handle)->instance.variable_addresses[index] = address;
 }
@@ -102,7 +104,7 @@ void engine_initialise(void *handle, size_t index, char *host) {
 
 using Print = void (*)(const char *, size_t);
 
-/* Each of `ranges` has four numbers: begin, end, host address, writable. `shape` has grid, block and cluster. */
+/* Each range in `ranges` has four numbers: begin, end, host address, writable. `shape` has grid, block and cluster. */
 void engine_run(void *handle, size_t kernel, const uint32_t *shape, uint32_t shared, int32_t cooperative,
                 const char *parameters, size_t parameter_bytes, const uint64_t *ranges, size_t range_count, Print print,
                 uint64_t instruction_limit, FaultRecord *out) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous stores, sums and bulk reductions, compared with NumPy, and unsupported forms of them."""
+"""Asynchronous stores, additions and bulk reductions, compared with NumPy; and unsupported forms of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import CompileError, Engine
 COUNTED = "mbarrier::complete_tx::bytes"
 BULK = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
 
-# BEGIN makes an mbarrier, in thread 0 of each block. WAIT waits for its first phase.
+# BEGIN initializes an mbarrier, in thread 0 of each block. WAIT waits for the end of the mbarrier's first phase.
 BEGIN = """
   .reg .pred %p<3>; .reg .b32 %r<12>; .reg .b64 %rd<6>; .reg .f32 %f<2>; .reg .f64 %fd<2>;
   .shared .align 16 .b8 tile[1024]; .shared .align 16 .b8 sums[1024]; .shared .align 8 .b8 bar[8];
@@ -107,7 +107,7 @@ MORE_IN_GLOBAL = [
 
 
 def reduction(name: str) -> tuple[type, Callable[[Any, Any], Any]]:
-    """Return the type of the elements of a reduction, and its function."""
+    """Return the element type and the NumPy function of a reduction."""
     operation, *_, kind = name.split(".")
     return KINDS[kind], FUNCTIONS[operation]
 
@@ -138,7 +138,7 @@ def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Gener
       mad.lo.u32 %r6, %r5, 32, %r1; mul.lo.u32 %r6, %r6, {size}; cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd1;
       ld.shared.{bits} {value}, [%r2]; st.global.{bits} [%rd3], {value};
       {SYNC}"""
-    source = numbers(rng, kind, 128).reshape(2, 2, 32)  # for each block: its data, and the data that it sends
+    source = numbers(rng, kind, 128).reshape(2, 2, 32)  # for each block: initial data, and data to send
     out: np.ndarray[Any, Any] = np.zeros((2, 32), kind)
     flat = out.reshape(-1)
     run(engine, body, flat, source.reshape(-1), bytes_=32 * size, grid=2)
@@ -199,7 +199,7 @@ def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.ran
     ],
 )
 def test_faults(engine: Engine, instruction: str, kind: str, said: str) -> None:
-    """Accesses outside of memory, or misaligned ones, would not be stopped."""
+    """An access outside of memory, or a misaligned access, would not be a fault."""
     module = engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     fault = module.run("k", 1, 1, module.buffer(np.zeros(64, np.uint32)), module.buffer(np.zeros(4, np.uint32)))
     assert fault.kind == kind
@@ -220,7 +220,7 @@ THERE = f"{COUNTED}{{0}} [%r7], {{1}}, [{{2}}];"
     ],
 )
 def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -> None:
-    """An mbarrier of another block would count operations that it cannot count on a GPU."""
+    """An mbarrier in another block than the data, which faults on a GPU, would be accepted."""
     for place, is_right in (("%r8", True), ("%r4", False)):
         body = f"""
           xor.b32 %r6, %r5, 1;
@@ -263,7 +263,7 @@ def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -
     ],
 )
 def test_what_there_is_not(engine: Engine, instruction: str) -> None:
-    """An instruction that the GPU lacks, or whose results are unknown, would be accepted."""
+    """An instruction that the GPU does not have, or whose results are undefined, would be accepted."""
     with pytest.raises(CompileError) as caught:
         engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     assert caught.value.failure == "unsupported_instruction", caught.value.log

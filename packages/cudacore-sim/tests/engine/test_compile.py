@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading PTX: the information about kernels, errors, and that no text can crash the compiler."""
+"""Loading PTX: information about kernels, errors, and random text, which must not crash the compiler."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k(S s, float *f, double *d,
 )
 @pytest.mark.parametrize("option", ["-lineinfo", "-G", "--use_fast_math", "-rdc=true"])
 def test_every_architecture_and_option(engine: Engine, arch: str, option: str) -> None:
-    """PTX for another architecture, or PTX that was compiled with another option, would not load."""
+    """PTX for some architecture, or PTX that was compiled with some option of NVRTC, would not load."""
     assert engine.cuda(EVERYTHING, option, arch=arch).kernels == ["k"]
 
 
@@ -62,18 +62,18 @@ def test_every_architecture_and_option(engine: Engine, arch: str, option: str) -
     ],
 )
 def test_headers_that_define_functions(engine: Engine, header: str) -> None:
-    """Relocatable code with all functions of a header would have instructions that do not load."""
+    """PTX of all functions of a header of CUDA (compiled as relocatable code) would not load."""
     engine.cuda(f'#include <{header}>\nextern "C" __global__ void k() {{}}', "-rdc=true")
 
 
 def test_kernel_information(engine: Engine) -> None:
-    """Sizes, offsets and bounds that the driver reports would be wrong."""
+    """The sizes, offsets and launch bounds that the engine reports for a kernel would be wrong."""
     module = engine.cuda(EVERYTHING)
     info = module.info("k")
     assert module.parameters("k") == [(0, 32, 8), (32, 8, 8), (40, 8, 8), (48, 4, 4), (56, 8, 8)]
     assert (info["parameter_bytes"], info["static_shared"], info["max_threads"], info["min_blocks"]) == (
         64,
-        144,  # 132, padded for the dynamic shared memory after it
+        144,  # 132 bytes, padded to the alignment of the dynamic shared memory
         256,
         2,
     )
@@ -82,7 +82,7 @@ def test_kernel_information(engine: Engine) -> None:
 
 
 def test_static_shared_memory_is_that_of_the_kernel(engine: Engine) -> None:
-    """A kernel's shared memory would include variables of other kernels, or lack those of functions that it calls."""
+    """A kernel's shared memory would include variables of other kernels, or lack those of functions it calls."""
     module = engine.cuda(
         """__device__ __noinline__ int f(int i) { __shared__ int s[100]; s[i] = i; __syncthreads(); return s[99 - i];
               }
@@ -104,7 +104,7 @@ def test_shared_memory_that_nothing_uses(engine: Engine) -> None:
 
 
 def test_registers_grow_with_what_lives_at_once(engine: Engine) -> None:
-    """The estimate of registers would not reflect a kernel's register pressure."""
+    """The estimated number of registers would not grow with the number of values that are live at the same time."""
     few = engine.cuda('extern "C" __global__ void k(int *p) { for (int i = 0; i < 64; i++) p[i] = p[i] * 3 + i; }')
     many = engine.cuda(
         """extern "C" __global__ void k(int *p) { int v[48]; for (int i = 0; i < 48; i++) v[i] = p[i]; __syncthreads();
@@ -151,7 +151,7 @@ def failure(engine: Engine, text: str) -> CompileError:
     ],
 )
 def test_errors_say_what_and_where(engine: Engine, line: str, kind: str, message: str) -> None:
-    """PTX with a mistake would load, or the message would not lead to the mistake."""
+    """PTX with a mistake would load, or the error would not describe the mistake and its place."""
     registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;"
     text = f"{HEADER}.visible .entry k(.param .u32 p) {{\n{registers}\n{line}\nret; }}"
     if "ghost" in line:
@@ -192,7 +192,7 @@ def test_all_errors_are_listed(engine: Engine) -> None:
     ],
 )
 def test_malformed_modules(engine: Engine, text: str, kind: str) -> None:
-    """Text that is not a module would be accepted, or crash."""
+    """Text that is not a PTX module would be accepted, or crash the compiler."""
     assert failure(engine, text).failure == kind
 
 
@@ -210,7 +210,7 @@ def test_scopes_hide_names(engine: Engine) -> None:
 
 
 def test_indexed_branches_and_register_parameters(engine: Engine) -> None:
-    """brx.idx would jump to a wrong target, or a function would get wrong parameters from registers."""
+    """brx.idx would jump to a wrong target, or parameters that are passed in registers would be wrong."""
     module = engine.ptx(
         HEADER
         + """.func (.reg .u32 r) twice(.reg .u32 a, .reg .u64 b) { .reg .b32 t; cvt.u32.u64 t, b; mad.lo.u32 r, a, 2,
@@ -227,14 +227,14 @@ def test_indexed_branches_and_register_parameters(engine: Engine) -> None:
 
 
 def test_huge_grids_start_at_once(engine: Engine) -> None:
-    """A grid of billions of blocks would be allocated before it runs."""
+    """Launching a grid of billions of blocks would allocate memory for all blocks at the start."""
     module = engine.cuda('extern "C" __global__ void k(int *p) { if (blockIdx.x == 5) p[1 << 20] = 0; }')
     fault = module.run("k", (2**31 - 1, 65535, 65535), 32, module.buffer(np.zeros(1, np.int32)))
     assert (fault.kind, fault.block[0]) == ("illegal_address", 5)
 
 
 def test_launches_that_cannot_run(engine: Engine) -> None:
-    """A launch with an impossible shape would crash the engine, if a driver does not refuse it."""
+    """A launch with an impossible shape that no driver has refused before would crash the engine."""
     module = engine.cuda('extern "C" __global__ void k() {}')
     for grid, block, cluster in (((0, 1, 1), 32, 1), (1, 0, 1), (1, (1024, 2, 1), 1), (3, 32, 2), (32, 32, 32)):
         assert module.run("k", grid, block, cluster=cluster).kind == "illegal_instruction"
@@ -334,7 +334,7 @@ def test_mutated_modules_never_crash(engine: Engine, seed: int) -> None:
     ).map(" ".join)
 )
 def test_random_text_never_crashes(engine: Engine, text: str) -> None:
-    """Random text would crash loading."""
+    """Random text would crash the compiler."""
     told: list[str] = []
     for candidate in (text, HEADER + text, HEADER + ".entry k() {" + text + "}"):
         try:

@@ -16,7 +16,7 @@ from harness import Engine
 @pytest.mark.parametrize("to", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("source", ["f16", "f32", "f64"])
 def test_float_to_integer(engine: Engine, rng: np.random.Generator, source: str, to: str, rounding: str) -> None:
-    """Rounding, clamping or the integer for a NaN would be wrong."""
+    """Rounding or clamping would be wrong, or NaN would be converted to a wrong integer."""
     dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[source]
     x = floats(rng, dtype)
     n = max(bits_of(to), 16)
@@ -61,7 +61,7 @@ def test_integer_to_float(engine: Engine, rng: np.random.Generator, source: str,
 
 
 def test_integer_to_integer(engine: Engine, rng: np.random.Generator) -> None:
-    """Signs would not be extended, or .sat would not clamp."""
+    """Signed integers would not be sign-extended, or .sat would not clamp."""
     x = integers(rng, 32)
     signed = x.view(np.int32)
     np.testing.assert_array_equal(apply(engine, "cvt.s64.s32", "s64", ["s32"], [x]).view(np.int64), signed)
@@ -96,7 +96,7 @@ def test_float_to_float(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_eight_bit_floats(engine: Engine, rng: np.random.Generator) -> None:
-    """e4m3 and e5m2 would not saturate, or would change when they are converted back and forth."""
+    """Conversions to e4m3 or e5m2 would not saturate, or numbers would change if they are converted back and forth."""
     codes = np.resize(np.arange(65536, dtype=np.uint16), LANES * 64)
     for name, mantissa, bias in (("e4m3", 3, 7), ("e5m2", 2, 15)):
         wide = apply(engine, f"cvt.rn.f16x2.{name}x2", "f16x2", ["b16"], [codes])

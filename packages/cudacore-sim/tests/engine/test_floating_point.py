@@ -32,7 +32,7 @@ def _exact(a: float, b: float, c: float) -> Fraction:
 
 
 def _neighbour(value: Fraction, rounding: str) -> np.float32:
-    """Return the f32 for a directed rounding of a value within the range of f32."""
+    """Round a value within the range of f32 to f32, in the given direction."""
     nearest = np.float32(0)
     if value:
         guess = np.float32(float(value))
@@ -52,7 +52,7 @@ def _neighbour(value: Fraction, rounding: str) -> np.float32:
 @pytest.mark.parametrize("rounding", ["rz", "rm", "rp"])
 @pytest.mark.parametrize("op", ["add", "mul", "fma"])
 def test_directed_rounding(engine: Engine, rng: np.random.Generator, op: str, rounding: str) -> None:
-    """A rounding mode would be ignored, or leak into other instructions."""
+    """A rounding mode would be ignored, or would also apply to later instructions."""
     a, b, c = (rng.normal(0, 100, LANES).astype(np.float32) for _ in range(3))
     inputs = [a, b, c] if op == "fma" else [a, b]
     result = apply(engine, f"{op}.{rounding}.f32", "f32", ["f32"] * len(inputs), inputs).view(np.float32)
@@ -64,7 +64,7 @@ def test_directed_rounding(engine: Engine, rng: np.random.Generator, op: str, ro
 
 @pytest.mark.parametrize("type_name", ["f32", "f64"])
 def test_fused_multiply_add(engine: Engine, rng: np.random.Generator, type_name: str) -> None:
-    """fma would round twice."""
+    """fma would round both the product and the sum."""
     dtype = np.float32 if type_name == "f32" else np.float64
     a, b = rng.normal(0, 1, LANES).astype(dtype), rng.normal(0, 1, LANES).astype(dtype)
     c = (-(a * b)).astype(dtype)  # so that the sum is the rounding error of the product
@@ -93,7 +93,7 @@ def test_flush_and_saturate(engine: Engine, rng: np.random.Generator) -> None:
     "op", ["min.f32", "max.f32", "min.f64", "max.f64", "min.NaN.f32", "max.NaN.f32", "min.f16", "max.f16"]
 )
 def test_minimum_and_maximum(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A NaN would be chosen instead of a number, or -0 would not be less than +0."""
+    """min or max would choose wrongly between a NaN and a number, or not treat -0 as less than +0."""
     type_name = op.split(".")[-1]
     dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[type_name]
     a, b = floats(rng, dtype), floats(rng, dtype)
@@ -151,7 +151,7 @@ def _to_bf16(value: float) -> int:
 
 
 def test_bfloat16(engine: Engine, rng: np.random.Generator) -> None:
-    """bf16 multiply-add and conversions would be rounded wrongly."""
+    """Multiply-add in bf16, or conversions to bf16, would be rounded wrongly."""
     a, b, c = (rng.normal(0, 4, LANES).astype(np.float32) for _ in range(3))
     packed = [np.array([_to_bf16(float(v)) for v in one], np.uint16) for one in (a, b, c)]
     np.testing.assert_array_equal(apply(engine, "cvt.rn.bf16.f32", "bf16", ["f32"], [a]), packed[0])
@@ -177,7 +177,7 @@ APPROXIMATIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
 
 @pytest.mark.parametrize("op", APPROXIMATIONS)
 def test_unary_functions(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A function of one number would be outside of its documented error, or wrong at a special value."""
+    """An approximate function would exceed its documented error, or be wrong for a special value."""
     x = floats(rng, np.float32)
     function, ulps = APPROXIMATIONS[op]
     result = apply(engine, op, "f32", ["f32"], [x]).view(np.float32)
@@ -193,7 +193,7 @@ def test_unary_functions(engine: Engine, rng: np.random.Generator, op: str) -> N
 
 @pytest.mark.parametrize("test", ["finite", "infinite", "number", "notanumber", "normal", "subnormal"])
 def test_testp(engine: Engine, rng: np.random.Generator, test: str) -> None:
-    """A class of numbers would not be recognised."""
+    """testp would not recognise a class of numbers."""
     x = floats(rng, np.float32)
     tiny = np.finfo(np.float32).tiny
     expected = {
@@ -210,7 +210,7 @@ def test_testp(engine: Engine, rng: np.random.Generator, test: str) -> None:
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64"])
 @pytest.mark.parametrize("comparison", [*COMPARISONS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
 def test_comparisons(engine: Engine, rng: np.random.Generator, comparison: str, type_name: str) -> None:
-    """A comparison would be wrong, especially for NaNs or mixed signs."""
+    """A comparison would be wrong, for example for NaNs or for numbers with different signs."""
     is_float = type_name[0] == "f"
     if not is_float and comparison not in COMPARISONS:
         return
@@ -243,7 +243,7 @@ def test_comparisons(engine: Engine, rng: np.random.Generator, comparison: str, 
 
 
 def test_set_and_boolean_operators(engine: Engine, rng: np.random.Generator) -> None:
-    """`set` would not return all ones or 1.0 for true, or would combine the predicate wrongly."""
+    """`set` would not return all ones or 1.0 for true, or `setp` would combine its predicates wrongly."""
     a, b = integers(rng, 32), integers(rng, 32)
     less = a < b
     np.testing.assert_array_equal(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions on integers and bits, on random and special values: the results are equal bit for bit."""
+"""Integer and bit instructions, on random and special values: the results are compared bit for bit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INTEGER_BINARY: dict[str, Callable[[int, int, int], int]] = {
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("op", INTEGER_BINARY)
 def test_integer_binary(engine: Engine, rng: np.random.Generator, op: str, type_name: str) -> None:
-    """Integer arithmetic of a type would be wrong, for example at the ends of its range or with zero."""
+    """Integer arithmetic would be wrong, for example at the ends of a type's range or with zero."""
     n = bits_of(type_name)
     a, b = integers(rng, n), integers(rng, n)
     result = apply(engine, f"{op}.{type_name}", type_name, [type_name] * 2, [a, b])
@@ -47,7 +47,7 @@ def test_integer_binary(engine: Engine, rng: np.random.Generator, op: str, type_
 
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32"])
 def test_widening_products(engine: Engine, rng: np.random.Generator, type_name: str) -> None:
-    """mul.wide and mad.wide would lose the upper half."""
+    """mul.wide and mad.wide would lose the upper half of the product."""
     n = bits_of(type_name)
     wide = type_name[0] + str(2 * n)
     a, b, c = integers(rng, n), integers(rng, n), integers(rng, 2 * n)
@@ -234,7 +234,7 @@ BITWISE: dict[str, tuple[str, list[str], Callable[..., int]]] = {
 
 @pytest.mark.parametrize("op", BITWISE)
 def test_bits(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """An instruction on bits would differ from the PTX manual."""
+    """The result of a bit instruction would differ from the PTX manual."""
     result_type, types, reference = BITWISE[op]
     inputs = []
     for type_name in types:
@@ -253,7 +253,7 @@ def test_bits(engine: Engine, rng: np.random.Generator, op: str) -> None:
 
 @pytest.mark.parametrize("table", [0x80, 0xFE, 0x96, 0xE8, 0x1B])
 def test_lop3(engine: Engine, rng: np.random.Generator, table: int) -> None:
-    """A truth table of three inputs would be read in the wrong order."""
+    """lop3 would read the rows of its truth table in the wrong order."""
     a, b, c = (integers(rng, 32) for _ in range(3))
     result = apply(engine, "lop3.b32", "b32", ["b32"] * 3, [a, b, c], extra=f", {table}")
     expected = np.zeros(LANES, np.uint32)
@@ -291,7 +291,7 @@ def test_carry_chains(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_128_bit_product_by_carries(engine: Engine, rng: np.random.Generator) -> None:
-    """mad.cc and madc would not carry correctly, which 128-bit products in CUDA C++ need."""
+    """Carries of mad.cc and madc, which 128-bit products in CUDA C++ need, would be wrong."""
     a, b = integers(rng, 64), integers(rng, 64)
     source = """extern "C" __global__ void k(const unsigned long long *a, const unsigned long long *b,
           unsigned long long *o) {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from harness import Engine, Module
 
-N = 256  # threads that update one address
+N = 256  # the number of threads that update one address
 
 
 def _atomic(engine: Engine, op: str, type_name: str, initial: np.ndarray, values: np.ndarray, space: str) -> np.ndarray:
-    """Update one address by all threads: half of them use `atom`, the others `red`."""
+    """Update one address in all threads: half of the threads use `atom`, the other half use `red`."""
     bits = initial.dtype.itemsize * 8
     size = bits // 8
     target = "s" if space == "shared" else "out"
@@ -38,7 +38,7 @@ def _atomic(engine: Engine, op: str, type_name: str, initial: np.ndarray, values
 @pytest.mark.parametrize("type_name", ["u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("op", ["add", "min", "max"])
 def test_integer_atomics(engine: Engine, rng: np.random.Generator, op: str, type_name: str, space: str) -> None:
-    """Concurrent updates of one address would be lost, or compare with the wrong sign."""
+    """Concurrent updates of one address would be lost, or signed numbers would be compared as unsigned ones."""
     if (op, type_name) == ("add", "s64"):
         type_name = "u64"
     dtype = np.dtype(f"{'i' if type_name[0] == 's' else 'u'}{int(type_name[1:]) // 8}")
@@ -54,7 +54,7 @@ def test_integer_atomics(engine: Engine, rng: np.random.Generator, op: str, type
     "op", ["and.b32", "or.b32", "xor.b32", "and.b64", "or.b64", "xor.b64", "exch.b32", "exch.b64", "inc.u32", "dec.u32"]
 )
 def test_bitwise_and_exchanging_atomics(engine: Engine, rng: np.random.Generator, op: str, space: str) -> None:
-    """Logic, exchange or wrapping counters would be wrong."""
+    """Atomic logic operations, exchanges or wrapping counters would be wrong."""
     name, type_name = op.split(".")
     dtype = np.uint64 if type_name == "b64" else np.uint32
     values = rng.integers(0, 2**31, N).astype(dtype)
@@ -73,7 +73,7 @@ def test_bitwise_and_exchanging_atomics(engine: Engine, rng: np.random.Generator
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("type_name", ["f32", "f64"])
 def test_float_atomics(engine: Engine, rng: np.random.Generator, type_name: str, space: str) -> None:
-    """Concurrent floating-point sums would lose terms, or bits of them."""
+    """Concurrent floating-point additions would be lost, or would lose bits."""
     dtype = np.float32 if type_name == "f32" else np.float64
     values = rng.integers(-1000, 1000, N).astype(dtype)
     values += rng.integers(0, 16, N).astype(dtype) * dtype(2.0**-5 if type_name == "f32" else 2.0**-30)  # still exact
@@ -82,7 +82,7 @@ def test_float_atomics(engine: Engine, rng: np.random.Generator, type_name: str,
 
 @pytest.mark.parametrize(("space", "kept"), [("global", False), ("shared", True)])
 def test_subnormal_sums(engine: Engine, space: str, kept: bool) -> None:
-    """f32 sums in global memory would keep subnormal numbers, or f32 sums in shared memory would lose them."""
+    """f32 additions in global memory would keep subnormal numbers, or additions in shared memory would flush them."""
     values = np.full(N, np.finfo(np.float32).smallest_subnormal, np.float32)
     result = _atomic(engine, "add", "f32", np.zeros(1, np.float32), values, space)[0]
     assert result == (values.sum() if kept else 0)
@@ -90,10 +90,10 @@ def test_subnormal_sums(engine: Engine, space: str, kept: bool) -> None:
 
 @pytest.mark.parametrize("type_name", ["f16", "f16x2", "bf16", "bf16x2"])
 def test_half_atomics(engine: Engine, rng: np.random.Generator, type_name: str) -> None:
-    """Half-precision sums would change the neighbouring value, or lose terms."""
+    """Half-precision additions would change the neighbouring value, or be lost."""
     small = rng.integers(0, 4, 2 * N)
     if type_name.startswith("bf16"):
-        small = small % 2  # 8 bits of mantissa hold sums up to 256
+        small = small % 2  # with 8 bits of mantissa, sums up to 256 are exact
         bits = (small.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     else:
         bits = small.astype(np.float16).view(np.uint16)
@@ -181,7 +181,7 @@ def test_read_out_of_bounds(engine: Engine) -> None:
 
 
 def test_write_to_read_only_memory(engine: Engine) -> None:
-    """A write where writing is not allowed would succeed."""
+    """A write to read-only memory would succeed."""
     module = _vector_sum(engine)
     x, y = module.buffer(np.zeros(64, np.int32)), module.buffer(np.zeros(64, np.int32), writable=False)
     fault = module.run("k", 1, 64, x, y, 64)
@@ -206,7 +206,7 @@ def test_write_to_read_only_memory(engine: Engine) -> None:
     ],
 )
 def test_faults(engine: Engine, body: str, kind: str, space: str, offset: int | None) -> None:
-    """An invalid access would be accepted, or reported as another fault."""
+    """An invalid access would be accepted, or reported as the wrong kind of fault."""
     module = engine.cuda(f'extern "C" __global__ void k(int *p, int n) {{ {body} }}')
     p = module.buffer(np.zeros(16, np.int32))
     fault = module.run("k", 1, 1, p, 100000)
@@ -216,7 +216,7 @@ def test_faults(engine: Engine, body: str, kind: str, space: str, offset: int | 
 
 
 def test_vector_atomics(engine: Engine) -> None:
-    """Elements of a vector sum would be mixed up, or sources would be overwritten too early."""
+    """An atomic addition of vectors would mix up elements, or overwrite operands before they are read."""
     module = engine.body(
         """.reg .b64 %a; .reg .f32 %f<4>; ld.param.u64 %a, [out];
         mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000; mov.f32 %f2, 0f40400000; mov.f32 %f3, 0f40800000;
@@ -231,7 +231,7 @@ def test_vector_atomics(engine: Engine) -> None:
 
 
 def test_vector_atomics_are_aligned_as_a_whole(engine: Engine) -> None:
-    """A misaligned vector sum would be executed."""
+    """An atomic addition of vectors at a misaligned address would be executed."""
     module = engine.body(
         """.reg .b64 %a; .reg .f32 %f<2>; ld.param.u64 %a, [out];
         add.u64 %a, %a, 4; mov.f32 %f0, 0f3F800000; red.global.add.v2.f32 [%a], {%f0, %f0};""",
@@ -243,14 +243,14 @@ def test_vector_atomics_are_aligned_as_a_whole(engine: Engine) -> None:
 
 
 def test_use_of_memory_that_was_never_mapped(engine: Engine) -> None:
-    """A null pointer would be read."""
+    """A write through a null pointer would not be a fault."""
     module = engine.cuda('extern "C" __global__ void k(int **p) { p[1][0] = 3; }')
     fault = module.run("k", 1, 32, module.buffer(np.zeros(2, np.uint64)))
     assert (fault.kind, fault.address, fault.is_write) == ("illegal_address", 0, True)
 
 
 def test_stack_overflow(engine: Engine) -> None:
-    """Endless recursion would take all memory."""
+    """Endless recursion would use up all memory instead of failing."""
     module = engine.cuda(
         """__device__ __noinline__ int f(int n, int *p) { return n + p[n & 1] + f(n + 1, p) * 3; }
           extern "C" __global__ void k(int *p) { p[0] = f(1, p); }"""
@@ -270,7 +270,7 @@ def test_fault_in_one_block_stops_the_others(engine: Engine) -> None:
 
 
 def test_shared_memory_is_given_in_units(engine: Engine) -> None:
-    """A vector load beyond 28 bytes of shared memory, which compilers generate and devices allow, would be a fault."""
+    """A load just beyond the requested shared memory, which compilers generate and devices allow, would be a fault."""
     source = """extern __shared__ int buffer[]; extern "C" __global__ void k(int *out, int at) {
         buffer[threadIdx.x] = threadIdx.x; __syncthreads();
         int4 four = *(int4 *)(buffer + at); out[threadIdx.x] = four.x + four.y + four.z; }"""
@@ -286,7 +286,7 @@ def test_shared_memory_is_given_in_units(engine: Engine) -> None:
 
 
 def test_shared_memory_of_the_system(engine: Engine) -> None:
-    """The reserved shared memory would be missing, have wrong bounds, or keep what another block wrote."""
+    """Reserved shared memory would be missing, have wrong bounds, or contain data of an earlier block."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 %r<9>; ld.param.u64 %a, [out];
       mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;

@@ -18,7 +18,7 @@ needs_cccl = pytest.mark.skipif(
 
 
 def test_saxpy_of_a_million(engine: Engine, rng: np.random.Generator) -> None:
-    """Grids of many blocks would miss elements or mix them up."""
+    """A grid of many blocks would skip elements, or mix them up."""
     n = 1_000_003
     x, y = rng.random(n, np.float32), rng.random(n, np.float32)
     source = """extern "C" __global__ void saxpy(float a, const float *x, float *y, size_t n) {
@@ -30,7 +30,7 @@ def test_saxpy_of_a_million(engine: Engine, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("options", [(), ("-G",), ("-lineinfo",)])
 def test_tiled_matrix_product(engine: Engine, rng: np.random.Generator, options: tuple[str, ...]) -> None:
-    """Shared memory, barriers, or two-dimensional blocks would be wrong, optimised or not."""
+    """Shared memory, barriers or two-dimensional blocks would not work in code with or without optimisation."""
     n = 48
     a, b = rng.integers(-8, 8, (n, n)).astype(np.float32), rng.integers(-8, 8, (n, n)).astype(np.float32)
     source = """template <int T> __device__ void product(float *c, const float *a, const float *b, int n) {
@@ -67,7 +67,7 @@ def test_reduction_with_dynamic_shared_memory(engine: Engine, rng: np.random.Gen
 
 
 def test_static_and_dynamic_shared_memory_together(engine: Engine) -> None:
-    """Memory that the launch adds would overlap the kernel's declared memory, or be misaligned."""
+    """Dynamic shared memory would overlap a kernel's static shared memory, or be misaligned."""
     source = """extern __shared__ __align__(128) int extra[];
         extern "C" __global__ void k(int *o) { __shared__ int own[33]; int i = threadIdx.x; own[i % 33] = i;
           extra[i] = 1000 + i;
@@ -123,7 +123,7 @@ def test_recursion(engine: Engine) -> None:
 
 
 def test_ackermann_deep_recursion(engine: Engine) -> None:
-    """Deep stacks would not grow."""
+    """The stack of a thread would not grow in a deep recursion."""
     source = """__device__ __noinline__ int a(int m, int n) { return m == 0 ? n + 1 : n == 0 ? a(m - 1, 1) : a(m - 1,
           a(m, n - 1)); }
         extern "C" __global__ void k(int *p) { p[threadIdx.x] = a(2, threadIdx.x); }"""
@@ -132,7 +132,7 @@ def test_ackermann_deep_recursion(engine: Engine) -> None:
 
 
 def test_function_pointers_and_virtual_calls(engine: Engine) -> None:
-    """Addresses of functions, tables of them, or virtual tables would lead to wrong functions."""
+    """Calls through function pointers, tables of function pointers, or virtual tables would call wrong functions."""
     source = """__device__ int inc(int x) { return x + 1; } __device__ int dbl(int x) { return x * 2; }
         __device__ int (*table[2])(int) = {inc, dbl};
         struct Shape { int side; __device__ virtual int area() const = 0; };
@@ -148,7 +148,7 @@ def test_function_pointers_and_virtual_calls(engine: Engine) -> None:
 
 
 def test_structs_by_value(engine: Engine) -> None:
-    """Byte arrays as parameters of kernels and functions, and as results, would be cut or shifted."""
+    """Structs that are passed to kernels and functions, or returned by functions, would be truncated or shifted."""
     source = """struct S { int a; char b; double c[3]; };
         __device__ __noinline__ S next(S s, int k) { s.c[k] = s.a; s.b++; return s; }
         extern "C" __global__ void k(S s, S *o) { o[threadIdx.x] = next(s, threadIdx.x % 3); }"""
@@ -165,7 +165,7 @@ def test_structs_by_value(engine: Engine) -> None:
 
 
 def test_parameter_array_with_dynamic_index(engine: Engine) -> None:
-    """A struct parameter that is indexed at run time would be read at the wrong place."""
+    """An array in a parameter, indexed at run time, would be read at a wrong offset."""
     source = """struct T { int v[16]; }; extern "C" __global__ void k(const __grid_constant__ T t, int *o) {
         o[threadIdx.x] = t.v[(threadIdx.x * 5) % 16]; }"""
     values = np.arange(100, 116, dtype=np.int32)
@@ -246,7 +246,7 @@ def test_lanes_that_wait_for_later_lanes(engine: Engine) -> None:
 
 @pytest.mark.parametrize("order", ["blockIdx.x + 1", "blockIdx.x - 1"])
 def test_blocks_that_wait_for_other_blocks(engine: Engine, order: str) -> None:
-    """Blocks that are resident together would not make progress together."""
+    """Blocks that wait for other blocks of the grid in a loop would prevent these from running."""
     source = f"""extern "C" __global__ void k(volatile int *flag, int n) {{ unsigned other = {order};
         if (threadIdx.x == 0) {{ if (other < n) while (flag[other] == 0) {{}} flag[blockIdx.x] = 1; }} }}"""
     (flag,) = engine.call(source, "k", 40, 32, np.zeros(40, np.int32), 40, limit=10**9)
@@ -254,7 +254,7 @@ def test_blocks_that_wait_for_other_blocks(engine: Engine, order: str) -> None:
 
 
 def test_warps_that_hand_over_in_shared_memory(engine: Engine) -> None:
-    """Warps of a block would not take turns while one spins."""
+    """While one warp of a block waits in a loop, the other warps would not run."""
     source = """extern "C" __global__ void k(int *out) { __shared__ volatile int turn;
           if (threadIdx.x == 0) turn = 7; __syncthreads();
         if (threadIdx.x % 32 == 0) { int w = threadIdx.x / 32; while (turn != w) {}
@@ -340,7 +340,7 @@ def test_global_and_constant_variables(engine: Engine) -> None:
 
 
 def test_64_bit_indexing(engine: Engine) -> None:
-    """Products of indices beyond 32 bits would be cut."""
+    """Products of indices that exceed 32 bits would be truncated."""
     source = """extern "C" __global__ void k(unsigned long long *o, long long s) { long long i = threadIdx.x - 8ll;
         o[threadIdx.x] = (unsigned long long)(i * s * s) ^ ((unsigned long long)i >> 3); }"""
     (result,) = engine.call(source, "k", 1, 16, np.zeros(16, np.uint64), 3_000_000_019)
@@ -349,7 +349,7 @@ def test_64_bit_indexing(engine: Engine) -> None:
 
 
 def test_grid_and_block_shapes(engine: Engine) -> None:
-    """Three-dimensional indices would be counted in the wrong order."""
+    """The order of threads and blocks in three-dimensional shapes would be wrong."""
     source = """extern "C" __global__ void k(int *o) {
         int b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
         int t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -377,7 +377,7 @@ def test_cooperative_grid_sync(engine: Engine) -> None:
 
 @needs_cccl
 def test_cluster_shared_memory(engine: Engine) -> None:
-    """Blocks of a cluster would not see each other's shared memory, or their ranks."""
+    """Blocks of a cluster could not access each other's shared memory, or would have wrong ranks."""
     source = """#include <cooperative_groups.h>
         namespace cg = cooperative_groups;
         extern "C" __global__ void k(int *p) { auto c = cg::this_cluster(); __shared__ int s[32];
@@ -413,7 +413,7 @@ def test_cooperative_groups_of_a_warp(engine: Engine, rng: np.random.Generator) 
 
 
 def test_random_walk_of_many_loops(engine: Engine) -> None:
-    """A generator's state, kept in registers over long divergent loops, would be mixed up between lanes."""
+    """The state of a random generator, in registers during divergent loops, would be mixed up between lanes."""
     source = """extern "C" __global__ void k(unsigned *p) { unsigned s = p[threadIdx.x] | 1, n = 0;
         while (s != 1 && n < 1000) { s = s & 1 ? 3 * s + 1 : s >> 1; n++; } p[threadIdx.x] = n; }"""
     x = np.arange(1, 257, dtype=np.uint32)
@@ -429,7 +429,7 @@ def test_random_walk_of_many_loops(engine: Engine) -> None:
 
 
 def test_n_body_in_double(engine: Engine, rng: np.random.Generator) -> None:
-    """Sequences of double arithmetic with a square root would differ from the exact results."""
+    """A sequence of operations in double precision, with square roots, would differ from NumPy's results."""
     n = 64
     x = rng.random((n, 3))
     source = """extern "C" __global__ void k(const double *x, double *f, int n) { int i = threadIdx.x; double a = 0;
@@ -442,7 +442,7 @@ def test_n_body_in_double(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_async_copies(engine: Engine) -> None:
-    """cp.async would copy to or from the wrong place, or not fill with zeros."""
+    """cp.async would copy to or from a wrong address, or not fill the rest with zeros."""
     source = """#include <cuda_pipeline.h>
         extern "C" __global__ void k(const int4 *x, int4 *y) { __shared__ int4 s[32];
           __pipeline_memcpy_async(&s[threadIdx.x], x + threadIdx.x, 16, threadIdx.x % 4 * 4); __pipeline_commit();
@@ -476,7 +476,7 @@ def test_mandelbrot(engine: Engine) -> None:
 
 
 def test_half_precision_dot_product(engine: Engine, rng: np.random.Generator) -> None:
-    """Sums of cuda_fp16.h's pairs would not be rounded to half precision."""
+    """Sums of pairs with cuda_fp16.h would not be rounded to half precision."""
     a, b = rng.random(64).astype(np.float16), rng.random(64).astype(np.float16)
     source = """#include <cuda_fp16.h>
         extern "C" __global__ void k(const __half2 *a, const __half2 *b, __half *o) {
@@ -552,7 +552,7 @@ def test_launches_from_many_threads(engine: Engine) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of fork in a process with threads")
 def test_launch_in_a_forked_child(engine: Engine) -> None:
-    """A child process, which has none of the engine's threads, would wait for them."""
+    """A forked child would wait for the engine's threads, which exist only in the parent."""
     module = engine.cuda('extern "C" __global__ void k(int *p) { atomicAdd(p, 1); }')
     p = module.buffer(np.zeros(1, np.int32))
     assert module.run("k", 64, 64, p).kind == "none"

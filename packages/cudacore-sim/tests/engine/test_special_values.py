@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the PTX manual leaves open and a GPU determines: NaNs and their payloads, and the ends of approximations.
+"""Values that the PTX manual does not define: NaNs and their payloads, and approximations at the ends of their ranges.
 
 All expected values are from an H200.
 """
@@ -15,7 +15,7 @@ SUFFIX = {2: "16", 4: "32", 8: "64"}
 
 
 def run(engine: Engine, instruction: str, result_bits: int, *columns: list[int], bits: int) -> list[int]:
-    """Run an instruction on columns of operands, which all have `bits` bits."""
+    """Run an instruction once for each row of operands, which all have `bits` bits. Each column has one operand."""
     count = len(columns[0])
     names = [f"%s{k}" for k in range(len(columns))]
     loads = "\n".join(
@@ -61,7 +61,7 @@ def test_nans_of_fused_multiply_add(engine: Engine, op: str) -> None:
 
 
 def test_invalid_operations_of_f64(engine: Engine) -> None:
-    """The NaN of an invalid operation would differ from the hardware's."""
+    """An invalid operation would return another NaN than the hardware."""
     infinity = 0x7FF0000000000000
     assert run(engine, "sub.f64", 64, [infinity], [infinity], bits=64) == [0xFFF8000000000000]
     assert run(engine, "div.rn.f64", 64, [SECOND, 0], [THIRD, 0], bits=64) == [SECOND, 0xFFF8000000000000]
@@ -108,7 +108,7 @@ def test_conversions_of_nans(
 
 
 def test_magnitudes_with_the_sign_of_the_product(engine: Engine) -> None:
-    """.xorsign.abs would compare signed numbers, or lose the sign."""
+    """.xorsign.abs would compare the operands with their signs, or return a wrong sign."""
     a, b = [0xC0000000, 0xBF800000, 0x7FC00000], [0x3F800000, 0xC0400000, 0xBF800000]  # -2 and 1, -1 and -3, NaN and -1
     assert run(engine, "min.xorsign.abs.f32", 32, a, b, bits=32) == [0xBF800000, 0x3F800000, 0xBF800000]
     assert run(engine, "max.NaN.xorsign.abs.f32", 32, a, b, bits=32) == [0xC0000000, 0x40400000, 0x7FFFFFFF]
@@ -116,7 +116,7 @@ def test_magnitudes_with_the_sign_of_the_product(engine: Engine) -> None:
 
 
 def test_differences_of_bytes(engine: Engine) -> None:
-    """vabsdiff4 would mix bytes, use the wrong signs, or not add up."""
+    """vabsdiff4 would mix up bytes, treat signed bytes as unsigned ones, or not add the differences."""
     a, b, c = [0x01FF8000], [0x03018005], [1000]
     assert run(engine, "vabsdiff4.u32.u32.u32", 32, a, b, c, bits=32) == [0x02FE0005]
     assert run(engine, "vabsdiff4.u32.s32.s32", 32, a, b, c, bits=32) == [0x02020005]
@@ -124,13 +124,13 @@ def test_differences_of_bytes(engine: Engine) -> None:
 
 
 def test_divisors_out_of_range(engine: Engine) -> None:
-    """For divisors above 2^126, div.approx would not return zero, or div.full would."""
-    a, b = [0x3F800000, 0x3F800000, 0x7F800000], [0x7F000001, 0xFF000001, 0x7F000001]  # beyond 2^127
+    """For divisors above 2^126, div.approx would return something other than zero, or div.full would return zero."""
+    a, b = [0x3F800000, 0x3F800000, 0x7F800000], [0x7F000001, 0xFF000001, 0x7F000001]  # the divisors exceed 2^127
     assert run(engine, "div.approx.f32", 32, a, b, bits=32) == [0, 0x80000000, 0x7FFFFFFF]
     assert run(engine, "div.full.f32", 32, a[:1], b[:1], bits=32) == [0x00400000]
 
 
 def test_seeds_ignore_low_words(engine: Engine) -> None:
-    """rcp.approx and rsqrt.approx of f64 would use the low word. Without that word, these NaNs are infinities."""
+    """rcp.approx and rsqrt.approx of f64 would use the low word, without which these NaNs are infinities."""
     assert run(engine, "rcp.approx.ftz.f64", 64, [FIRST, FIRST | 1 << 63], bits=64) == [0, 1 << 63]
     assert run(engine, "rsqrt.approx.ftz.f64", 64, [FIRST], bits=64) == [0]

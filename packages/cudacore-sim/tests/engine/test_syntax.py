@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX that can be written in several ways. Values are those of ptxas 13.0."""
+"""Notations that PTX allows. The expected values are those of ptxas 13.0."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_floating_constant_expressions(engine: Engine) -> None:
 
 
 def test_elements_of_variables(engine: Engine) -> None:
-    """name[2] would be refused, or count bytes instead of elements."""
+    """name[2] as an operand would be refused, or would count bytes instead of elements."""
     module = engine.ptx(
         HEADER
         + """.global .align 4 .u32 words[8] = {10, 11, 12, 13, 14};
@@ -92,13 +92,13 @@ def test_elements_of_variables(engine: Engine) -> None:
 
 @pytest.mark.parametrize("line", ["mov.u32 %r1, %r1[2];", "mov.u64 %a, nowhere[2];", "ld.local.u64 %a, wide[4];"])
 def test_elements_of_what_has_none(engine: Engine, line: str) -> None:
-    """An element of a register, or beyond a variable, would be read."""
+    """An element of a register, or an element beyond the end of a variable, would be accepted."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .b64 %a; .reg .b32 %r<4>; .local .align 8 .u64 wide[4];\n{line}")
 
 
 def test_vector_registers(engine: Engine) -> None:
-    """Registers that are vectors would be refused, or their components mixed up."""
+    """Vector registers would be refused, or their components would be mixed up."""
     module = engine.body(
         """.reg .b64 %a, %d<3>; .reg .v4 .f32 %v; .reg .v2 .u32 %w<4>; .reg .f32 %f<5>; .reg .b32 %r<3>;
       ld.param.u64 %a, [out];
@@ -140,13 +140,13 @@ def test_vector_registers(engine: Engine) -> None:
     ],
 )
 def test_misused_vector_registers(engine: Engine, line: str) -> None:
-    """A vector instead of a number, or a missing component, would be read as some register."""
+    """A vector in place of a scalar, or a component that does not exist, would be accepted."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .v4 .f32 %v; .reg .v2 .f32 %w; .reg .f32 %f<3>;\n{line}")
 
 
 def test_predicates_that_are_special_registers(engine: Engine) -> None:
-    """The predicate %is_explicit_cluster could not be read."""
+    """%is_explicit_cluster, a special register that is a predicate, could not be read."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 %r<3>; .reg .pred %p<3>; ld.param.u64 %a, [out];
       mov.pred %p1, %is_explicit_cluster; selp.u32 %r1, 1, 0, %p1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scalar video instructions, compared with the manual."""
+"""The scalar video instructions, compared with the description in the PTX manual."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _finish(value: int, c: int, d_type: str, part: str, second: str) -> int:
 
 
 def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Run instructions that compute %d from %a, %b and %c; return the inputs, and a row of results for each."""
+    """Run instructions that compute %d from %a, %b and %c. Return the inputs, and a row of results per instruction."""
     inputs = rng.integers(0, 2**32, (64, 3), dtype=np.uint32)
     inputs[: len(EDGES), 0] = EDGES
     inputs[: len(EDGES), 1] = rng.permutation(EDGES)
@@ -65,7 +65,7 @@ def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np
 
 @pytest.mark.parametrize("op", ["vadd", "vsub", "vabsdiff", "vmin", "vmax"])
 def test_arithmetic(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A part would be taken from the wrong place or with the wrong sign, or the second operation would be wrong."""
+    """A wrong byte or half-word would be selected, or with a wrong sign, or the second operation would be wrong."""
     parts = list(PARTS)
     cases = []
     for d, a, b in itertools.product(TYPES, repeat=3):
@@ -99,7 +99,7 @@ def test_arithmetic(engine: Engine, rng: np.random.Generator, op: str) -> None:
 @pytest.mark.parametrize("mode", ["clamp", "wrap"])
 @pytest.mark.parametrize("op", ["vshl", "vshr"])
 def test_shifts(engine: Engine, rng: np.random.Generator, op: str, mode: str) -> None:
-    """A shift by more than 31 would not follow its mode."""
+    """A shift by more than 31 would not be clamped or wrapped as its mode says."""
     cases = list(itertools.product(TYPES, TYPES, ("", ".sat"), ("", ".b1", ".h1"), ("", ".b0"), ("", "add", "part")))
     lines = []
     for d, a, sat, pa, pb, end in cases:
@@ -119,7 +119,7 @@ def test_shifts(engine: Engine, rng: np.random.Generator, op: str, mode: str) ->
 
 
 def test_multiply_add(engine: Engine, rng: np.random.Generator) -> None:
-    """A sign, the scale or the saturation of vmad would be lost."""
+    """vmad would ignore a sign, the scale or the saturation."""
     signs = [("", "", ""), ("-", "", ""), ("", "-", ""), ("-", "-", ""), ("", "", "-")]
     cases = [
         (a, b, sat, scale, po, pa, pb, sign)
@@ -147,7 +147,7 @@ def test_multiply_add(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
-    """vset would compare with the wrong sign, or lose its one-bit result."""
+    """vset would treat signed numbers as unsigned ones, or return a wrong result."""
     cases = list(itertools.product(COMPARISONS, TYPES, TYPES, ("", ".b3", ".h0"), ("", "add", "min", "max", ".b1")))
     lines = []
     for name, a, b, part, end in cases:
@@ -181,6 +181,6 @@ def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
     ],
 )
 def test_what_there_is_not(engine: Engine, line: str) -> None:
-    """An unsupported form would be executed as another form."""
+    """An unsupported form of an instruction would be executed as another form."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .b32 %r<3>;\n{line}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the lanes of a warp, and of the warps of a block, together."""
+"""Operations that lanes of a warp, or warps of a block, execute together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: in
             elif mode == "down":
                 source_lane = lane + n if lane + n < segment + width else lane
             elif mode == "xor":
-                # A lane below the segment is valid, a lane above it is not.
+                # A source lane below the segment is valid; a source lane above the segment is not.
                 source_lane = lane ^ n if lane ^ n < segment + width else lane
             else:
                 source_lane = segment + n % width
@@ -41,7 +41,7 @@ def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: in
 
 
 def test_votes_and_matches(engine: Engine, rng: np.random.Generator) -> None:
-    """A vote or match would see lanes that do not take part, or miss some."""
+    """A vote or match would include lanes that do not take part, or omit lanes that do."""
     x = rng.integers(0, 4, 96).astype(np.int32)
     x[64:] = 2
     source = """extern "C" __global__ void k(const int *x, unsigned *o) { int v = x[threadIdx.x], p;
@@ -91,7 +91,7 @@ def test_warp_reductions(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_shuffle_after_divergence(engine: Engine) -> None:
-    """A warp-wide exchange would run before all its lanes have arrived from their branches."""
+    """A shuffle would run before all of its lanes have arrived from divergent branches."""
     source = """extern "C" __global__ void k(int *o) { int i = threadIdx.x, v = 0; for (int j = 0; j < i * 7 % 13;
           j++) v += j * i;
         if (i % 3 == 0) { v = v * 2 + 1; } else if (i % 3 == 1) { v ^= 5; }
@@ -115,7 +115,7 @@ def test_syncwarp_in_different_branches(engine: Engine) -> None:
 
 
 def test_partial_warps_and_early_exits(engine: Engine) -> None:
-    """Threads that have returned would be waited for at barriers and in warp operations."""
+    """Barriers and warp operations would wait for threads that have returned."""
     source = """extern "C" __global__ void k(int *o, int n) { if (threadIdx.x >= n) return; __syncthreads();
         unsigned m = __activemask(); o[threadIdx.x] = __popc(m) * 100 + __shfl_sync(m, (int)threadIdx.x, 0);
           __syncthreads();
@@ -128,7 +128,7 @@ def test_partial_warps_and_early_exits(engine: Engine) -> None:
 
 @pytest.mark.parametrize("condition", ["i % 4 == 0", "i % 4 != 0"])
 def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, condition: str) -> None:
-    """A barrier would complete when only a part of a warp has arrived."""
+    """A barrier would complete although only some lanes of a warp have arrived."""
     source = f"""extern "C" __global__ void k(int *o, int n) {{ __shared__ volatile int s[64]; int i = threadIdx.x;
         s[i] = -1;
         asm volatile("barrier.sync 0;" ::: "memory");
@@ -140,7 +140,7 @@ def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, conditio
 
 
 def test_block_wide_votes(engine: Engine, rng: np.random.Generator) -> None:
-    """__syncthreads_count, _and or _or would be wrong, or a later barrier would see an earlier result."""
+    """__syncthreads_count, _and or _or would return wrong results, or the result of an earlier barrier."""
     x = rng.integers(0, 10, 200).astype(np.int32)
     source = """extern "C" __global__ void k(const int *x, int *o) { int v = x[threadIdx.x];
           int *q = o + threadIdx.x * 4;
@@ -151,7 +151,7 @@ def test_block_wide_votes(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_named_barriers_between_producers_and_consumers(engine: Engine) -> None:
-    """bar.arrive would wait, or a barrier of some warps would wait for all warps."""
+    """bar.arrive would wait, or a barrier for some of the warps would wait for all warps."""
     source = """extern "C" __global__ void k(int *o) { __shared__ int s[32]; int i = threadIdx.x;
         for (int r = 0; r < 4; r++) {
           if (i < 32) { asm volatile("bar.sync 2, 64;" ::: "memory"); s[i] = i * 10 + r; __threadfence_block();
@@ -163,7 +163,7 @@ def test_named_barriers_between_producers_and_consumers(engine: Engine) -> None:
 
 
 def test_elect(engine: Engine) -> None:
-    """elect.sync would choose none or several."""
+    """elect.sync would choose no lane or several lanes."""
     source = """extern "C" __global__ void k(int *o) { int p;
           asm volatile("{ .reg .pred q; .reg .b32 d; elect.sync d|q, 0xffffffff; selp.b32 %0, 1, 0, q; }" : "=r"(p));
         o[threadIdx.x] = p; }"""
@@ -201,13 +201,13 @@ def test_hang_is_reported(engine: Engine, name: str) -> None:
 
 
 def test_endless_loop_meets_the_limit(engine: Engine) -> None:
-    """The limit of instructions would not end a loop."""
+    """The limit on the number of instructions would not end an endless loop."""
     module = engine.cuda('extern "C" __global__ void k(volatile int *p) { while (*p == 0) {} }')
     assert module.run("k", 4, 64, module.buffer(np.zeros(1, np.int32)), limit=100_000).kind == "hang"
 
 
 def test_endless_calls_meet_the_limit(engine: Engine) -> None:
-    """Instructions would not be counted in a loop that always calls."""
+    """The limit on the number of instructions would not end an endless loop of function calls."""
     module = engine.cuda(
         """__device__ __noinline__ unsigned f(unsigned n) { return n * 2 + 1; }
         extern "C" __global__ void k(unsigned *p) { unsigned n = p[0]; while (n != 4) n = f(n); p[0] = n; }"""
@@ -216,7 +216,7 @@ def test_endless_calls_meet_the_limit(engine: Engine) -> None:
 
 
 def test_special_registers(engine: Engine) -> None:
-    """Registers that describe the launch would be wrong."""
+    """Special registers that describe the launch would have wrong values."""
     names = [
         "laneid",
         "warpid",
@@ -247,7 +247,7 @@ def test_special_registers(engine: Engine) -> None:
 
 @pytest.mark.skipif(not has_header("nv/target"), reason="needs the wheel nvidia-cuda-cccl for cooperative_groups.h")
 def test_tiles_of_several_warps(engine: Engine) -> None:
-    """Tiles of several warps, which need reserved shared memory, would not load, or would mix up their warps."""
+    """Code with tiles of several warps, which need reserved shared memory, would not load, or compute wrong results."""
     source = """#include <cooperative_groups.h>
         #include <cooperative_groups/reduce.h>
         namespace cg = cooperative_groups;
@@ -264,7 +264,7 @@ def test_tiles_of_several_warps(engine: Engine) -> None:
 
 
 def test_nanosleep_takes_its_time(engine: Engine) -> None:
-    """nanosleep would return at once, or a warp would wait for the sleep of another one."""
+    """nanosleep would return at once, or a warp would wait until another warp's sleep ends."""
     source = """extern "C" __global__ void k(long long *begin, long long *end, unsigned ns) {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin[threadIdx.x]));
         __nanosleep(threadIdx.x % 2 ? ns : 0);
@@ -273,13 +273,13 @@ def test_nanosleep_takes_its_time(engine: Engine) -> None:
     begins, ends = (module.buffer(np.zeros(256, np.int64)) for _ in range(2))
 
     def sleep_together() -> bool:
-        """Let eight warps sleep, and return whether each began before another one awoke."""
+        """Let every second lane of eight warps sleep; return whether all lanes began before the first one awoke."""
         assert module.run("k", 1, 256, begins, ends, 900_000).kind == "none"
         times = ends.array - begins.array
         assert times[1::2].min() >= 900_000
         return bool(times[0::2].min() < 900_000 and begins.array.max() < ends.array[1::2].min())
 
-    assert any(sleep_together() for _ in range(20))  # a busy machine can interrupt some of them
+    assert any(sleep_together() for _ in range(20))  # any: a busy machine can delay some of the runs
     # nanosleep takes at most a millisecond.
     begin = time.perf_counter()
     assert module.run("k", 1, 1, begins, ends, 0).kind == module.run("k", 1, 2, begins, ends, 0xFFFFFFFF).kind == "none"

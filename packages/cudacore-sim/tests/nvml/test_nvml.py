@@ -31,7 +31,7 @@ def library(driver: Any) -> ctypes.CDLL:
 
 
 def test_all_functions_of_the_bindings(library: ctypes.CDLL) -> None:
-    """A function that cuda.bindings looks up would be missing; the error would differ from "not supported"."""
+    """A function that cuda.bindings looks up would be missing, instead of returning "not supported"."""
     internal = pytest.importorskip("cuda.bindings._internal.nvml", reason="this cuda.bindings has no NVML")
     names = set(re.findall(rb"\0(nvml[A-Z]\w+)(?=\0)", Path(internal.__file__).read_bytes()))
     assert len(names) > 300
@@ -65,7 +65,7 @@ def test_devices(library: ctypes.CDLL, cuda: Any) -> None:
 
 
 def test_memory(library: ctypes.CDLL, cuda: Any) -> None:
-    """Memory that the program allocates would not be counted."""
+    """Memory that the program allocates would not count as used."""
     handle, before, after = ctypes.c_void_p(), Memory(), Memory()
     assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
     assert library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(before)) == 0
@@ -77,13 +77,13 @@ def test_memory(library: ctypes.CDLL, cuda: Any) -> None:
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetClock", "nvmlEventSetCreate"])
 def test_all_else(library: ctypes.CDLL, name: str) -> None:
-    """A value that is not simulated would look like a measured number."""
+    """A query for a value that is not simulated would return some number instead of an error."""
     out = ctypes.create_string_buffer(64)
     assert getattr(library, name)(None, out, out, out) == NOT_SUPPORTED
 
 
 def test_hidden_devices_and_use_before_init(run_python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML would hide the devices that CUDA_VISIBLE_DEVICES hides, or work before it is initialized."""
+    """NVML would apply CUDA_VISIBLE_DEVICES, which the real one ignores, or would work before nvmlInit."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     result = run_python(
         f"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for sequences about captures: work that is captured, forks, and the driver's information about a capture."""
+"""Helpers for sequences about captures: captured work, forks, and the driver's information about a capture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADD, SET = 0, 1
 
 
 def streams(cu: Recorder, count: int) -> list[int]:
-    """Create streams."""
+    """Create `count` non-blocking streams."""
     return [cu.stream(NON_BLOCKING) for _ in range(count)]
 
 
@@ -25,7 +25,7 @@ def fill(cu: Recorder, stream: int, address: int, value: int = 1) -> None:
 
 
 def begun(cu: Recorder, mode: int = tools.RELAXED) -> tuple[int, int]:
-    """Begin a capture and fill memory in it; return the stream and the memory."""
+    """Begin a capture in a new stream, and capture a memset. Return the stream and the memory's address."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     tools.begin(cu, stream, mode)
     fill(cu, stream, address)
@@ -41,7 +41,7 @@ def fork(cu: Recorder, source: int, to: int) -> int:
 
 
 def forked(cu: Recorder, *, empty: bool = False) -> tuple[int, int, int]:
-    """Begin a capture, fill memory in it unless `empty`, and fork it; return both streams and the memory."""
+    """Begin a capture, with a memset unless `empty`, and fork a second stream. Return both streams and the memory."""
     one, two = streams(cu, 2)
     address = cu.memory(16, 0)
     tools.begin(cu, one)
@@ -52,13 +52,13 @@ def forked(cu: Recorder, *, empty: bool = False) -> tuple[int, int, int]:
 
 
 def see_joined(cu: Recorder, stream: int, other: int) -> None:
-    """Make a stream wait for its fork, end the capture, and see its graph."""
+    """Make `stream` wait for `other`, which it has forked. End the capture, and record its graph."""
     fork(cu, other, stream)
     tools.see_capture(cu, stream)
 
 
 def see_info(cu: Recorder, stream: int | None) -> tuple[int, list[int]]:
-    """See the driver's information about a capture; return the graph and the dependencies."""
+    """Record the driver's information about a capture; return the graph and the dependencies."""
     state, identifier, graph = c_int(99), c_uint64(0), c_void_p()
     dependencies, data, count = c_void_p(), c_void_p(), c_size_t(99)
     code = cu.call("cuStreamGetCaptureInfo_v3", stream, state, identifier, graph, dependencies, data, count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubins that NVRTC and nvJitLink make in the process. They carry the PTX from which they were made."""
+"""Cubins that NVRTC and nvJitLink make in the process: each contains the PTX from which it was made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import cudacore_sim
 CALLER = b'extern "C" __device__ int g(int); extern "C" __global__ void f(int *p) { *p = g(40); }'
 CALLED = b'extern "C" __device__ int g(int x) { return x + 2; }'
 WHOLE = b'extern "C" __global__ void f(int *p) { *p = 42; }'
-CUBIN, PTX, LTOIR = 1, 2, 3  # inputs of nvJitLink
+CUBIN, PTX, LTOIR = 1, 2, 3  # types of inputs of nvJitLink
 
 
 class Library:
@@ -53,7 +53,7 @@ class Library:
 
 @pytest.fixture
 def compile_to(cuda: Any) -> Callable[..., bytes]:
-    """Compile C++ to a format, by NVRTC."""
+    """Return a function that compiles C++ to a given format by NVRTC."""
     nvrtc = Library("nvrtc")
 
     def compiled(source: bytes, kind: str, *options: bytes) -> bytes:
@@ -68,7 +68,7 @@ def compile_to(cuda: Any) -> Callable[..., bytes]:
 
 
 def link(inputs: list[tuple[int, bytes]], *options: bytes) -> bytes:
-    """Link by nvJitLink."""
+    """Link code by nvJitLink."""
     linker, library = c_void_p(), Library("nvJitLink")
     library.nvJitLinkCreate(byref(linker), len(options), (ctypes.c_char_p * len(options))(*options))
     for number, (kind, code) in enumerate(inputs):
@@ -86,7 +86,7 @@ def test_a_program(cuda: Any, compile_to: Callable[..., bytes]) -> None:
 
 
 def test_linked_ptx_and_cubins(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Code that nvJitLink has linked would not run, or would lack a part, even if it is linked again."""
+    """Code that nvJitLink has linked would not run or would lack a part, for example after it is linked again."""
     texts = [compile_to(source, "PTX", b"-arch=compute_90", b"-rdc=true") for source in (CALLER, CALLED)]
     cubins = [compile_to(source, "CUBIN", b"-arch=sm_90", b"-rdc=true") for source in (CALLER, CALLED)]
     assert run_f(cuda, link([(PTX, text) for text in texts], b"-arch=sm_90")) == 42
@@ -101,7 +101,7 @@ def test_linked_ltoir(cuda: Any, compile_to: Callable[..., bytes]) -> None:
 
 
 def test_ltoir_of_which_nothing_calls_a_part(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Functions that other code calls would be missing in the PTX of LTO-IR."""
+    """Functions in LTO-IR that only PTX or a cubin calls would be missing from the linked code."""
     called = (LTOIR, compile_to(CALLED, "LTOIR", b"-arch=sm_90", b"-dlto"))
     text = (PTX, compile_to(CALLER, "PTX", b"-arch=compute_90", b"-rdc=true"))
     cubin = (CUBIN, compile_to(CALLER, "CUBIN", b"-arch=sm_90", b"-rdc=true"))
@@ -117,12 +117,12 @@ def test_ltoir_that_calls_others(cuda: Any, compile_to: Callable[..., bytes]) ->
 
 
 def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The number of registers would be an estimate, although the assembler has written it into the cubin."""
+    """The driver would report an estimated number of registers although the cubin contains the exact one."""
     code = compile_to(WHOLE, "CUBIN", b"-arch=sm_90", b"-maxrregcount=16")
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
     cuda.cuModuleGetFunction(byref(function), module, b"f")
-    section = code.rindex(b".nv.info")  # an error if the assembler's table is missing
+    section = code.rindex(b".nv.info")  # raises ValueError if the cubin lacks this section
     assert section
     assert cuda.out("cuFuncGetAttribute", 4, function, kind=c_int) in range(4, 17)
     assert cuda.out("cuFuncGetAttribute", 6, function, kind=c_int) == 90
@@ -161,7 +161,7 @@ print(out.value)
 
 
 def test_other_programs(tmp_path: Path) -> None:
-    """Programs that compile to cubins, without support for the simulator, could not run."""
+    """Programs that compile to cubins and know nothing of the simulator could not run on it."""
     pytest.importorskip("cuda.bindings")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -185,7 +185,7 @@ int main(void) { printf("%d\\n", number()); return 0; }
 
 
 def test_dlsym_knows_its_caller(tmp_path: Path) -> None:
-    """A library that looks up the next definition of its own function would find its own definition again."""
+    """A library that looks up the next definition of its own function (RTLD_NEXT) would find its own definition."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -249,7 +249,7 @@ print("runs" if out.value == 42 else out.value)
 
 
 def fat_binary(*images: tuple[int, bytes]) -> bytes:
-    """Put images for sm_90, each PTX (1) or a cubin (2), into a fat binary."""
+    """Put images for sm_90 into a fat binary. The kind of an image is 1 for PTX and 2 for a cubin."""
     entries = b""
     for kind, code in images:
         code += bytes(-len(code) % 8)
@@ -259,7 +259,7 @@ def fat_binary(*images: tuple[int, bytes]) -> bytes:
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx", "cubin and ptx", "ptx alone"])
 def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Path, kind: str) -> None:
-    """A driver would refuse a cubin of a newer compiler of its major version, or accept PTX newer than itself."""
+    """A driver would refuse a newer compiler's cubin of the same major version, or accept PTX newer than the driver."""
     cubin, ptx = compile_to(WHOLE, "CUBIN", b"-arch=sm_90"), compile_to(WHOLE, "PTX", b"-arch=compute_90")
     codes = {
         "cubin": cubin,
@@ -283,5 +283,5 @@ def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Pa
 
     has_cubin = kind.startswith("cubin")
     assert load(f"{major}.0") == ("runs" if has_cubin else "222")  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    if major == 13:  # cubins of CUDA 13 have a different form than those of CUDA 12
+    if major == 13:  # the form of cubins differs between CUDA 12 and CUDA 13
         assert load("12.9") == ("200" if kind == "cubin" else "222")  # CUDA_ERROR_INVALID_IMAGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of kernels that fail without an access to memory."""
+"""Reports of kernels that fail for a reason other than a memory access."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PTX = b"""
     ],
 )
 def test_what_is_said(cuda: Any, kernel: bytes, code: int, text: str) -> None:
-    """The report would describe an access that did not happen, or be repeated."""
+    """The report would describe a memory access that did not happen, or would be repeated."""
     module = ctypes.c_void_p(cuda.out("cuModuleLoadData", PTX))
     function = ctypes.c_void_p(cuda.out("cuModuleGetFunction", module, kernel))
     cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)

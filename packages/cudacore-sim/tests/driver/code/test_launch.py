@@ -68,7 +68,7 @@ def test_an_argument_block(cuda: Any) -> None:
 
 
 def test_variables(cuda: Any) -> None:
-    """A variable would lose its initial value, not be shared by kernels, or have a wrong address in other variables."""
+    """A variable would lose its initial value, not be shared by kernels, or be missed by pointers to the variable."""
     library = load(cuda)
     address, size = ctypes.c_uint64(), Size()
     cuda.cuLibraryGetGlobal(ctypes.byref(address), ctypes.byref(size), library, b"counter")
@@ -98,9 +98,9 @@ def test_bad_launches(cuda: Any) -> None:
 
 
 def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
-    """The report would describe a freed allocation instead of the present one at the same address."""
+    """The report would describe a freed allocation instead of the one that now has the same address."""
     freed = set()
-    for _ in range(10_000):  # until the driver reuses an address
+    for _ in range(10_000):  # repeat until the driver reuses an address
         memory = cuda.malloc(128)
         freed.add(memory.value)
         cuda.cuMemFree_v2(memory)
@@ -115,7 +115,7 @@ def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
 
 
 def test_out_of_bounds(cuda: Any) -> None:
-    """A kernel could write beyond an allocation, or the report would lack the place and the allocation."""
+    """A kernel could write beyond an allocation, or the report would not name the line and the allocation."""
     memory = cuda.malloc(40)
     assert launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1), block=(32, 1, 1)) == 0
     assert cuda.code("cuCtxSynchronize") == ILLEGAL_ADDRESS
@@ -136,7 +136,7 @@ def test_out_of_bounds(cuda: Any) -> None:
 
 
 def test_use_after_free(cuda: Any) -> None:
-    """A kernel could use freed memory, or the report would not say that it was freed."""
+    """A kernel could use freed memory, or the report would not say that the memory was freed."""
     memory = cuda.malloc(400)
     cuda.cuMemFree_v2(memory)
     launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker: PTX of several texts as one module, by cuLink*, and texts that cannot be linked."""
+"""The linker (cuLink*): several PTX texts linked to one module, and texts that cannot be linked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INVALID_IMAGE, INVALID_PTX, INVALID_SOURCE, NOT_SUPPORTED, FILE_NOT_FOUND, INVAL
 
 
 class Link:
-    """A linker with an error log."""
+    """A state of the driver's linker, with an error log."""
 
     def __init__(self, cuda: Any, room: int = 2000) -> None:
         self.cuda, self.handle = cuda, c_void_p()
@@ -60,12 +60,12 @@ class Link:
 
 
 def adding(number: int, linkage: str = ".visible") -> str:
-    """Return a function g that adds a number."""
+    """Return the PTX of a function g that adds `number`."""
     return f"{linkage} .func {FUNCTION}\n{{\n  add.u32 %out, %in, {number};\n  ret;\n}}\n"
 
 
 def test_functions_of_another_text(cuda: Any) -> None:
-    """A kernel could not call a function of another text, depending on the order of the texts."""
+    """A kernel could not call a function in another text if the texts are added in one of the two orders."""
     kernel, function = HEADER + f".extern .func {FUNCTION};" + KERNEL, HEADER + adding(2)
     for texts in ((kernel, function), (function, kernel)):
         link = Link(cuda)
@@ -89,7 +89,7 @@ def test_weak_definitions(cuda: Any, first: str, second: str, sum_: int) -> None
 
 
 def test_variables_of_another_text(cuda: Any) -> None:
-    """Each text would have its own copy of a variable, or its initial value would be lost."""
+    """Each text would have its own copy of a shared variable, or the variable's initial value would be lost."""
     uses = """
 .extern .global .align 4 .u32 shared_number;
 .global .align 8 .u64 pointer = shared_number;
@@ -101,7 +101,7 @@ def test_variables_of_another_text(cuda: Any) -> None:
 
 
 def test_internal_names(cuda: Any) -> None:
-    """Texts with equal internal names, as compilers generate them, would not be linked, or would be mixed up."""
+    """Texts that use the same internal names, as compilers do, would not be linked, or the names would be mixed up."""
     own = ".global .u32 own = {};\n.func (.reg .u32 %out) read()\n{{\n  ld.global.u32 %out, [own];\n  ret;\n}}\n"
     function = f".visible .func {FUNCTION}\n{{\n  call (%out), read, ();\n  add.u32 %out, %out, %in;\n  ret;\n}}\n"
     # The kernel has a label with the name of the function `read`. The linker must not mistake the label for the
@@ -155,7 +155,7 @@ def test_what_nothing_defines(cuda: Any) -> None:
 
 
 def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
-    """Texts that cannot be linked would be omitted."""
+    """Inputs that cannot be linked would be skipped without an error."""
     link = Link(cuda)
     assert link.add(HEADER + "nonsense\n", "a") == INVALID_PTX
     assert b"in 'a', line 4" in link.log.value
@@ -173,7 +173,7 @@ def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
 
 
 def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:
-    """The linker could not link a linked cubin, or a file."""
+    """The linker would not accept its own output, or a file, as an input."""
     file = tmp_path / "g.ptx"
     file.write_text(HEADER + adding(2))
     first = Link(cuda)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions from before CUDA 4: launches in steps, counted contexts, the profiler's configuration."""
+"""Functions from before CUDA 4: launches in several calls, contexts with a use count, and cuProfilerInitialize."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INVALID_VALUE, INVALID_CONTEXT = 1, 201
 
 @pytest.mark.parametrize("end", ["cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"])
 def test_launches_in_steps(cuda: Any, end: str) -> None:
-    """A launch whose shape and arguments are set by separate calls would run with other values."""
+    """A launch whose shape and arguments are set by separate calls would run with other values than these."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")
@@ -40,7 +40,7 @@ def test_launches_in_steps(cuda: Any, end: str) -> None:
 
 
 def test_bad_steps(cuda: Any) -> None:
-    """Invalid shapes and offsets would be accepted."""
+    """Invalid block shapes and parameter offsets would be accepted."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")
@@ -73,7 +73,7 @@ def test_counted_contexts(cuda: Any) -> None:
 
 
 def test_the_profiler_has_nothing_to_do(cuda: Any) -> None:
-    """A program that configures a profiler would not even load."""
+    """A program that calls cuProfilerInitialize would fail to load."""
     cuda.cuProfilerInitialize(b"config", b"output", 1)
     assert cuda.code("cuProfilerInitialize", None, b"output", 1) == INVALID_VALUE
     assert cuda.code("cuProfilerInitialize", b"config", b"output", 7) == INVALID_VALUE

@@ -94,7 +94,7 @@ int link_with_nvjitlink(const char *file) {
 #endif
 """
 
-# LINKED is a program that contains one of MAKERS. LOADER loads a library that contains one, with local symbols.
+# LINKED is a program that contains one of MAKERS. LOADER loads one of MAKERS as a library, with local symbols.
 LINKED = MAKERS + "int main(int, char **arguments) { return MAKER(arguments[1]); }\n"
 LOADER = r"""
 #include <cstdio>
@@ -133,7 +133,7 @@ def build(folder: Path, source: str, *options: str) -> None:
 @pytest.mark.parametrize("how", ["linked", "loaded"])
 @pytest.mark.parametrize("compiler", ["nvrtc", "nvJitLink"])
 def test_linked_compilers(cuda: Any, tmp_path: Path, compiler: str, how: str) -> None:
-    """The cubins of C++ programs that are linked with NVRTC or nvJitLink, without looking them up, would not run."""
+    """The cubins of C++ programs that are linked with NVRTC or nvJitLink, and do not use dlsym, would not run."""
     pathfinder = pytest.importorskip("cuda.pathfinder")
     library = Path(pathfinder.load_nvidia_dynamic_lib(compiler).abs_path)
     major = library.name.rpartition(".")[2]
@@ -168,7 +168,7 @@ def test_nvcc(cuda: Any, tmp_path: Path, command: list[str], named: str) -> None
 
 
 def test_nvcc_links(cuda: Any, tmp_path: Path) -> None:
-    """Code of several files, which nvlink links, would lack a part."""
+    """Code from several files that nvlink has linked would lack a part."""
     find("nvcc")
     for name, source in (("a", CALLER), ("b", CALLED)):
         (tmp_path / f"{name}.cu").write_text(source)
@@ -191,7 +191,7 @@ def test_nvcc_errors_and_version(tmp_path: Path) -> None:
         assert (done.stdout, done.stderr, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
 
 
-# Acts as an assembler whose output is always $CUBIN. With the argument "fail", it writes no output and fails.
+# An assembler that always writes the file $CUBIN as its output. With the argument "fail", it writes nothing and fails.
 STAND_IN = r"""
 #include <cstdio>
 #include <cstdlib>
@@ -215,7 +215,7 @@ int main(int count, char **arguments) {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
-    """Give f in PTX and in a cubin that carries no PTX."""
+    """Return the function f as PTX, and as a cubin that contains no PTX."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     _, program = nvrtc.nvrtcCreateProgram(WHOLE.encode(), b"a.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
@@ -229,7 +229,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, made: tuple[bytes, bytes]) -> Path:
-    """Build a program that is called ptxas."""
+    """Build the stand-in for the assembler, and return its path. The program is called ptxas."""
     folder = tmp_path_factory.mktemp("stand_in")
     build(folder, STAND_IN, "-o", "ptxas")
     (folder / "cubin").write_bytes(made[1])
@@ -248,7 +248,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, made: tuple[bytes, bytes]
 def test_assembler(
     cuda: Any, tmp_path: Path, stand_in: Path, made: tuple[bytes, bytes], arguments: list[str], output: str
 ) -> None:
-    """An option of ptxas would be read wrongly, or what it prints would change."""
+    """An option of ptxas would be misread, or the text that ptxas prints would be changed."""
     (tmp_path / "a.ptx").write_bytes(made[0])
     environment = os.environ | {"CUBIN": str(stand_in.with_name("cubin"))}
     done = simulated(stand_in, *arguments, cwd=tmp_path, env=environment)
@@ -257,7 +257,7 @@ def test_assembler(
 
 
 def test_assembler_that_fails(tmp_path: Path, stand_in: Path, made: tuple[bytes, bytes]) -> None:
-    """A cubin of an earlier run would get PTX that it was not made from."""
+    """If the assembler fails, the PTX would be added to an output file of an earlier run."""
     (tmp_path / "a.ptx").write_bytes(made[0])
     (tmp_path / "code").write_bytes(made[1])
     done = simulated(stand_in, "fail", "a.ptx", "-o", "code", cwd=tmp_path)
@@ -266,7 +266,7 @@ def test_assembler_that_fails(tmp_path: Path, stand_in: Path, made: tuple[bytes,
 
 
 def test_assembler_of_other_input(tmp_path: Path, stand_in: Path, made: tuple[bytes, bytes]) -> None:
-    """If no input is PTX, the output would be changed."""
+    """If no input of the assembler is PTX, its output would be changed."""
     environment = os.environ | {"CUBIN": str(stand_in.with_name("cubin"))}
     done = simulated(stand_in, "nothing.ptx", "-o", "code", cwd=tmp_path, env=environment)
     assert (done.stderr, done.returncode) == ("a warning\n", 0)
@@ -288,7 +288,7 @@ print(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None))
 
 
 def test_refusals(tmp_path: Path, made: tuple[bytes, bytes]) -> None:
-    """The message would advise a program to do what it already does."""
+    """The error message would advise users to run a program under the simulator although it runs under it."""
     (tmp_path / "load.py").write_text(LOAD)
     (tmp_path / "code").write_bytes(made[1])
     command = [sys.executable, str(tmp_path / "load.py"), str(tmp_path / "code")]
@@ -310,7 +310,7 @@ TILE = b"""
 
 
 def test_tile_kernels(cuda: Any, tmp_path: Path, stand_in: Path) -> None:
-    """The message would blame the size of kernels of cuda.tile, which are launched with blocks of one thread."""
+    """The error for a kernel of cuda.tile, which is launched with blocks of one thread, would blame the block size."""
     (tmp_path / "a.ptx").write_bytes(TILE)
     environment = os.environ | {"CUBIN": str(stand_in.with_name("cubin"))}
     assert simulated(stand_in, "a.ptx", cwd=tmp_path, env=environment).returncode == 0

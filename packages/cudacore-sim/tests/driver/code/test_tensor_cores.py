@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor cores: refused forms, and accesses of matrices that fault. The corpus tests their results."""
+"""Instructions for tensor cores: refused forms, and faulting accesses. The corpus tests the results."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def load(cuda: Any, body: str) -> int:
     ],
 )
 def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:
-    """A form that no assembler accepts would load, or be refused without a reason."""
+    """A form of an instruction that ptxas refuses would load, or would be refused without a reason."""
     assert load(cuda, body) == INVALID_PTX
     assert said in cudacore_sim.why()
     assert cudacore_sim.why().count("line ") == 1
@@ -160,7 +160,7 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
     ],
 )
 def test_forms_of_groups_that_there_are_not(cuda: Any, body: str, said: str) -> None:
-    """A form of wgmma that no assembler accepts would load, or be refused without a reason."""
+    """A form of wgmma that ptxas refuses would load, or would be refused without a reason."""
     code = FRAME.format(body=body).replace("sm_90", "sm_90a").encode()
     assert cuda.code("cuModuleLoadData", byref(c_void_p()), code) == INVALID_PTX
     assert said in cudacore_sim.why()
@@ -178,7 +178,7 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 4; STORE", MISALIGNED, "misaligned write of 16 bytes"),
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 1048576; LOAD", ILLEGAL_ADDRESS, "the block has 512 bytes"),
         ("setp.eq.u32 %p1, %r1, 5; @%p1 add.u32 %r4, %r4, 1048576; STORE", ILLEGAL_ADDRESS, "thread (5,0,0)"),
-        # Only the first lanes have the address of a row. The addresses of the other lanes are ignored.
+        # Only the first eight lanes provide the address of a row. The addresses of the other lanes are ignored.
         ("setp.gt.u32 %p1, %r1, 7; @%p1 mov.u32 %r4, 0xfffffff3; LOAD STORE", 0, ""),
         (
             POINTER + "ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
@@ -198,7 +198,7 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
     ],
 )
 def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None:
-    """A row outside of memory would be read without an error. The error codes are those of an H200."""
+    """An invalid address of a row would not cause the error that it causes on an H200."""
     body = body.replace("LOAD", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r4];")
     body = body.replace("STORE", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {%r5};")
     module, function, memory = c_void_p(), c_void_p(), c_uint64()
@@ -235,7 +235,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
     ],
 )
 def test_sums_of_least_numbers(cuda: Any, a: tuple[int, ...], b: tuple[int, ...], c: int, sum_of_products: int) -> None:
-    """Sums of values at the limits of the format would differ from those of an H200, which are recorded here."""
+    """Sums of values at the lower limit of the format would differ from the recorded sums of an H200."""
     body = POINTER + (
         "mov.u32 %r20, %laneid; setp.lt.u32 %p1, %r20, 4; mul.wide.u32 %rd2, %r20, 4; add.u64 %rd3, %rd1, %rd2;"
         "mov.b32 %r16, 0; mov.b32 %r17, 0; mov.b32 %r32, 0; mov.b32 %r49, 0; mov.b32 %r50, 0; mov.b32 %r51, 0;"
@@ -275,7 +275,7 @@ AGAIN:
 
 
 def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
-    """Multiply a matrix of ones by 1, 2, 3 and 4. Each warp writes a part of it. Return the error and the sums."""
+    """Multiply ones by a matrix of 1, then of 2, 3 and 4, which four warps write. Return the error and the sums."""
     module, function, memory = c_void_p(), c_void_p(), c_uint64()
     body = GROUP.replace("DESCRIPTOR", hex(descriptor))
     cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).replace("sm_90", "sm_90a").encode())
@@ -292,7 +292,7 @@ def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
 
 
 def test_warps_of_a_group_wait_for_each_other(cuda: Any) -> None:
-    """A warp would multiply data that another warp has not written yet, or data of the next product."""
+    """A warp would multiply data before another warp has written it, or data that is meant for the next product."""
     assert run_group(cuda, 8 << 16 | 16 << 32) == (0, {16 * (1 + 2 + 3 + 4)})
 
 

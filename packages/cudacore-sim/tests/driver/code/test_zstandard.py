@@ -30,7 +30,7 @@ def fat_binary(packed: bytes, size: int) -> bytes:
 
 @pytest.fixture
 def packed() -> bytes:
-    """PTX, packed."""
+    """Return PTX that is packed with Zstandard."""
     try:
         zstd = ctypes.CDLL("libzstd.so.1")
     except OSError:
@@ -50,7 +50,7 @@ def test_it_is_unpacked(cuda: Any, packed: bytes) -> None:
 
 @pytest.mark.parametrize("damage", ["bytes", "short", "long"])
 def test_damage_is_found(cuda: Any, packed: bytes, damage: str) -> None:
-    """A damaged file would be read beyond its end, or its contents would be accepted."""
+    """Damaged packed code would be read beyond its end, or would be accepted."""
     size = len(PTX) + {"bytes": 0, "short": -1, "long": 1}[damage]
     if damage == "bytes":
         packed = packed[:20] + bytes(20) + packed[40:]
@@ -59,7 +59,7 @@ def test_damage_is_found(cuda: Any, packed: bytes, damage: str) -> None:
 
 
 def test_a_system_without_the_library(run_python: Callable[..., Any], tmp_path: Path) -> None:
-    """If the library is missing, the error would not name the package."""
+    """If the Zstandard library is missing, the error would not name the package to install."""
     source = tmp_path / "no_zstd.c"
     source.write_text(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <string.h>\n"
@@ -76,7 +76,7 @@ def test_a_system_without_the_library(run_python: Callable[..., Any], tmp_path: 
     code = tmp_path / "code.fatbin"
     code.write_bytes(fat_binary(b"never looked at", 100))
     kept = os.environ.get("LD_PRELOAD")
-    os.environ["LD_PRELOAD"] = f"{kept or ''} {library}"  # after a sanitizer, which must come first
+    os.environ["LD_PRELOAD"] = f"{kept or ''} {library}"  # the library follows a sanitizer, which must be first
     try:
         child = run_python(
             f"""

@@ -21,7 +21,7 @@ Run = Callable[[Callable[[], None], ctypes.c_void_p], None]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Fail if the condition does not become true within some seconds."""
+    """Wait until the condition is true; fail if this takes more than some seconds."""
     end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end
@@ -36,7 +36,7 @@ def in_thread(function: Callable[[], None]) -> threading.Thread:
 
 
 def test_a_context_that_ends_takes_no_work(cuda: Any, run_in_stream: Run) -> None:
-    """Work queued while cuCtxDestroy waits would run on freed memory, and make the whole device fail."""
+    """Work that is queued while cuCtxDestroy waits would use freed memory, and make the whole device fail."""
     opened, codes = threading.Event(), []
     context = ctypes.c_void_p(cuda.out("cuCtxCreate_v2", 0, 0))
     stream, memory = cuda.stream(1), cuda.malloc(4096)
@@ -91,7 +91,7 @@ LOST = {
 @pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
 @pytest.mark.parametrize("kind", LOST)
 def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: bool) -> None:
-    """A program that crashes on a GPU, because another library has reset the primary context, would pass here."""
+    """A program that crashes on a GPU because another library has reset the primary context would pass here."""
     graph = tools.graph(calls)
     made = {"stream": cuda.stream(1), "event": cuda.event(), "executable": tools.instantiate(calls, graph)}
     cuda.cuDevicePrimaryCtxReset_v2(0)
@@ -108,7 +108,7 @@ def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: boo
 
 @pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
 def test_graphs_from_before_a_reset(calls: Any, cuda: Any, retained: bool) -> None:
-    """After a reset, the use of a graph with kernels would go unreported, or memory of a pool would be lost."""
+    """After a reset, launching an older graph with kernels would not be reported, or memory of a pool would be lost."""
     kernel, out = calls.kernel(KERNELS, "store"), cuda.malloc(4)
     graph, plain, other = (tools.graph(calls) for _ in range(3))
     node = tools.kernel(calls, graph, None, out, ctypes.c_uint32(7), kern=kernel)

@@ -23,7 +23,7 @@ Run = Callable[[Callable[[], None], c_void_p], None]
 
 
 class Green:
-    """A green context with a group of multiprocessors."""
+    """A green context, created with a group of multiprocessors."""
 
     def __init__(self, cuda: Any, count: int = 16, device: int = 0) -> None:
         self.cuda = cuda
@@ -54,7 +54,7 @@ def primary(cuda: Any) -> c_void_p:
 
 
 def test_it_keeps_the_primary_context(cuda: Any) -> None:
-    """A green context would lose its primary context, or keep it forever."""
+    """The primary context would end before its green context, or would not end with its green context."""
     green = Green(cuda)
     assert cudacore_sim.live()["context"] == 2
     assert ["green" in line for line in cudacore_sim.describe_live()] == [False, True]
@@ -66,7 +66,7 @@ def test_it_keeps_the_primary_context(cuda: Any) -> None:
 
 
 def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
-    """A green context would be destroyed by its CUcontext, or the error would not name the right function."""
+    """cuCtxDestroy would destroy a green context, or the error would not name the function that does."""
     green = Green(cuda)
     assert cuda.code("cuGreenCtxDestroy", green.context) == INVALID_CONTEXT
     assert not cudacore_sim.reports()
@@ -76,7 +76,7 @@ def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
 
 
 def test_destroyed_twice(cuda: Any) -> None:
-    """Misuse that a GPU need not detect would not be reported."""
+    """Destroying a green context twice, which a GPU may not detect, would not be reported."""
     green = Green(cuda)
     green.destroy()
     assert cuda.code("cuGreenCtxDestroy", green.handle) == DESTROYED
@@ -85,7 +85,7 @@ def test_destroyed_twice(cuda: Any) -> None:
 
 
 def test_only_streams_are_its_own(cuda: Any) -> None:
-    """Memory, events or code of a green context would be destroyed with it, or leak."""
+    """Destroying a green context would destroy memory, events or code made in this context, or leak its streams."""
     home, green = primary(cuda), Green(cuda)
     cuda.cuCtxSetCurrent(green.context)
     address, event = cuda.malloc(64), cuda.event()
@@ -115,7 +115,7 @@ def test_only_streams_are_its_own(cuda: Any) -> None:
 
 
 def test_streams_do_not_block(cuda: Any) -> None:
-    """A stream of a green context would wait for the primary context's default stream."""
+    """Streams of a green context would wait for the default stream of the primary context."""
     green = Green(cuda)
     cuda.cuCtxSetCurrent(green.context)
     assert cuda.code("cuGreenCtxStreamCreate", byref(c_void_p()), green.handle, 0, 0) == 1
@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """Synchronising a green context would wait for other contexts, or synchronising the primary context would not."""
+    """Synchronising a green context would wait for other contexts, or the primary one would not wait for all."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()
@@ -167,7 +167,7 @@ def test_destroying_it_leaves_captures(cuda: Any) -> None:
 
 
 def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:
-    """A thread would continue in a green context that another thread has destroyed."""
+    """A green context could still be used on a thread where it was current when it was destroyed."""
     green = Green(cuda)
     cuda.cuCtxSetCurrent(green.context)
     green.destroy()
@@ -177,7 +177,7 @@ def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:
 
 
 def test_no_reset_beside_it(cuda: Any) -> None:
-    """A green context would lose its primary context (a driver for CUDA 13.0 refuses the reset)."""
+    """The primary context could be reset while a green context exists, which a driver for CUDA 13.0 refuses."""
     green = Green(cuda)
     stream = green.stream()
     assert cuda.code("cuDevicePrimaryCtxReset_v2", 0) == NOT_PERMITTED
@@ -189,7 +189,7 @@ def test_no_reset_beside_it(cuda: Any) -> None:
 
 
 def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
-    """A cooperative kernel that does not fit a green context would start, and hang on a GPU."""
+    """A cooperative grid that is too large for its green context, and hangs on a GPU, would be launched."""
     green = Green(cuda, 16)
     library = c_void_p(cuda.out("cuLibraryLoadData", PTX, None, None, 0, None, None, 0))
     kernel = c_void_p(cuda.out("cuLibraryGetKernel", library, b"empty"))
@@ -204,7 +204,7 @@ def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
 
 
 def test_what_was_changed_is_no_resource(cuda: Any) -> None:
-    """A resource that the program has changed or invented would be accepted as the driver's."""
+    """A resource that the program has changed or made up would be accepted as one from the driver."""
     green = Green(cuda)
     resource = green.resource(0)
     resource.words[0] = 200
@@ -265,7 +265,7 @@ def run_at_13_1(run_python: Any, code: str) -> None:
 
 
 def test_groups_as_they_are_asked_for(run_python: Any) -> None:
-    """A split of CUDA 13.1 would round counts, or give a group multiprocessors that do not exist."""
+    """cuDevSmResourceSplit of CUDA 13.1 would round counts, or assign more multiprocessors than the device has."""
     run_at_13_1(
         run_python,
         """
@@ -335,7 +335,7 @@ assert cu.cuDevResourceGenerateDesc(byref(desc), byref(queues), 1) == 801
 
 
 def test_before_13_1(cuda: Any) -> None:
-    """A program for CUDA 13.1 would not detect that the simulated driver is older."""
+    """A driver before CUDA 13.1 would have functions or types of resources that CUDA 13.1 introduced."""
     resource = Resource()
     assert cuda.code("cuDeviceGetDevResource", 0, byref(resource), QUEUES) == 914
     cuda.cuDeviceGetDevResource(0, byref(resource), SM)
@@ -346,7 +346,7 @@ def test_before_13_1(cuda: Any) -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 9, 20, 129, 132, 133])
 def test_counts_are_rounded_up(cuda: Any, count: int) -> None:
-    """Partitions would be smaller than a GPU of compute capability 9 makes them."""
+    """Groups would have fewer multiprocessors than on a GPU of compute capability 9, which rounds up."""
     resource, parts, groups = Resource(), (Resource * 32)(), c_uint(32)
     cuda.cuDeviceGetDevResource(0, byref(resource), SM)
     code = cuda.code("cuDevSmResourceSplitByCount", parts, byref(groups), byref(resource), None, 0, count)

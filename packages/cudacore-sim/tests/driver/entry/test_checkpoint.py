@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: calls that wait in a locked process, and work in progress when it is locked."""
+"""Checkpoints: calls that wait in a locked process, and work that is in progress when a process is locked."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _runs_at_the_end(cuda: Any) -> Iterator[None]:
 
 @pytest.fixture
 def locked(cuda: Any) -> Any:
-    """Lock this process."""
+    """Lock this process, and return the driver."""
     assert lock(cuda, 1000) == 0
     return cuda
 
 
 @contextlib.contextmanager
 def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
-    """Run a function on another thread, which must end in time. The event is set when the function returns."""
+    """Run a function on another thread. Yield an event that is set when it returns, which it must do in time."""
     done = threading.Event()
     thread = threading.Thread(target=lambda: (function(), done.set()))
     thread.start()
@@ -75,7 +75,7 @@ def test_calls_wait(locked: Any) -> None:
 
 
 def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
-    """A checkpoint function that is called in, or for, a locked process would wait until the process is unlocked."""
+    """Checkpoint functions, called in or for a locked process, would wait until the process is unlocked."""
     assert state(locked) == LOCKED
     assert lock(locked, 10) == ILLEGAL_STATE
     version = ctypes.c_int()
@@ -83,7 +83,7 @@ def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
 
 
 def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """A process would be locked while its work runs, or stay locked when the work takes longer than the time limit."""
+    """A process would be locked before its work is done, or stay locked although the time limit has passed."""
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     assert lock(cuda, 20) == NOT_READY
@@ -100,7 +100,7 @@ def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> No
 
 
 def test_a_wait_in_memory_is_work(cuda: Any) -> None:
-    """A stream that waits for a value would count as done."""
+    """A process would be locked while one of its streams waits for a value in memory."""
     stream, memory = cuda.stream(1), cuda.malloc(4)
     cuda.cuMemsetD32_v2(memory, 0, ctypes.c_size_t(1))
     cuda.cuCtxSynchronize()  # the stream does not wait for work of the default stream
@@ -117,7 +117,7 @@ def test_a_call_under_way_is_done_first(cuda: Any, run_in_stream: Callable[..., 
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     with in_thread(lambda: cuda.cuStreamSynchronize(stream)) as done:
-        time.sleep(0.3)  # until the thread waits, even on a busy machine
+        time.sleep(0.3)  # long enough that the thread waits, even on a busy machine
         with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)):
             time.sleep(0.02)
             go.set()
@@ -136,7 +136,7 @@ input()
 
 
 def test_other_processes(cuda: Any) -> None:
-    """A process without CUDA, an ended process, or a forked child would be treated like a process with CUDA."""
+    """A process without CUDA, a process that has ended, or a forked child would be treated as a process with CUDA."""
     for arguments, expected in (([], NOT_INITIALIZED), (["init"], 0)):
         pipe = subprocess.PIPE
         child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdin=pipe, stdout=pipe)
@@ -155,7 +155,7 @@ def test_other_processes(cuda: Any) -> None:
     if child_of_fork == 0:
         time.sleep(20)
         os._exit(0)
-    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # although the child inherits our descriptors
+    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # although the child inherits this process's descriptors
     assert state(cuda) == RUNNING
     os.kill(child_of_fork, 9)
     os.waitpid(child_of_fork, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator's attributes, compared with those of an H200 with driver 13.0 (data/h200.json)."""
+"""The attributes that the simulator reports, compared with those of an H200 with driver 13.0 (data/h200.json)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from facts import H200
 
-# Not simulated: remote direct access, compression, multicast, decompression.
+# Attributes of features that are not simulated: remote direct access, compression, multicast, decompression.
 NOT_SIMULATED = {128, 107, 110, 116, 124}
 
 PTX = b"""
@@ -22,7 +22,7 @@ PTX = b"""
 
 
 def test_attributes(driver: Any) -> None:
-    """An attribute would differ from that of an H200."""
+    """An attribute of a device would differ from that of an H200."""
     for attribute, expected in H200["attributes"].items():
         value = driver.out("cuDeviceGetAttribute", int(attribute), 0, kind=ctypes.c_int)
         if int(attribute) not in NOT_SIMULATED:
@@ -30,12 +30,12 @@ def test_attributes(driver: Any) -> None:
 
 
 def test_unknown_attribute(driver: Any) -> None:
-    """For an attribute that the driver does not have, garbage would be returned."""
+    """An attribute that the driver does not have would be returned as garbage instead of an error."""
     assert driver.code("cuDeviceGetAttribute", ctypes.byref(ctypes.c_int()), 10_000, 0) == 1
 
 
 def test_errors(driver: Any) -> None:
-    """The name or the meaning of an error would differ from the driver's."""
+    """The name or the description of an error would differ from the real driver's."""
     for code, (name, meaning) in H200["errors"].items():
         for function, expected in (("cuGetErrorName", name), ("cuGetErrorString", meaning)):
             text = ctypes.c_char_p()
@@ -44,7 +44,7 @@ def test_errors(driver: Any) -> None:
 
 
 def test_limits(cuda: Any) -> None:
-    """A limit would have a wrong default, or a wrong error."""
+    """A limit would have a wrong default value, or setting it would return a wrong error."""
     for limit, (code, value) in H200["limits"].items():
         size = ctypes.c_size_t()
         assert cuda.code("cuCtxGetLimit", ctypes.byref(size), int(limit)) == code
@@ -59,7 +59,7 @@ def function(cuda: Any) -> ctypes.c_void_p:
 
 
 def test_occupancy(cuda: Any, function: ctypes.c_void_p) -> None:
-    """A launch configuration made from occupancy would differ from the one on an H200."""
+    """The occupancy of a kernel would differ from the one on an H200."""
     cuda.cuFuncSetAttribute(function, 8, 232448 - 100)
     for threads, shared, code, blocks in H200["occupancy"]:
         value = ctypes.c_int()

@@ -16,7 +16,7 @@ from peer import Handle
 
 import cudacore_sim
 
-# The sequences are the same each time; CUDACORE_SIM_FUZZ=1000 tries 1000 others.
+# The sequences are the same in each run. With CUDACORE_SIM_FUZZ=1000, 1000 new sequences are tried instead.
 OTHERS = os.environ.get("CUDACORE_SIM_FUZZ")
 EXAMPLES = int(OTHERS or "40")
 PTX = ctypes.create_string_buffer(kernels.PTX)
@@ -44,10 +44,10 @@ FIXED: dict[str, Any] = {
 NAMES = (b"store", b"empty", b"count", b"fail", b"counter", b"table", b"nope")
 NUMBERS = (0, 1, 2, 3, 4, 7, 64, 1000, 1 << 16, 1 << 21, 1 << 22, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 
-# The parameters of each function. A letter is a kind of value: "n" a number, "i" a small integer, "h" host memory, "t"
+# The parameters of each function. A letter stands for a value: "n" a number, "i" a small integer, "h" host memory, "t"
 # a name, "d" a device, "q" a location, "w" the size of an integer, "g" the address of an IPC handle, "v" an IPC handle
-# by value. "o" is an output; "o:stream" is the output of a new stream. A word is a kind of handle, or a structure.
-# "nodes" is an array of two nodes.
+# by value. "o" stands for an output, and "o:stream" for an output that is a new stream. A word stands for a handle of
+# this kind, or for a structure; "nodes" for an array of two nodes.
 CALLS = """
 cuIpcGetMemHandle g memory|cuIpcOpenMemHandle_v2 o:memory v i|cuIpcCloseMemHandle memory
 cuIpcGetEventHandle g event|cuIpcOpenEventHandle o:event v|cuMemPoolExportPointer g memory
@@ -139,7 +139,7 @@ class Calls(RuleBasedStateMachine):
         assert 0 <= code <= 999
         if not code:
             for kind, out in made:
-                if kind and out[0]:  # outputs without a kind are not kept, because they may be addresses of the host
+                if kind and out[0]:  # outputs without a kind are not used again, as they may be host addresses
                     self.handles.setdefault(kind, []).append(out[0])
 
     def argument(self, data: st.DataObject, letter: str, made: list[tuple[str, Any]]) -> Any:
@@ -219,7 +219,7 @@ class Calls(RuleBasedStateMachine):
             params.of.alloc = self.structure(data, "alloc")
         elif params.type == 11:
             params.of.free = tools.FreeNode(self.handle(data, "memory"))
-        elif params.type == 13:  # no loops, because some never end
+        elif params.type == 13:  # no loops, because some would never end
             values = self.handle(data, "condition"), data.draw(st.sampled_from((tools.IF, tools.SWITCH))), number() % 5
             params.of.conditional = tools.ConditionalNode(*values, None, self.handle(data, "context"))
         return params
@@ -230,7 +230,7 @@ class Calls(RuleBasedStateMachine):
 
 
 def test_sequences_of_calls() -> None:
-    """Some sequence of calls would crash the process, or hang it."""
+    """Some sequence of calls would crash the process, or make it hang."""
     budget = settings(
         max_examples=EXAMPLES,
         stateful_step_count=60,

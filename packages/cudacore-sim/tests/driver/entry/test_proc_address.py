@@ -31,7 +31,7 @@ def look_up(driver: Any, name: str, version: int, flags: int = 0) -> tuple[int, 
 
 
 def test_all_versions(driver: Any) -> None:
-    """A program would call a version of a function with the parameters of another one."""
+    """A program would get another version of a function than it requests, and call it with wrong parameters."""
     newest: dict[tuple[str, bool], list[tuple[int, str]]] = defaultdict(list)
     for name, version, symbol, threaded in ROWS:
         newest[name, threaded].append((max(version, 7000) if threaded else version, symbol))
@@ -45,7 +45,7 @@ def test_all_versions(driver: Any) -> None:
 
 
 def test_versions_before_the_first(driver: Any) -> None:
-    """A program would get a function that is newer than the program."""
+    """A program would get a function that is newer than the CUDA version that it requests."""
     for name, version, code, status in H200["proc_address_below"]:
         assert look_up(driver, name, version)[:2] == (code, status), name
 
@@ -57,20 +57,20 @@ def test_unknown_names(driver: Any, name: str) -> None:
 
 
 def test_newer_than_the_driver(driver: Any) -> None:
-    """Functions of a later driver would be found, or a later version would be accepted."""
+    """Functions of a newer driver would be found, or a CUDA version newer than the driver would be accepted."""
     assert look_up(driver, "cuKernelGetParamCount", 13000)[1] == NOT_FOUND
     assert look_up(driver, "cuMemAlloc", 13010)[0] == 1
 
 
 def test_legacy_name(driver: Any) -> None:
-    """A program of CUDA 11 would not find its functions."""
+    """A program for CUDA 11, which calls the old cuGetProcAddress, would not find its functions."""
     entry = ctypes.c_void_p()
     assert driver.code("cuGetProcAddress", b"cuInit", ctypes.byref(entry), 11030, ctypes.c_uint64(0)) == 0
     assert driver.code("cuGetProcAddress", b"cuFoo", ctypes.byref(entry), 11030, ctypes.c_uint64(0)) == 500
 
 
 def test_what_is_not_simulated(cuda: Any) -> None:
-    """An entry point that the simulator does not have would return success, or be missing in the log."""
+    """An entry point that is not simulated would return success, or its calls would be missing in the log."""
     import cudacore_sim
 
     with cudacore_sim.logging() as calls:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why calls are refused: on stderr, in `cudacore_sim.why` and `explanations`, in notes of exceptions."""
+"""The reasons for refused calls: on stderr, in `cudacore_sim.why` and `explanations`, and in notes of exceptions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED, INVALID_PTX, INVALID_IMAGE, NO_BIN
     ],
 )
 def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) -> None:
-    """The user would get only a number for a refused load."""
+    """Loading invalid code would return an error code without a reason."""
     module, library, kernel = c_void_p(), c_void_p(), c_void_p()
     assert cuda.code("cuModuleLoadData", byref(module), text.encode()) == code
     assert said in cudacore_sim.why()
@@ -79,7 +79,7 @@ def test_launches_that_cannot_be(cuda: Any) -> None:
 
 
 def test_what_went_wrong_before(cuda: Any) -> None:
-    """The reason for an error would not name the kernel that caused it, or the misused object."""
+    """The reason for an error would not name the kernel that caused the error, or the misused object."""
     module, function = c_void_p(), c_void_p()
     stream = cuda.stream()
     cuda.cuStreamDestroy_v2(stream)
@@ -93,7 +93,7 @@ def test_what_went_wrong_before(cuda: Any) -> None:
     assert cuda.code("cuCtxSynchronize") == 719
     assert "kernel 'fail'" in cudacore_sim.why()
     name = ctypes.c_char_p()
-    cuda.cuGetErrorName(719, byref(name))  # success changes nothing
+    cuda.cuGetErrorName(719, byref(name))  # a successful call does not change the reason
     assert "kernel 'fail'" in cudacore_sim.why()
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_simulated(cuda: Any) -> None:
 
 
 def test_stderr_has_it_once(run_python: Callable[..., Any]) -> None:
-    """The same refusal would be reported again and again, or not at all."""
+    """The same refusal would be reported repeatedly on stderr, or not at all."""
     child = run_python(
         """
         context, module = c_void_p(), c_void_p()
@@ -127,7 +127,7 @@ def test_stderr_has_it_once(run_python: Callable[..., Any]) -> None:
 
 
 def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
-    """A program that catches the exception, such as a notebook, would not show the message on stderr."""
+    """A notebook, which shows exceptions but not stderr, would not show the reason for a refused call."""
     pytest.importorskip("cudacore_handles")
     child = run_python(
         r"""
@@ -151,7 +151,7 @@ def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
 
 
 def test_a_count_of_none(cuda: Any) -> None:
-    """An explanation that does not exist would be read as an empty one."""
+    """Reading an explanation that does not exist would return an empty text instead of raising an error."""
     library = cudacore_sim.load()
     library.cudasim_explanation.restype = ctypes.c_size_t
     assert library.cudasim_explanation(ctypes.c_size_t(99), None, ctypes.c_size_t(0)) == 0

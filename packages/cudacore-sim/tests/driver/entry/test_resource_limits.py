@@ -33,12 +33,12 @@ cu.cuMemAlloc_v2(byref(memory), c_size_t(1 << 30))
 
 
 def run(run_python: RunPython, code: str) -> subprocess.CompletedProcess[str]:
-    """Run code with a context, memory and limits."""
+    """Run code that starts with a current context and memory, and may set resource limits."""
     return run_python(BEGIN + textwrap.dedent(code))
 
 
 def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
-    """The process would abort at exit, when Python unwinds the driver's threads that are in host functions."""
+    """The process would abort at exit if driver threads still run Python host functions."""
     child = run(
         run_python,
         """
@@ -69,7 +69,7 @@ def test_a_host_function_that_ends_its_thread(run_python: RunPython) -> None:
 
 @not_under_asan("ends a process whose allocation fails")
 def test_no_memory_in_a_call(run_python: RunPython) -> None:
-    """An allocation that fails would end the process instead of the call."""
+    """If the host has no memory left, a call would end the process instead of failing."""
     child = run(
         run_python,
         """
@@ -84,7 +84,7 @@ def test_no_memory_in_a_call(run_python: RunPython) -> None:
 
 
 def test_no_memory_in_work(run_python: RunPython) -> None:
-    """An exception in queued work would end the process instead of making the context fail."""
+    """If queued work cannot allocate host memory, the process would end instead of the context failing."""
     child = run(
         run_python,
         """
@@ -102,7 +102,7 @@ def test_no_memory_in_work(run_python: RunPython) -> None:
 
 
 def test_no_threads_to_help(run_python: RunPython) -> None:
-    """A kernel would end the process if no helper threads can be created."""
+    """If the threads that help to run a kernel cannot be created, the process would end."""
     child = run(
         run_python,
         f"PTX = {PTX!r}"
@@ -123,7 +123,7 @@ print(cu.cuMemcpyDtoH_v2(back, memory, c_size_t(256)), list(back) == list(range(
 
 
 def test_no_threads_at_all(run_python: RunPython) -> None:
-    """Work would wait forever for a thread that cannot be created."""
+    """If no thread can be created, work would wait forever."""
     child = run(
         run_python,
         """

@@ -36,7 +36,7 @@ def wait_for(calls: Any, stream: int, other: int) -> None:
 
 @pytest.mark.parametrize("ends", ["destroyed", "lost"])
 def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
-    """An event that was recorded in a capture would keep the user objects of its graph, unlike on an H200."""
+    """An event that was recorded in a capture would keep the captured graph's user objects alive, unlike on an H200."""
     stream, other, event = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.event(DISABLE_TIMING)
     gone = threading.Event()
     function = tools.keep(HOST_FUNCTION(lambda _: gone.set()))
@@ -60,7 +60,7 @@ def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_forks_and_joins(calls: Any, seed: int) -> None:
-    """A captured node would lack a dependency of its stream, or have a dependency too many."""
+    """A captured node would lack a dependency that its stream has, or have one that its stream does not have."""
     choose = random.Random(seed)
     streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
     seen: list[int] = []
@@ -95,7 +95,7 @@ def test_forks_and_joins(calls: Any, seed: int) -> None:
 
 
 def test_values_are_captured(calls: Any) -> None:
-    """In a graph, a captured wait for a value would not wait, or a captured write would not write."""
+    """When a captured graph runs, its wait for a value would not wait, or its write of a value would not write."""
     stream, flag, out = calls.stream(NON_BLOCKING), calls.memory(8, 0), calls.memory(8, 0)
     tools.begin(calls, stream)
     calls.prepare("cuStreamWaitValue32_v2", stream, flag, 5, 1)
@@ -114,7 +114,7 @@ def test_values_are_captured(calls: Any) -> None:
 
 
 def test_nothing_runs_in_a_capture(calls: Any) -> None:
-    """Captured work would also run at once."""
+    """Captured work would be executed during the capture."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, stream)
     calls.launch(calls.function(KERNELS, "store"), c_uint64(out), c_uint32(5), stream=stream)
@@ -128,7 +128,7 @@ def test_nothing_runs_in_a_capture(calls: Any) -> None:
 
 
 def test_per_thread_functions(calls: Any) -> None:
-    """In a program for per-thread default streams, stream 0 would not capture on the per-thread stream."""
+    """In a program for per-thread default streams, a capture of stream 0 would not capture the per-thread stream."""
     out = calls.memory(4, 0)
     library = calls._library
     assert library.cuStreamBeginCapture_v2_ptsz(None, 0) == SUCCESS
@@ -141,7 +141,7 @@ def test_per_thread_functions(calls: Any) -> None:
 
 
 def test_a_context_that_is_destroyed(calls: Any) -> None:
-    """A capture whose context was destroyed would forbid calls of other threads forever."""
+    """After its context is destroyed, a capture in global mode would still forbid calls such as cuMemAlloc."""
     primary = tools.context(calls)
     context = calls.prepare("cuCtxCreate_v2", c_void_p, 0, 0)
     stream = calls.stream(NON_BLOCKING)
@@ -156,7 +156,7 @@ def test_a_context_that_is_destroyed(calls: Any) -> None:
 
 
 def test_a_reset_in_a_capture(calls: Any) -> None:
-    """A reset of the device would leave a capture behind."""
+    """After a reset of the device, a capture would still be in progress."""
     stream = calls.stream(NON_BLOCKING)
     tools.begin(calls, stream, tools.GLOBAL)
     cudacore_sim.reset_device()
@@ -194,7 +194,7 @@ def test_lost_captures_leave_nothing(calls: Any) -> None:
 
 
 def test_a_graph_that_is_captured_into(calls: Any) -> None:
-    """A graph would be destroyed during a capture into it."""
+    """A graph could be destroyed while a capture adds nodes to the graph."""
     stream, graph = calls.stream(NON_BLOCKING), tools.graph(calls)
     calls.prepare("cuStreamBeginCaptureToGraph", stream, graph, None, None, 0, tools.RELAXED)
     assert calls.call("cuGraphDestroy", graph) != SUCCESS
@@ -242,5 +242,5 @@ def test_many_threads(calls: Any) -> None:
 
 
 def test_everything_in_any_order() -> None:
-    """Captured work would depend on the order in which the executor happens to run it."""
+    """The results of captured work would depend on the order in which the executor runs units that are ready."""
     run_shuffled(__file__, seeds=(3, 4))

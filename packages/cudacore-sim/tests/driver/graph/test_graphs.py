@@ -37,7 +37,7 @@ def run(calls: Any, executable: int, stream: int) -> None:
 
 
 def test_live_counts(calls: Any) -> None:
-    """A graph that was not destroyed would not be counted, or child graphs in nodes would be counted."""
+    """A graph that was not destroyed would not be counted as live, or child graphs in nodes would be counted."""
     function = HOST_FUNCTION(lambda _: None)
     graph, other = tools.graph(calls), tools.graph(calls)
     tools.child(calls, graph, other)
@@ -97,7 +97,7 @@ def test_stale_handles(calls: Any, kind: str) -> None:
 
 
 def test_body_of_a_failed_capture(calls: Any) -> None:
-    """Calls that crash the driver would continue silently."""
+    """Using the body of a conditional node of a failed capture, which crashes the driver, would not be reported."""
     graph, stream = tools.graph(calls), calls.stream(NON_BLOCKING)
     _, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
     calls.prepare("cuStreamBeginCaptureToGraph", stream, body, None, None, 0, tools.RELAXED)
@@ -110,7 +110,7 @@ def test_body_of_a_failed_capture(calls: Any) -> None:
 
 
 def test_calls_in_destructors(calls: Any) -> None:
-    """A destructor that calls CUDA would not be reported."""
+    """A forbidden call of CUDA in the destructor of a user object would not be reported."""
     done, codes = threading.Event(), []
     event = calls.event()
 
@@ -164,7 +164,7 @@ def test_long_loops(calls: Any) -> None:
 
 
 def test_a_launch_keeps_its_bodies(calls: Any) -> None:
-    """A running loop would continue with parameters that were changed meanwhile."""
+    """Changes of an executable graph's parameters would affect a launch that has already begun."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(8, 0)
     graph = tools.graph(calls)
     node, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
@@ -206,7 +206,7 @@ def test_memory_after_its_free(calls: Any) -> None:
 
 
 def test_memory_before_its_launch(calls: Any) -> None:
-    """A node that runs after its graph has freed memory would read that memory without an error."""
+    """A node could read its graph's memory after another node has freed that memory."""
     graph, stream, out = tools.graph(calls), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     node, address = tools.alloc(calls, graph, 64)
     freed = tools.free(calls, graph, address, node)
@@ -218,7 +218,7 @@ def test_memory_before_its_launch(calls: Any) -> None:
 
 
 def test_large_graphs(calls: Any) -> None:
-    """The cost of a node would grow with the size of the graph, so that this test takes hours."""
+    """Adding a node would take longer the larger the graph is, so that this test would take hours."""
     library, graph, stream = calls._library, tools.graph(calls), calls.stream(NON_BLOCKING)
     node, last = c_void_p(), (c_void_p * 1)()
     for i in range(40_000):
@@ -233,7 +233,7 @@ def test_large_graphs(calls: Any) -> None:
 
 
 def test_nodes_of_a_hub(calls: Any) -> None:
-    """The cost of an edge would grow with the number of dependents of its node."""
+    """Adding or removing an edge would take longer the more dependents its node has."""
     graph = tools.graph(calls)
     hub = tools.empty(calls, graph)
     for _ in range(5000):
@@ -244,7 +244,7 @@ def test_nodes_of_a_hub(calls: Any) -> None:
 
 
 def test_general_parameters(calls: Any) -> None:
-    """cuGraphNodeGetParams would return parameters that differ from those of the node."""
+    """cuGraphNodeGetParams would not return the parameters that the node was given."""
     graph, out, event = tools.graph(calls), calls.memory(64, 0), calls.event()
     kernel = calls.kernel(KERNELS, "store")
     node = tools.kernel(calls, graph, None, c_uint64(out), c_uint32(7), kern=kernel, grid=(2, 1, 1))
@@ -291,7 +291,7 @@ def test_identifiers(calls: Any) -> None:
 
 
 def test_reset_with_graphs(calls: Any) -> None:
-    """A reset of the device would leave graphs behind."""
+    """Graphs would still exist after a reset of the device."""
     function = tools.keep(HOST_FUNCTION(lambda _: None))
     graph = tools.graph(calls)
     made = calls.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1)
@@ -304,7 +304,7 @@ def test_reset_with_graphs(calls: Any) -> None:
 
 
 def test_injected_failures(calls: Any) -> None:
-    """A call with an injected failure would have an effect nevertheless."""
+    """A call with an injected failure would have an effect although it fails."""
     graph = tools.graph(calls)
     with cudacore_sim.failing("cuGraphAddNode", error=2):
         assert calls.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, tools.NodeParams(type=5)) == 2
@@ -342,7 +342,7 @@ def test_events_of_a_graph_are_waited_for(calls: Any) -> None:
 
 
 def test_everything_in_any_order() -> None:
-    """Work of graphs would depend on the order in which the executor happens to run it."""
+    """The results of graphs would depend on the order in which the executor runs units that are ready."""
     run_shuffled(__file__, seeds=(1, 2))
 
 

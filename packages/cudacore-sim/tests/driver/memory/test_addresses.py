@@ -50,7 +50,7 @@ def run(run_python: RunPython, code: str, memory: str) -> None:
 
 
 def test_memory_does_not_wear_out(run_python: RunPython) -> None:
-    """Addresses of freed allocations of other sizes would not be reused, and allocations would fail."""
+    """Addresses of freed allocations would not be reused for other sizes, so that later allocations would fail."""
     run(run_python, "churn(cu.cuMemAlloc_v2, cu.cuMemFree_v2, 4 << 30, 3 << 29, 4000)", "4G")
 
 
@@ -66,7 +66,7 @@ def test_large_allocations_one_at_a_time(run_python: RunPython) -> None:
 
 
 def test_pools_with_files_do_not_wear_out(run_python: RunPython) -> None:
-    """After many allocations and frees, an exportable pool would refuse an allocation although it has room."""
+    """After many allocations and frees, an exportable pool with enough free memory would refuse an allocation."""
     code = """
 pool, properties = c_void_p(), PoolProperties(allocType=1, handleTypes=1, location=Location(1, 0))
 assert cu.cuMemPoolCreate(byref(pool), byref(properties)) == 0
@@ -80,7 +80,7 @@ churn(allocate, free, 1 << 30, 300 << 20, 2000)
 
 
 def test_freed_addresses_rest(cuda: Any) -> None:
-    """A use after free would go unnoticed, because the next allocation would have the same address."""
+    """A use after free would not be noticed, because the next allocation would get the same address."""
     seen = set()
     for _ in range(1000):
         memory = cuda.malloc(5000)
@@ -91,7 +91,7 @@ def test_freed_addresses_rest(cuda: Any) -> None:
 
 @not_under_asan("keeps freed memory for a while")
 def test_freed_pages_are_given_back(cuda: Any) -> None:
-    """Pages that small allocations share would stay in memory after all of these allocations are freed."""
+    """A page that small allocations share would stay committed after all of these allocations are freed."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -103,7 +103,7 @@ def test_freed_pages_are_given_back(cuda: Any) -> None:
     before = resident()
     for memory in alive:
         cuda.cuMemFree_v2(memory)
-    assert before - resident() > 15 << 20  # most of the 20 MiB that were freed
+    assert before - resident() > 15 << 20  # 20 MiB were freed
 
 
 def test_zeros_need_no_memory(run_python: RunPython) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The completion of copies and fills, and the access that they need."""
+"""Copies and fills: when they are complete, and which access to memory they need."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def host_memory(cuda: Any, kind: str) -> c_uint64:
 def test_fills_of_host_memory_are_synchronous(
     cuda: Any, run_in_stream: Callable[..., None], kind: str, function: str
 ) -> None:
-    """A fill of memory that the host can read would return before it is done."""
+    """A synchronous fill of memory that the host can read would return before the fill is done."""
     memory = host_memory(cuda, kind)
     run_in_stream(lambda: time.sleep(0.1), None)
     unit = int(function[9 : function.index("_")]) // 8
@@ -53,7 +53,7 @@ def test_fills_of_host_memory_are_synchronous(
 
 
 def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """A fill of device memory, or an asynchronous fill, would wait for work."""
+    """A fill of device memory, or an asynchronous fill, would return only after earlier work is done."""
     device, pinned, go = cuda.malloc(SIZE), host_memory(cuda, "pinned"), threading.Event()
     stream = cuda.stream()
     run_in_stream(lambda: go.wait(20), None)
@@ -76,7 +76,7 @@ def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callabl
     half = SIZE // 2
     targets = (c_uint64 * 3)(memory.value, memory.value + half, memory.value + SIZE)
     sources = (c_uint64 * 3)(source.value, source.value + half, source.value)
-    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # 2: in the call, 1: in the stream's order
+    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # 2: read in the call, 1: in stream order
     cuda.cuMemcpyBatchAsync_v2(
         *(targets, sources, (c_size_t * 3)(half, half, half), c_size_t(3), attributes),
         *((c_size_t * 2)(0, 2), c_size_t(2), stream),
@@ -92,7 +92,7 @@ def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callabl
 
 
 def test_pools_of_another_device(run_python: Callable[..., Any]) -> None:
-    """A copy to or from a pool would not need the access that kernels need."""
+    """Copies to or from a pool of another device would work without access to this pool."""
     child = run_python(
         """
         class Location(Structure):
@@ -127,7 +127,7 @@ def test_pools_of_another_device(run_python: Callable[..., Any]) -> None:
 
 
 def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
-    """A copy between devices would be captured, which a GPU refuses; or a refused copy would end the capture."""
+    """A capture would accept a copy between devices, which a GPU refuses, or would be ended by the refused copy."""
     child = run_python(
         """
         contexts, stream, graph = [c_void_p(), c_void_p()], c_void_p(), c_void_p()
@@ -162,7 +162,7 @@ def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
 
 
 def test_addresses_where_they_are_wanted(cuda: Any) -> None:
-    """A growing buffer could not reserve the addresses after its own, or ranges would overlap."""
+    """A growing buffer could not reserve the addresses that follow its own, or reserved ranges would overlap."""
     mib = 2 << 20
 
     def reserve(size: int, hint: int) -> int:
@@ -178,9 +178,9 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     assert second == first + mib
     third = reserve(mib, second + 3 * mib)
     assert third == second + 3 * mib
-    assert reserve(mib, second) not in {second, 0}  # the place is taken
-    assert reserve(mib, second + 1) != second + 1  # the place is not aligned
-    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # the place is not a device address
+    assert reserve(mib, second) not in {second, 0}  # these addresses are reserved already
+    assert reserve(mib, second + 1) != second + 1  # this address is not aligned
+    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # this is not a device address
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))

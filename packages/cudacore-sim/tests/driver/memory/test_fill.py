@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of new memory, by CUDACORE_SIM_FILL."""
+"""The contents of new memory, which CUDACORE_SIM_FILL determines."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ for _ in range(2):
 def test_new_memory(
     run_python: Callable[..., subprocess.CompletedProcess[str]], settings: dict[str, str], byte: str
 ) -> None:
-    """Reads of uninitialized memory would not become visible, or a sparse allocation would exhaust the host."""
+    """New memory would not be filled with the chosen byte, or a large allocation would exhaust the host by its fill."""
     new, sparse = byte * 4, "00" * 4
     assert run_python(CODE, **settings).stdout.split() == [new, new, new, sparse, new, new]
 
 
 def test_a_fill_that_is_none(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A value of more than one byte would be accepted, and fill memory with another value."""
+    """A value of CUDACORE_SIM_FILL that is larger than one byte would be accepted and truncated."""
     child = run_python("print(*cudacore_sim.ignored_settings())", FILL="0x1A5")
     assert child.stdout == "CUDACORE_SIM_FILL=0x1A5 is ignored: a number from 0 to 255 is wanted\n"

@@ -49,7 +49,7 @@ MIB = 1 << 20
 
 
 class Heap:
-    """malloc() and free() of the current context."""
+    """Calls malloc() and free() on the device, in the current context."""
 
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda
@@ -117,7 +117,7 @@ cu.cuMemFree_v2(out), cu.cuModuleUnload(module)
 
 
 def test_what_is_not_freed(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A program whose kernels exhaust the heap would get no report, or a program without malloc() would get one."""
+    """Memory from malloc() that no kernel frees would not be reported, or be reported without a request for it."""
     leak, release = LEAK.format(ptx=PTX), "cu.cuDevicePrimaryCtxRelease_v2(0)"
     assert "1 piece of the device heap of context" in run_python(leak, LEAKS=1).stderr
     assert "alive in it: 1 x piece of the device heap" in run_python(leak + release, CHECK="init").stderr

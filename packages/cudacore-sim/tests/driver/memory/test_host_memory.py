@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unusable host memory - read-only, protected, unmapped - gives error codes instead of crashes."""
+"""With unusable host memory (read-only, protected or unmapped), calls return error codes and do not crash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Map = Callable[..., int]
 
 @pytest.fixture
 def pages() -> Iterator[Map]:
-    """Give a function that maps pages of memory."""
+    """Yield a function that maps pages of host memory."""
     mapped = []
 
     def map_pages(count: int, protection: int = WRITE) -> int:
@@ -60,7 +60,7 @@ def test_targets_that_cannot_be_written(cuda: Any, pages: Map, count: int, prote
 @pytest.mark.parametrize("function", ["cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2"])
 @pytest.mark.parametrize("count", [3, 1000, 2000])
 def test_protected_pages_in_between(cuda: Any, pages: Map, function: str, count: int) -> None:
-    """An unreadable page in the middle of a copy's source would end the process."""
+    """An unreadable page in the middle of the source of a copy would end the process."""
     memory, source = cuda.malloc(count * PAGE), pages(count)
     libc.mprotect(source + count // 2 * PAGE, PAGE, NONE)
     stream = (None,) if function.endswith("Async_v2") else ()
@@ -71,7 +71,7 @@ def test_protected_pages_in_between(cuda: Any, pages: Map, function: str, count:
 
 
 def test_read_only_sources(cuda: Any, pages: Map) -> None:
-    """Constants of a program could not be copied to the device."""
+    """Read-only host memory, such as a program's constants, could not be copied to the device."""
     memory, back = cuda.malloc(PAGE), ctypes.create_string_buffer(b"x" * PAGE, PAGE)
     cuda.cuMemcpyHtoD_v2(memory, Pointer(pages(1, READ)), Size(PAGE))
     cuda.cuMemcpyDtoH_v2(back, memory, Size(PAGE))
@@ -79,14 +79,14 @@ def test_read_only_sources(cuda: Any, pages: Map) -> None:
 
 
 def test_registering_what_cannot_be_used(cuda: Any, pages: Map) -> None:
-    """Inaccessible memory would be registered, and the first copy would end the process."""
+    """Inaccessible memory could be registered, so that the first copy would end the process."""
     for protection, flags, code in ((NONE, 0, 1), (NONE, 8, 1), (READ, 0, 1), (READ, 8, 0), (WRITE, 0, 0)):
         assert cuda.code("cuMemHostRegister_v2", Pointer(pages(2, protection)), Size(2 * PAGE), flags) == code
 
 
 @pytest.mark.parametrize("folder", ["disk", "memory"])
 def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> None:
-    """A file that Linux does not let a device write would be registered, unlike on an H200."""
+    """A mapped file that Linux does not let devices write could be registered, unlike on an H200."""
     place = Path("/dev/shm") if folder == "memory" else tmp_path
     if not place.is_dir() or (os.major(place.stat().st_dev) == 0) != (folder == "memory"):
         pytest.skip(f"{place} is not known to be on a {folder}" if folder == "disk" else "there is no /dev/shm")
@@ -146,7 +146,7 @@ def test_registered_memory_that_was_unmapped(cuda: Any, use: str) -> None:
 
 
 def test_large_pageable_sources_are_not_duplicated(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """An asynchronous copy of much pageable memory would allocate as much again, instead of waiting like the driver."""
+    """An asynchronous copy from a large pageable buffer would copy the whole buffer first, instead of waiting."""
     memory, source = cuda.malloc(1 << 20), ctypes.create_string_buffer(1 << 20)
     go, stream = threading.Event(), cuda.stream(1)
     run_in_stream(lambda: go.wait(60) and None, stream)

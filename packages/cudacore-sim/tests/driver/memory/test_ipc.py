@@ -68,7 +68,7 @@ def memory_handle(cu: Any, pointer: Any) -> bytes:
 
 
 def bad_descriptors(tmp_path: Any) -> Iterator[int]:
-    """Descriptors of something other than memory, and numbers that are not descriptors."""
+    """Yield descriptors of things other than memory, and numbers that are not descriptors."""
     (tmp_path / "file").write_bytes(bytes(1 << 16))
     same_name = os.memfd_create("cudacore-sim", os.MFD_ALLOW_SEALING)
     os.ftruncate(same_name, 1 << 16)
@@ -90,7 +90,7 @@ def bad_descriptors(tmp_path: Any) -> Iterator[int]:
 
 
 def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Writes of kernels or copies to shared memory would not be seen by the other process."""
+    """What kernels or copies write to shared memory would not be visible to the other process."""
     pointer = cuda.malloc(1 << 16)
     neighbour = cuda.malloc(64)
     write(cu, pointer, b"hello")
@@ -109,7 +109,7 @@ def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Two handles of one allocation would differ. A handle that is opened twice would not need to be closed twice."""
+    """Two handles of one allocation would differ, or a handle that was opened twice could be closed only once."""
     pointer = cuda.malloc(CHUNK)
     handle = memory_handle(cu, pointer)
     assert handle_of(cu, "cuIpcGetMemHandle", U64(pointer.value + 4096)) == (0, handle)
@@ -136,7 +136,7 @@ def test_memory_of_other_kinds_has_no_handle(cuda: Any, cu: Any) -> None:
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_handles(cuda: Any, cu: Any, garbage: bytes) -> None:
-    """64 bytes that are not a handle would crash, or open something."""
+    """Opening 64 bytes that are not a handle would crash the process, or succeed."""
     pool = new_pool(cu)[1]
     imported = import_pool(cu, export_pool(cu, pool)[1])[1]
     assert open_memory(cu, garbage)[0] == INVALID_VALUE
@@ -145,7 +145,7 @@ def test_garbage_handles(cuda: Any, cu: Any, garbage: bytes) -> None:
 
 
 def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle with a changed byte would crash the process that opens it, or open something else."""
+    """A handle with a changed byte would crash the process that opens the handle, or open other memory."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
     changed = [handle[:i] + bytes([handle[i] ^ bit]) + handle[i + 1 :] for i in range(64) for bit in (1, 0x80)]
@@ -157,7 +157,7 @@ def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> Non
 
 
 def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle in which the process's number is replaced by a thread's number would open the memory."""
+    """A handle in which the number of the process is replaced by the number of one of its threads would be accepted."""
     handle = memory_handle(cu, cuda.malloc(4096))
     process = os.getpid().to_bytes(4, "little")
     assert handle.count(process) == 1
@@ -169,7 +169,7 @@ def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle would open other memory that now has the same address."""
+    """A handle of freed memory would open an allocation that now has the same address."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
     cuda.cuMemFree_v2(pointer)
@@ -178,7 +178,7 @@ def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_free_of_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A free while another process uses the memory, which is undefined, would be ignored or change its data."""
+    """Freeing memory that another process has open, which is undefined, would not be reported or change the data."""
     pointer = cuda.malloc(CHUNK)
     write(cu, pointer, b"data")
     peer("code, p = open_memory(cu, h)", h=memory_handle(cu, pointer))
@@ -191,7 +191,7 @@ def test_free_of_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer)
 
 
 def test_a_process_that_ended_holds_nothing(cuda: Any, cu: Any) -> None:
-    """A process that crashed would hold memory forever."""
+    """Memory that a crashed process had opened would still count as open in this process."""
     pointer = cuda.malloc(4096)
     peer = Peer()
     peer("code, p = open_memory(cu, h)", h=memory_handle(cu, pointer))
@@ -202,7 +202,7 @@ def test_a_process_that_ended_holds_nothing(cuda: Any, cu: Any) -> None:
 
 @pytest.mark.parametrize("end", [Peer.end, Peer.kill])
 def test_memory_outlives_its_process(cuda: Any, cu: Any, end: Any) -> None:
-    """When the exporter ends, the importer would lose the memory, crash, or be able to open the handle again."""
+    """When the exporting process ends, the importer would lose the memory, crash, or could open the handle again."""
     peer = Peer()
     peer("p = U64(); cu.cuMemAlloc_v2(ctypes.byref(p), Size(4096)); write(cu, p, b'left')")
     handle = peer("handle_of(cu, 'cuIpcGetMemHandle', p)[1]")
@@ -227,7 +227,7 @@ def test_faults_name_imported_memory(cuda: Any, cu: Any) -> None:
 
 
 def test_leaks_name_imported_memory(cuda: Any, cu: Any) -> None:
-    """Memory that is never closed would not count as alive."""
+    """Imported memory that is never closed would not be reported as a leak."""
     peer = Peer()
     peer("p = U64(); cu.cuMemAlloc_v2(ctypes.byref(p), Size(16))")
     _, pointer = open_memory(cu, peer("handle_of(cu, 'cuIpcGetMemHandle', p)[1]"))
@@ -239,13 +239,13 @@ def test_leaks_name_imported_memory(cuda: Any, cu: Any) -> None:
 
 
 def test_event_orders_two_processes(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An event would be done in one process before the work that another process recorded in it."""
+    """A process would see an event as done before the work that the event records in another process."""
     event, stream = cuda.event(EVENT_FLAGS), cuda.stream(1)
     flag = U64(cuda.out("cuMemHostAlloc", Size(64), 0))
     ctypes.memset(flag.value, 0, 64)
     assert handle_of(cu, "cuIpcGetEventHandle", event)[0] == 0
     peer("code, e = open_event(cu, h)", h=handle_of(cu, "cuIpcGetEventHandle", event)[1])
-    assert peer("code, cu.cuEventQuery(e)") == (0, 0)  # never recorded
+    assert peer("code, cu.cuEventQuery(e)") == (0, 0)  # the event was never recorded
     cuda.cuStreamWaitValue32_v2(stream, flag, 1, 0)
     cuda.cuEventRecord(event, stream)
     peer("s = Pointer(); cu.cuStreamCreate(ctypes.byref(s), 1)")
@@ -258,7 +258,7 @@ def test_event_orders_two_processes(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_event_is_recorded_by_the_importer(cuda: Any, cu: Any, peer: Peer) -> None:
-    """The exporter would not wait for an importer's record."""
+    """The exporting process would not wait for work that the importing process has recorded in the event."""
     event = cuda.event(EVENT_FLAGS)
     peer("code, e = open_event(cu, h)", h=handle_of(cu, "cuIpcGetEventHandle", event)[1])
     peer("s, f = Pointer(), Pointer(); cu.cuStreamCreate(ctypes.byref(s), 1)")
@@ -275,7 +275,7 @@ def test_event_is_recorded_by_the_importer(cuda: Any, cu: Any, peer: Peer) -> No
 
 
 def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
-    """Waiting for work of a process that has ended would hang."""
+    """Waiting for an event would hang if the process that recorded the event has ended."""
     peer = Peer()
     peer("e, s, f = Pointer(), Pointer(), Pointer(); cu.cuEventCreate(ctypes.byref(e), 6)")
     peer("cu.cuStreamCreate(ctypes.byref(s), 1); cu.cuMemHostAlloc(ctypes.byref(f), Size(64), 0)")
@@ -284,7 +284,7 @@ def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
     assert (code, cu.cuEventQuery(event)) == (0, NOT_READY)
     stream = cuda.stream(1)
     cuda.cuStreamWaitEvent(stream, event, 0)
-    peer.process.kill()  # the ended process is not reaped yet
+    peer.process.kill()  # the process has ended, but is not reaped yet
     cuda.cuStreamSynchronize(stream)
     assert any("ended before the work was done" in report for report in cudacore_sim.reports())
     assert cu.cuEventDestroy_v2(event) == 0
@@ -292,15 +292,13 @@ def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
 
 
 def test_event_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An event without the interprocess flag, of the same process, or already destroyed could be opened."""
+    """An event that lacks the interprocess flag, belongs to the same process, or was destroyed could be opened."""
     event = cuda.event(EVENT_FLAGS)
     _, handle = handle_of(cu, "cuIpcGetEventHandle", event)
     assert handle_of(cu, "cuIpcGetEventHandle", cuda.event(2))[0] == INVALID_HANDLE
     assert handle_of(cu, "cuIpcGetEventHandle", None)[0] == INVALID_VALUE
     assert cu.cuIpcGetEventHandle(None, event) == INVALID_VALUE
-    assert (
-        cu.cuEventCreate(ctypes.byref(Pointer()), 4) == INVALID_VALUE
-    )  # an event between processes must not measure time
+    assert cu.cuEventCreate(ctypes.byref(Pointer()), 4) == INVALID_VALUE  # an interprocess event must not measure time
     assert open_event(cu, handle)[0] == INVALID_CONTEXT
     peer("(code, e), (again, f) = open_event(cu, h), open_event(cu, h)", h=handle)
     assert peer("code, again, e.value != f.value") == (0, 0, True)
@@ -313,7 +311,7 @@ def test_event_handles(cuda: Any, cu: Any, peer: Peer) -> None:
 
 @pytest.mark.parametrize("location", [DEVICE, HOST_NUMA])
 def test_pool_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
-    """Memory of a pool would not be the same in the process that imported it."""
+    """Memory of a pool would have different contents in the process that has imported the memory."""
     pool = new_pool(cu, location=location)[1]
     code, descriptor = export_pool(cu, pool)
     assert code == 0
@@ -340,7 +338,7 @@ def test_pool_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
 
 
 def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An imported pool could do things that only the creating process may do."""
+    """An imported pool would allow operations that only the process that created the pool may do."""
     pool = new_pool(cu)[1]
     descriptor = export_pool(cu, pool)[1]
     peer("(code, pool), (again, same) = import_pool(cu, fds[0]), import_pool(cu, fds[0])", fds=[descriptor])
@@ -354,7 +352,7 @@ def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Memory of a pool could be imported by an invalid handle, or after it was freed."""
+    """Memory of a pool could be imported through an invalid handle, or after the memory was freed."""
     pool = new_pool(cu)[1]
     private = new_pool(cu, handles=0)[1]
     descriptor = export_pool(cu, pool)[1]
@@ -364,7 +362,7 @@ def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
     _, data = handle_of(cu, "cuMemPoolExportPointer", pointer)
     for bad in (other, U64(pointer.value + 16), U64(0), cuda.malloc(64)):
         assert handle_of(cu, "cuMemPoolExportPointer", bad)[0] == INVALID_VALUE
-    assert import_pointer(cu, pool, data)[0] == INVALID_VALUE  # the pool was not imported
+    assert import_pointer(cu, pool, data)[0] == INVALID_VALUE  # this process has not imported the pool
     peer("code, pool = import_pool(cu, fds[0])", fds=[descriptor])
     os.close(descriptor)
     peer("(a, p), (b, q) = import_pointer(cu, pool, d), import_pointer(cu, pool, d)", d=data)
@@ -380,7 +378,7 @@ def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_host_memory_is_imported_once(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Imported host memory would be registered twice at one address."""
+    """A second import of the same host memory would not fail, and register one address twice."""
     pool = new_pool(cu, location=HOST_NUMA)[1]
     descriptor = export_pool(cu, pool)[1]
     pointer = U64(cuda.out("cuMemAllocFromPoolAsync", Size(4096), pool, None, kind=U64))
@@ -411,7 +409,7 @@ def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
 
 
 def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer) -> None:
-    """The wrong order of frees in two processes would not be reported."""
+    """Freeing memory of a pool while another process has this memory open would not be reported."""
     pool = new_pool(cu)[1]
     descriptor = export_pool(cu, pool)[1]
     pointer = U64(cuda.out("cuMemAllocFromPoolAsync", Size(4096), pool, None, kind=U64))
@@ -430,13 +428,13 @@ def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: 
     [(DEVICE, 1, {0, 1}), (HOST, 1, {0}), (HOST_NUMA, 1, {0, 1}), (4, 1, set()), (DEVICE, 2, {0}), (0, 2, {0})],
 )
 def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good: set[int]) -> None:
-    """A pool would be created with properties that an H200 refuses, or refused with properties that it accepts."""
+    """Properties of a pool that an H200 refuses would be accepted, or properties that an H200 accepts be refused."""
     made = {handles for handles in (0, 1, 2, 4) if new_pool(cu, handles, location, kind)[0] == 0}
     assert made == good
 
 
 def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
-    """A descriptor that is not of memory would crash the import, make it wait forever, or be accepted."""
+    """A descriptor of something other than memory would make an import crash, wait forever, or succeed."""
     for descriptor in bad_descriptors(tmp_path):
         assert import_pool(cu, descriptor)[0] == import_physical(cu, descriptor)[0] == UNKNOWN  # as on an H200
     assert import_pool(cu, export_physical(cu, new_physical(cu)[1])[1])[0] == NOT_SUPPORTED
@@ -444,7 +442,7 @@ def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("location", [DEVICE, HOST_NUMA])
 def test_physical_memory_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
-    """Physical memory would differ between two processes, or be freed with the handle of the creator."""
+    """Two processes would not share physical memory, or it would be freed when its creator releases its handle."""
     handle = new_physical(cu, location=location)[1]
     code, descriptor = export_physical(cu, handle)
     assert code == 0
@@ -464,7 +462,7 @@ def test_physical_memory_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -
 
 
 def test_physical_memory_of_the_host(cuda: Any, cu: Any) -> None:
-    """Host code could not use mapped memory of the host, or could still use it after it was unmapped."""
+    """Host code could not use physical host memory while this memory is mapped, or could still use it later."""
     handle = new_physical(cu, 0, HOST)[1]
     address = map_physical(cu, handle, DEVICE, HOST)
     ctypes.memset(address.value, 7, 4)
@@ -473,12 +471,12 @@ def test_physical_memory_of_the_host(cuda: Any, cu: Any) -> None:
     assert ctypes.string_at(address.value, 4) == (9).to_bytes(4, "little")
     cuda.cuMemUnmap(address, Size(CHUNK))
     pipe = os.pipe()
-    with pytest.raises(OSError, match="Bad address"):  # the kernel reads before it writes
+    with pytest.raises(OSError, match="Bad address"):  # the read fails, because the memory is unmapped
         os.write(pipe[1], (ctypes.c_char * 4).from_address(address.value))
 
 
 def test_import_without_device(cuda: Any, cu: Any) -> None:
-    """Memory on a device that the importer does not have would crash it."""
+    """A process that imports memory of a device that the process does not have would crash."""
     peer = Peer(DEVICES=2)
     peer("c, p, e = Pointer(), U64(), Pointer(); cu.cuCtxCreate_v2(ctypes.byref(c), 0, 1)")
     peer("cu.cuMemAlloc_v2(ctypes.byref(p), Size(64)); cu.cuEventCreate(ctypes.byref(e), 6)")
@@ -488,7 +486,7 @@ def test_import_without_device(cuda: Any, cu: Any) -> None:
 
 
 def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
-    """The attributes of memory would list a type of handle that it does not support, or lack a supported one."""
+    """The attributes of memory would report wrong types of handles by which the memory can be shared."""
     legacy_capable, handle_types, pool_handle = 10, 14, 17
 
     def attribute(which: int, pointer: Any) -> int:
@@ -512,7 +510,7 @@ def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_default_pools(cuda: Any, cu: Any) -> None:
-    """A location would have no pool, or memory of its pool could not be used where an H200 allows it."""
+    """A location would have no default pool, or memory of this pool could not be used where an H200 allows it."""
     for location, kind in ((HOST, 1), (HOST_NUMA, 1), (DEVICE, MANAGED), (0, MANAGED)):
         where = (ctypes.c_int * 2)(location, 0)
         pool, again = Pointer(), Pointer()
@@ -551,7 +549,7 @@ def test_access_of_the_host(cuda: Any, cu: Any) -> None:
 
 
 def test_kernels_need_access_to_host_pools(cuda: Any, cu: Any) -> None:
-    """A kernel could use memory of a host pool that its device has no access to, which faults on a GPU."""
+    """A kernel whose device has no access to a host pool could use the pool's memory, which faults on a GPU."""
     pool = new_pool(cu, 0, HOST)[1]
     pointer = U64(cuda.out("cuMemAllocFromPoolAsync", Size(64), pool, None, kind=U64))
     access = (ctypes.c_int * 3)(DEVICE, 0, 3)
@@ -573,7 +571,7 @@ def test_nothing_is_left_behind(cuda: Any, cu: Any) -> None:
 
 
 def test_child_of_fork_has_no_driver(run_python: Any) -> None:
-    """A forked child would use the driver of its parent, and destroy it for both."""
+    """A forked child would use its parent's driver, and destroy it for both processes."""
     result = run_python(
         """
         import os

@@ -17,7 +17,7 @@ NONE, CPU = -2, -1
 
 
 class Managed:
-    """Four megabytes of managed memory."""
+    """An allocation of four megabytes of managed memory."""
 
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda
@@ -49,12 +49,12 @@ def managed(cuda: Any) -> Managed:
 
 
 def test_what_was_not_said(managed: Managed) -> None:
-    """Memory without hints would have a location."""
+    """Managed memory without hints would report a preferred location, a processor that accesses it, or a prefetch."""
     assert [managed.get(a) for a in range(1, 9)] == [0, NONE, NONE, NONE, 0, NONE, 0, NONE]
 
 
 def test_preferred_location(managed: Managed) -> None:
-    """A preferred location would be reported for a range whose halves prefer different locations."""
+    """A preferred location would be reported for a range whose halves have different preferred locations."""
     assert managed.advise(3, DEVICE) == 0
     assert [managed.get(a) for a in (PREFERRED, PREFERRED_TYPE, PREFERRED_ID)] == [0, 1, 0]
     assert managed.advise(3, HOST, HALF) == 0
@@ -66,7 +66,7 @@ def test_preferred_location(managed: Managed) -> None:
 
 
 def test_read_mostly(managed: Managed) -> None:
-    """Advice about a part would apply to the whole allocation, or not to all pages of the part."""
+    """Advice about a part of an allocation would apply to the whole allocation, or not to all pages of the part."""
     assert managed.advise(1, HOST, HALF) == 0
     assert [managed.get(READ_MOSTLY, *where) for where in ((0, HALF), (HALF, HALF), (4096, 4096))] == [1, 0, 1]
     assert [managed.get(READ_MOSTLY), managed.get(READ_MOSTLY, HALF - 1, 2)] == [0, 0]
@@ -110,7 +110,7 @@ def test_bad_hints(cuda: Any, managed: Managed) -> None:
 
 
 def test_batches(cuda: Any, managed: Managed) -> None:
-    """A batch of prefetches would go to wrong locations, or include locations that an H200 refuses."""
+    """A batch of prefetches would use wrong locations, or accept locations that an H200 refuses."""
     per_thread = ctypes.c_void_p(2)
 
     def batch(

@@ -25,7 +25,7 @@ def at(pointer: ctypes.c_uint64, offset: int) -> ctypes.c_uint64:
 
 
 def test_round_trip(cuda: Any) -> None:
-    """Bytes would be lost between host and device."""
+    """Data that is copied to the device and back would be changed."""
     data, back = bytes(range(256)) * 40, ctypes.create_string_buffer(10240)
     first, second = cuda.malloc(10240), cuda.malloc(10240)
     cuda.cuMemcpyHtoD_v2(first, data, Size(10240))
@@ -35,7 +35,7 @@ def test_round_trip(cuda: Any) -> None:
 
 
 def test_pageable_memory_may_change_after_the_call(cuda: Any) -> None:
-    """An asynchronous copy would read a buffer that its owner has changed or freed since."""
+    """An asynchronous copy from pageable memory would read the memory after the call has returned."""
     stream, memory = cuda.stream(), cuda.malloc(1 << 20)
     source, back = ctypes.create_string_buffer(b"x" * (1 << 20)), ctypes.create_string_buffer(1 << 20)
     cuda.cuMemcpyHtoDAsync_v2(memory, source, Size(1 << 20), stream)
@@ -46,7 +46,7 @@ def test_pageable_memory_may_change_after_the_call(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("bits", "value"), [(8, 0xA5), (16, 0xA5B6), (32, 0xA5B6C7D8)])
 def test_fills(cuda: Any, bits: int, value: int) -> None:
-    """A fill would write another pattern, or beyond its rows."""
+    """A fill would write a wrong pattern, or write beyond its rows."""
     memory, back = cuda.malloc(64 * 8), ctypes.create_string_buffer(64 * 8)
     cuda.cuMemsetD8_v2(memory, 0, Size(512))
     getattr(cuda, f"cuMemsetD2D{bits}_v2")(memory, Size(64), value, Size(4), Size(8))
@@ -56,7 +56,7 @@ def test_fills(cuda: Any, bits: int, value: int) -> None:
 
 
 def test_device_addresses_are_not_the_hosts(run_python: Python) -> None:
-    """A host program that follows a device pointer would read something instead of crashing."""
+    """Host code that dereferences a device pointer would read some value instead of crashing."""
     child = run_python(
         """
         cu.cuInit(0)
@@ -87,7 +87,7 @@ def test_bad_host_pointers(cuda: Any, host: int) -> None:
 
 
 def test_double_free(cuda: Any) -> None:
-    """A double free would not be reported, or the report would lack the allocation."""
+    """A double free would not be reported, or the report would not describe the allocation."""
     memory = cuda.malloc(1000)
     cuda.cuMemFree_v2(memory)
     assert cuda.code("cuMemFree_v2", memory) == INVALID_VALUE
@@ -106,7 +106,7 @@ def test_use_after_a_free_in_order(cuda: Any) -> None:
 
 
 def test_out_of_memory(cuda: Any) -> None:
-    """More memory could be allocated than is reported as free, or a failed allocation would use some up."""
+    """More memory could be allocated than is reported as free, or a failed allocation would use up memory."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     pointer = ctypes.c_uint64()
@@ -119,7 +119,7 @@ def test_out_of_memory(cuda: Any) -> None:
 
 @pytest.mark.parametrize("taker", ["cuMemAlloc", "another pool", "cuMemCreate"])
 def test_memory_that_pools_keep_is_given_to_others(cuda: Any, taker: str) -> None:
-    """An allocation would fail although the memory is unused, unlike on an H200."""
+    """An allocation would fail because another pool keeps unused memory, which an H200 takes from that pool."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25
@@ -145,7 +145,7 @@ def test_memory_that_pools_keep_is_given_to_others(cuda: Any, taker: str) -> Non
 
 
 def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
-    """A pool that grows would count its own memory twice."""
+    """An allocation from a pool would fail because the memory that the pool already has counts twice."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25
@@ -165,7 +165,7 @@ def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
 
 
 def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
-    """While a free waits in its stream, another pool could allocate that memory, which fails on an H200."""
+    """Another pool could allocate memory whose free is enqueued but has not run yet, which fails on an H200."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25
@@ -189,7 +189,7 @@ def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("max_size", "room"), [(1, 32), (32 << 20, 32), (33 << 20, 64), (100 << 20, 128)])
 def test_max_size_is_rounded_up(cuda: Any, max_size: int, room: int) -> None:
-    """A pool would have less room than on an H200, which reserves 32 MiB at a time."""
+    """A pool's maximum size would not be rounded up to a multiple of 32 MiB, as on an H200."""
     props = device_pool(maxSize=max_size)
     pool, stream = ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(props))), cuda.stream()
     made = []
@@ -214,7 +214,7 @@ PROPS = device_pool()
 
 
 def keep(cuda: Any, pool: ctypes.c_void_p) -> None:
-    """Make a pool keep freed memory."""
+    """Make a pool keep freed memory instead of giving it back to the device."""
     cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(ctypes.c_uint64(2**64 - 1)))
 
 
@@ -225,7 +225,7 @@ def reserved(cuda: Any, pool: ctypes.c_void_p) -> int:
 
 
 def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
-    """The use of freed memory would change another allocation, and would not be reported."""
+    """A use of freed memory would change another allocation instead of being reported."""
     seen = set()
     for _ in range(100):
         memory = cuda.malloc(4096)
@@ -235,7 +235,7 @@ def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
 
 
 def test_pool_attributes(cuda: Any) -> None:
-    """The attributes of a pool would not follow its allocations, as they do on an H200."""
+    """The attributes of a pool would not change with its allocations as they do on an H200."""
     pool = ctypes.c_void_p(cuda.out("cuDeviceGetDefaultMemPool", 0))
     stream = cuda.stream()
 
@@ -262,7 +262,7 @@ def test_pool_attributes(cuda: Any) -> None:
 
 
 def test_mapped_memory(cuda: Any) -> None:
-    """Two mappings of the same memory would have different contents, or could be used without access rights."""
+    """Two mappings of the same memory would have different contents, or could be used before access is granted."""
     chunk = 2 << 20
     properties = (ctypes.c_int * 8)(1, 0, 1, 0, 0, 0, 0, 0)
     access = (ctypes.c_int * 3)(1, 0, 3)
@@ -274,7 +274,7 @@ def test_mapped_memory(cuda: Any) -> None:
     assert cuda.code("cuMemsetD8_v2", base, 7, Size(16)) == INVALID_VALUE
     cuda.cuMemSetAccess(base, Size(2 * chunk), access, Size(1))
     back = ctypes.create_string_buffer(32)
-    cuda.cuMemsetD8_v2(at(base, chunk - 16), 7, Size(32))  # across both mappings
+    cuda.cuMemsetD8_v2(at(base, chunk - 16), 7, Size(32))  # the end of one mapping and the start of the other
     cuda.cuMemcpyDtoH_v2(back, base, Size(32))
     assert back.raw == b"\x07" * 16 + bytes(16)
     assert cuda.code("cuMemAddressFree", base, Size(2 * chunk)) == INVALID_VALUE

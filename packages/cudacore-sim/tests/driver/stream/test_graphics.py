@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphics resources, with stand-ins for buffers of OpenGL."""
+"""Graphics resources, with simulated OpenGL buffers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
 
 
 def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """If one stream maps a buffer and another unmaps it, the unmapping would not wait: contents would be lost."""
+    """Unmapping a buffer in another stream than the mapping would not wait for the work of the mapping's stream."""
     resource, first, second = register(cuda, buffer.name), cuda.stream(1), cuda.stream(1)
     word = ctypes.c_uint64(cuda.out("cuMemHostAlloc", ctypes.c_size_t(4096), 0))
     ctypes.memset(word.value, 0, 4)
@@ -108,7 +108,7 @@ def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:
 
 
 def test_what_is_not_a_resource_is_reported(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """A program that crashes the driver would seem to work."""
+    """Passing an invalid resource, which crashes a real driver, would not be reported."""
     resource = register(cuda, buffer.name)
     cuda.cuGraphicsUnregisterResource(resource)
     assert cuda.code("cuGraphicsUnregisterResource", resource) == INVALID_HANDLE
@@ -120,7 +120,7 @@ def test_what_is_not_a_resource_is_reported(cuda: Any, buffer: sim.GLBuffer) -> 
 
 
 def test_without_opengl(cuda: Any) -> None:
-    """Without OpenGL, its buffers and images would be registered, or the error would not give the reason."""
+    """Without an OpenGL context, buffers and images could be registered, or the error would not give the reason."""
     out = ctypes.byref(ctypes.c_void_p())
     assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_GRAPHICS_CONTEXT
     assert cuda.code("cuGraphicsGLRegisterImage", out, 1, GL_TEXTURE_2D, 0) == INVALID_GRAPHICS_CONTEXT
@@ -130,7 +130,7 @@ def test_without_opengl(cuda: Any) -> None:
 
 
 def test_captures(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """A call that breaks a capture on a GPU (13.0, H200) would seem to work."""
+    """A call that invalidates a capture on a GPU (13.0, H200) would seem to work."""
     resource, stream = register(cuda, buffer.name), cuda.stream(1)
     cuda.cuStreamBeginCapture_v2(stream, 0)
     assert call(cuda, "Map", resource, stream) == CAPTURE_UNSUPPORTED

@@ -26,7 +26,7 @@ def launch(cuda: Any, kind: int, event: ctypes.c_void_p, flags: int = 0) -> int:
 
 @pytest.mark.parametrize("kind", [PROGRAMMATIC, COMPLETION])
 def test_launch_events(cuda: Any, kind: int) -> None:
-    """Events that no launch can record would be accepted, so that another process waits for them forever."""
+    """A launch would accept events that it cannot record, so that another process would wait for them forever."""
     event = cuda.event(DISABLE_TIMING)
     assert launch(cuda, kind, event) == 0
     cuda.cuEventSynchronize(event)
@@ -36,7 +36,7 @@ def test_launch_events(cuda: Any, kind: int) -> None:
 
 
 def test_event_of_another_context(cuda: Any) -> None:
-    """An event would be recorded by work of a context that it does not belong to."""
+    """A launch would record an event that belongs to another context."""
     event = cuda.event(DISABLE_TIMING)
     other = ctypes.c_void_p(cuda.out("cuCtxCreate_v2", 0, 0))
     try:

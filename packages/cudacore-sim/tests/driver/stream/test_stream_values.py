@@ -17,7 +17,7 @@ INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, ILLEGAL_ADDRESS, NOT_
 
 
 class Operation(ctypes.Structure):
-    """CUstreamBatchMemOpParams of a value."""
+    """CUstreamBatchMemOpParams, with the fields of waits for values and of writes of values."""
 
     _fields_ = (
         ("operation", ctypes.c_int),
@@ -31,7 +31,7 @@ class Operation(ctypes.Structure):
 
 @pytest.fixture
 def word(cuda: Any) -> Any:
-    """Memory that host and device share, with zeros."""
+    """Return memory that host and device share, filled with zeros."""
     memory = U64(cuda.out("cuMemHostAlloc", Size(4096), 0))
     ctypes.memset(memory.value, 0, 4096)
     return memory
@@ -58,7 +58,7 @@ def wait_until(condition: Any) -> bool:
     ],
 )
 def test_wait(cuda: Any, word: Any, bits: int, flag: int, value: int, no: int, yes: int) -> None:
-    """A stream would continue before the value is written, or never."""
+    """A stream that waits for a value would continue before the value is written, or never."""
     kind = ctypes.c_uint32 if bits == 32 else ctypes.c_uint64
     where = kind.from_address(word.value)
     where.value = no
@@ -71,7 +71,7 @@ def test_wait(cuda: Any, word: Any, bits: int, flag: int, value: int, no: int, y
 
 
 def test_wait_is_in_order(cuda: Any, word: Any, run_in_stream: Any) -> None:
-    """A wait would use a value from before the stream reached it."""
+    """A wait would use a value that the memory had before the stream reached the wait."""
     stream = cuda.stream(1)
     where = ctypes.c_uint32.from_address(word.value)
     where.value = 1
@@ -85,7 +85,7 @@ def test_wait_is_in_order(cuda: Any, word: Any, run_in_stream: Any) -> None:
 
 
 def test_streams_wait_for_each_other(cuda: Any, word: Any) -> None:
-    """Many waiting streams would occupy all workers, so that the work that they wait for cannot run."""
+    """Many waiting streams would occupy all worker threads, so that the work that the streams wait for cannot run."""
     streams = [cuda.stream(1) for _ in range(100)]
     for i, stream in enumerate(streams):
         cuda.cuStreamWaitValue32_v2(stream, word, i + 1, 1)
@@ -97,7 +97,7 @@ def test_streams_wait_for_each_other(cuda: Any, word: Any) -> None:
 
 
 def test_write(cuda: Any) -> None:
-    """A write would have the wrong width, or run before earlier work."""
+    """A write of a value would have the wrong width, or run before earlier work of the stream."""
     memory, stream = cuda.malloc(64), cuda.stream(1)
     cuda.cuMemsetD8Async(memory, 0xFF, Size(64), stream)
     cuda.cuStreamWriteValue32_v2(stream, memory, 5, 0)
@@ -107,7 +107,7 @@ def test_write(cuda: Any) -> None:
 
 
 def test_batch(cuda: Any, word: Any) -> None:
-    """A batch would run in another order, or in part if one of its operations is invalid."""
+    """A batch would run in the wrong order, or would run in part if one of its operations is invalid."""
     stream, where = cuda.stream(1), ctypes.c_uint32.from_address(word.value)
 
     def batch(*operations: Operation) -> int:
@@ -130,7 +130,7 @@ def test_batch(cuda: Any, word: Any) -> None:
 
 
 def test_reduction(cuda: Any, word: Any) -> None:
-    """A reduction would write its operand, or have the wrong width."""
+    """A reduction would store its operand instead of combining it with the value in memory, or have the wrong width."""
     address, stream = word.value, cuda.stream(1)
     ctypes.c_uint64.from_address(address).value = 2**32 - 1
     add, bits_64, bits_32 = 0, 2 | 16 | 4, 2 | 8 | 4
@@ -142,7 +142,7 @@ def test_reduction(cuda: Any, word: Any) -> None:
 
 
 def test_bad_values(cuda: Any, word: Any) -> None:
-    """Values would be written where an H200 refuses it: misaligned, managed, unknown or pageable memory."""
+    """A write or a wait for memory that an H200 refuses (misaligned, managed, unknown, pageable) would be accepted."""
     managed = U64(cuda.out("cuMemAllocManaged", Size(64), 1, kind=U64))
     pageable = ctypes.create_string_buffer(64)
     places = (U64(0), U64(0x1000), U64(word.value + 2), managed, U64(ctypes.addressof(pageable) + 16 & ~7))
@@ -156,7 +156,7 @@ def test_bad_values(cuda: Any, word: Any) -> None:
 
 
 def test_wait_ends_with_its_context(cuda: Any, word: Any) -> None:
-    """A wait whose context failed would never end."""
+    """A wait for a value would not end when its context fails."""
     stream = cuda.stream(1)
     cuda.cuStreamWaitValue32_v2(stream, word, 1, 0)
     assert launch_store(cuda.library, kernels.PTX, U64(64), 1) == ILLEGAL_ADDRESS
@@ -164,7 +164,7 @@ def test_wait_ends_with_its_context(cuda: Any, word: Any) -> None:
 
 
 def test_memory_that_is_freed_while_it_is_waited_for(cuda: Any) -> None:
-    """A wait would read memory that no longer exists."""
+    """A wait for a value in memory that was freed meanwhile would not fail."""
     stream, other = cuda.stream(1), cuda.stream(1)
     memory = U64(cuda.out("cuMemAllocAsync", Size(64), other, kind=U64))
     cuda.cuMemsetD8Async(memory, 0, Size(64), other)
@@ -176,7 +176,7 @@ def test_memory_that_is_freed_while_it_is_waited_for(cuda: Any) -> None:
 
 
 def test_context_events(cuda: Any, word: Any) -> None:
-    """An event of a context would not wait for all of its streams, or the context would not wait for an event."""
+    """An event that a context records would not cover all of its streams, or a context would not wait for an event."""
     context = ctypes.c_void_p(cuda.out("cuCtxGetCurrent"))
     busy, event, later = cuda.stream(1), cuda.event(), cuda.stream(1)
     cuda.cuStreamWaitValue32_v2(busy, word, 1, 0)

@@ -21,7 +21,7 @@ LEGACY, PER_THREAD = ctypes.c_void_p(1), ctypes.c_void_p(2)
 
 
 class Gate:
-    """Work that takes a given time."""
+    """Work in a stream that lasts until `open` is set."""
 
     def __init__(self, run: Run, stream: ctypes.c_void_p) -> None:
         self.open = threading.Event()
@@ -50,7 +50,7 @@ def test_order_within_a_stream(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_streams_do_not_wait_for_each_other(cuda: Any, run_in_stream: Run) -> None:
-    """Independent work would be serialised, and a program that needs it to overlap would hang."""
+    """Independent work would be serialised, and a program whose streams must run at the same time would hang."""
     first, second, seen = cuda.stream(1), cuda.stream(1), []
     gate = Gate(run_in_stream, first)
     run_in_stream(lambda: seen.append("second"), second)
@@ -60,7 +60,7 @@ def test_streams_do_not_wait_for_each_other(cuda: Any, run_in_stream: Run) -> No
 
 
 def test_waiting_for_an_event(cuda: Any, run_in_stream: Run) -> None:
-    """A stream would not wait for an event, or would wait for a later record of that event."""
+    """A stream would not wait for an event, or would wait for work that the event recorded later."""
     first, second, event, seen = cuda.stream(1), cuda.stream(1), cuda.event(), []
     gate = Gate(run_in_stream, first)
     run_in_stream(lambda: seen.append("first"), first)
@@ -121,7 +121,7 @@ def test_a_destroyed_streams_work_goes_on(cuda: Any, run_in_stream: Run) -> None
 
 
 def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: Run) -> None:
-    """The legacy default stream would forget a destroyed blocking stream, or wait for a non-blocking one."""
+    """The legacy default stream would not wait for a destroyed blocking stream, or wait for a non-blocking one."""
     blocking, free, seen = cuda.stream(0), cuda.stream(1), []
     gate, other = Gate(run_in_stream, blocking), Gate(run_in_stream, free)
     cuda.cuStreamDestroy_v2(blocking)
@@ -135,7 +135,7 @@ def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: R
 
 
 def test_callbacks_after_an_error(cuda: Any, run_in_stream: Run) -> None:
-    """Callbacks would not be called with the error of earlier work, or host functions would run after an error."""
+    """Callbacks would not receive the error of earlier work, or host functions would run after an error."""
     stream, library, kernel = cuda.stream(1), ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"fail")
@@ -176,7 +176,7 @@ again:
 
 
 def test_many_kernels_at_once(cuda: Any) -> None:
-    """40 kernels that wait for a flag would keep the later work that sets it from running, unlike on a GPU."""
+    """40 kernels that wait for a flag would prevent later work, which sets the flag, from running, unlike on a GPU."""
     library, kernel, flag = ctypes.c_void_p(), ctypes.c_void_p(), cuda.malloc(4)
     cuda.cuLibraryLoadData(ctypes.byref(library), SPINNING, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"wait")
@@ -191,7 +191,7 @@ def test_many_kernels_at_once(cuda: Any) -> None:
 
 
 def test_many_host_functions_at_once(cuda: Any, run_in_stream: Run) -> None:
-    """Host functions that wait would keep all other work from running."""
+    """Host functions that wait would prevent all other work from running."""
     gates = [Gate(run_in_stream, cuda.stream(1)) for _ in range(150)]
     last, seen = cuda.stream(1), []
     run_in_stream(lambda: seen.append(1), last)
@@ -211,7 +211,7 @@ def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
-    """A destructor that checks whether calls are permitted on its thread would be reported as misuse."""
+    """Testing in a host function whether CUDA calls are permitted there would be reported as misuse."""
     codes: list[int] = []
     run_in_stream(lambda: codes.append(cuda.code("cuCtxGetCurrent", None)), ctypes.c_void_p())
     cuda.cuCtxSynchronize()
@@ -220,7 +220,7 @@ def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_time_goes_on(cuda: Any) -> None:
-    """Elapsed time would be negative or zero."""
+    """The elapsed time between two events would be negative or zero."""
     stream, start, end = cuda.stream(), cuda.event(), cuda.event()
     memory = cuda.malloc(64 << 20)
     cuda.cuEventRecord(start, stream)
@@ -260,7 +260,7 @@ print([number for number, _ in seen])
 
 
 def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The order would not be shuffled, would violate the order of streams, or would differ for the same seed."""
+    """Work would not be shuffled, be reordered within a stream, or have another order with the same seed."""
     orders = [run_python(SHUFFLED, SHUFFLE=seed).stdout for seed in (1, 1, 2, 3)]
     assert orders[0]
     assert orders[0] == orders[1]
@@ -289,5 +289,5 @@ print(met)
 
 
 def test_shuffled_work_that_waits(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """If the order of work is shuffled, units that wait for one another would hang."""
+    """With a shuffled order, work that waits for other running work would hang."""
     assert run_python(WAITING, SHUFFLE=1).stdout == "[True, True]\n"
