@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of a file again, with the simulator's work in another order."""
+"""Runs the tests of a file again, with the work of the simulated device in shuffled orders."""
 
 from __future__ import annotations
 

@@ -3,19 +3,20 @@
 
     python tools/generate_entry_points.py FOLDER_WITH_CUDA_H
 
-Run it to cover a newer ``cuda.h``. The prototypes of all versions of all functions are those of ``cuda.h``, as the
-driver itself includes it. The CUDA version that introduced a function is in the name of its type in ``cudaTypedefs.h``.
+Run this program to cover a newer ``cuda.h``. The table has the prototypes of all versions of all functions, as
+``cuda.h`` declares them for the driver itself. The CUDA version that introduced a function is in the name of its type
+in ``cudaTypedefs.h``.
 
-Code that includes the table defines the macros of the rows that it needs. The table undefines them. Rows:
+Code that includes the table defines macros for the rows that it needs. The table undefines these macros. Rows:
 
 ``SIM_FUNCTION(symbol, base, flags, parameters, arguments)``
     A symbol. ``base`` is the name for users, which all versions of a function share. ``flags`` are properties of the
     function (``EntryFlag`` in ``api.h``). They are written by hand, and copied from the existing table.
 ``SIM_PER_THREAD(symbol, plain, parameters, arguments)``
-    The same as the symbol ``plain``, but the default stream is the thread's own.
+    A symbol that differs from the symbol ``plain`` only in the default stream, which is the calling thread's.
 ``SIM_VERSION(name, version, symbol, per_thread)``
-    The symbol that ``cuGetProcAddress`` returns for a name, from a version on. ``per_thread``: only if the per-thread
-    default stream is requested.
+    The symbol that ``cuGetProcAddress`` returns for a name if at least this CUDA version is requested. If
+    ``per_thread`` is set, the symbol is returned only for programs that request the per-thread default stream.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ TYPEDEF = re.compile(r"typedef CUresult\s*\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptds|
 MACROS = ("SIM_FUNCTION", "SIM_PER_THREAD", "SIM_VERSION")
 TABLE = Path(__file__).parents[1] / "src" / "sim" / "driver" / "base" / "entry_points.inc"
 
-# From cudaProfiler.h, which is in no wheel.
+# Prototypes from cudaProfiler.h, which is in no wheel.
 PROFILER = """
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 """
-# From cudaGL.h, which needs the headers of OpenGL; GLuint and GLenum are unsigned.
+# Prototypes from cudaGL.h, which needs the headers of OpenGL. GLuint and GLenum are replaced by unsigned.
 OPENGL = """
 CUresult cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, unsigned int buffer, unsigned int Flags);
 CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image, unsigned int target,
@@ -47,7 +48,7 @@ SUFFIX = re.compile(r"^(cu\w+?)(?:_v(\d+))?(_ptds|_ptsz)?$")
 
 
 def preprocess(header: Path) -> str:
-    """Return a header as the driver sees it: with the old versions, under the symbols' own names."""
+    """Return a header preprocessed as for the driver itself: with old versions of functions, and without renaming."""
     command = ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", f"-I{header.parent}", str(header)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for sequences about graphs and captures: nodes of each type, and the visible state of a graph."""
+"""Helpers for sequences about graphs and captures: they add nodes of each type, and list the state of a graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _kept: list[Any] = []
 
 
 class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS_v2; its first fields are version 1."""
+    """CUDA_KERNEL_NODE_PARAMS_v2. Version 1 consists of its first fields."""
 
     _fields_ = [
         ("func", c_void_p),
@@ -51,7 +51,7 @@ class MemsetNode(ctypes.Structure):
 
 
 class HostNode(ctypes.Structure):
-    """CUDA_HOST_NODE_PARAMS_v2; its first two fields are version 1."""
+    """CUDA_HOST_NODE_PARAMS_v2. Version 1 consists of its first two fields."""
 
     _fields_ = [("fn", c_void_p), ("userData", c_void_p), ("syncMode", c_uint), ("ctx", c_void_p)]
 
@@ -92,7 +92,7 @@ class ChildNode(ctypes.Structure):
 
 
 class EventNode(ctypes.Structure):
-    """CUDA_EVENT_RECORD_NODE_PARAMS and CUDA_EVENT_WAIT_NODE_PARAMS, which begin alike."""
+    """CUDA_EVENT_RECORD_NODE_PARAMS or CUDA_EVENT_WAIT_NODE_PARAMS. The first field of both is the event."""
 
     _fields_ = [("event", c_void_p)]
 
@@ -147,7 +147,7 @@ assert ctypes.sizeof(Edge) == 8
 
 
 def register(module: str, name: str, about: str, function: Callable[[Recorder], None]) -> None:
-    """Register a sequence under a name. The function has been made from a row of a table."""
+    """Register a function, which was made from a row of a table, as a sequence with a name and a description."""
 
     def prepared(cu: Recorder) -> None:
         cu.use_primary_context()
@@ -160,17 +160,17 @@ def register(module: str, name: str, about: str, function: Callable[[Recorder], 
 
 
 def array(*handles: int | None) -> Any:
-    """Make the array of handles that a function takes."""
+    """Return a C array of handles, as driver functions take it."""
     return (c_void_p * max(len(handles), 1))(*handles)
 
 
 def keep(thing: Any) -> Any:
-    """Keep an object, whose address was given to the driver, until the process ends."""
+    """Keep an object alive until the process ends, because the driver has its address. Return the object."""
     _kept.append(thing)
     return thing
 
 
-# ---- nodes of each type; these calls only prepare a sequence, so they must succeed
+# ---- nodes of each type: these calls prepare a sequence, are not listed, and must succeed
 
 
 def graph(cu: Recorder) -> int:
@@ -192,7 +192,7 @@ def kernel_params(
     kern: int | None = None,
     ctx: int | None = None,
 ) -> KernelNode:
-    """Describe a kernel node."""
+    """Return the parameters of a kernel node."""
     values = keep(pointers(*arguments))
     return KernelNode(function, grid, block, shared, ctypes.addressof(values), None, kern, ctx)
 
@@ -206,7 +206,7 @@ def kernel(cu: Recorder, where: int, function: int, *arguments: Any, after: tupl
 def memset_params(
     address: int, value: int, width: int, *, size: int = 4, height: int = 1, pitch: int = 0, ctx: int | None = None
 ) -> MemsetNode:
-    """Describe a memset node."""
+    """Return the parameters of a memset node."""
     return MemsetNode(address, pitch, value, size, width, height, ctx)
 
 
@@ -222,7 +222,7 @@ def memset(cu: Recorder, where: int, address: int, value: int, width: int, *afte
 
 
 def copy_params(to: int, source: int, size: int, *, to_type: int = 2, from_type: int = 2, **fields: Any) -> Copy3D:
-    """Describe a copy of bytes in a row; memory types 1 and 2 are the host and the device."""
+    """Return the parameters of a copy of consecutive bytes. Memory type 1 is the host, and 2 the device."""
     copy = Copy3D(srcMemoryType=from_type, dstMemoryType=to_type, WidthInBytes=size, Height=1, Depth=1)
     setattr(copy, "dstHost" if to_type == 1 else "dstDevice", to)
     setattr(copy, "srcHost" if from_type == 1 else "srcDevice", source)
@@ -238,7 +238,7 @@ def copy(cu: Recorder, where: int, to: int, source: int, size: int, *after: int,
 
 
 def host_params(function: Callable[[int | None], None], data: int | None = None) -> HostNode:
-    """Describe a host node."""
+    """Return the parameters of a host node."""
     callback = keep(HOST_FUNCTION(function))
     return HostNode(ctypes.cast(callback, c_void_p).value, data, 0, None)
 
@@ -270,13 +270,13 @@ def wait(cu: Recorder, where: int, event: int, *after: int) -> int:
 
 
 def alloc_params(size: int, *access: Access, **fields: Any) -> AllocNode:
-    """Describe an allocation node."""
+    """Return the parameters of an allocation node."""
     descriptions = keep((Access * max(len(access), 1))(*access))
     return AllocNode(device_pool(**fields), ctypes.addressof(descriptions), len(access), size, 0)
 
 
 def alloc(cu: Recorder, where: int, size: int, *after: int) -> tuple[int, int]:
-    """Add an allocation node; return it and the address."""
+    """Add an allocation node; return the node, and the address of its memory."""
     params = alloc_params(size)
     node = int(cu.prepare("cuGraphAddMemAllocNode", c_void_p, where, array(*after), len(after), params))
     return node, params.dptr
@@ -294,7 +294,7 @@ def condition(cu: Recorder, where: int, default: int | None = None) -> int:
 
 
 def conditional_params(cu: Recorder, handle: int, kind: int, size: int) -> NodeParams:
-    """Describe a conditional node."""
+    """Return the parameters of a conditional node."""
     params = NodeParams(type=13)
     params.of.conditional = ConditionalNode(handle, kind, size, None, context(cu))
     return params
@@ -303,25 +303,25 @@ def conditional_params(cu: Recorder, handle: int, kind: int, size: int) -> NodeP
 def conditional(
     cu: Recorder, where: int, handle: int, kind: int, size: int = 1, after: tuple[int, ...] = ()
 ) -> tuple[int, list[int]]:
-    """Add a conditional node; return it and its bodies."""
+    """Add a conditional node; return the node and its bodies."""
     params = conditional_params(cu, handle, kind, size)
     node = int(cu.prepare("cuGraphAddNode_v2", c_void_p, where, array(*after), None, len(after), params))
     return node, [params.of.conditional.graphs[i] or 0 for i in range(size)]
 
 
 def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
-    """Fill memory, and wait for the fill, because non-blocking streams do not do so."""
+    """Fill memory, and wait for the fill, because work in non-blocking streams would not wait for it."""
     cu.prepare(f"cuMemsetD{bits}_v2", address, value, count)
     cu.prepare("cuCtxSynchronize")
 
 
-# ---- visible state
+# ---- functions that list the state of a graph or a capture
 
 
 def nodes_of(cu: Recorder, where: int) -> list[int]:
     """Return the nodes of a graph in the driver's order."""
     count = c_size_t(int(cu.prepare("cuGraphGetNodes", where, None, c_size_t)))
-    if not count.value:  # an array of no items is refused
+    if not count.value:  # the driver refuses an array without elements
         return []
     nodes = (c_void_p * count.value)()
     cu.prepare("cuGraphGetNodes", where, nodes, count)
@@ -340,7 +340,7 @@ def edges_of(cu: Recorder, where: int) -> list[tuple[int, int, bytes]]:
 
 
 def labels(cu: Recorder, where: int) -> dict[int, str]:
-    """Name each node of a graph by its place and its type."""
+    """Return a name for each node of a graph, made of its place in the driver's order and its type."""
     return {
         node: f"{place}:{TYPES.get(cu.prepare('cuGraphNodeGetType', node, c_int), 'unknown')}"
         for place, node in enumerate(nodes_of(cu, where))
@@ -348,7 +348,7 @@ def labels(cu: Recorder, where: int) -> dict[int, str]:
 
 
 def see_graph(cu: Recorder, where: int, names: dict[int, str] | None = None) -> None:
-    """See the nodes of a graph in the driver's order, and its edges."""
+    """List the nodes of a graph in the driver's order, and its edges."""
     names = names or labels(cu, where)
     cu.see("nodes", [names.get(node, "?") for node in nodes_of(cu, where)])
     edges = []
@@ -370,13 +370,13 @@ def run(cu: Recorder, executable: int, stream: int) -> None:
 
 
 def see_run(cu: Recorder, executable: int, stream: int, what: str, address: int, count: int) -> None:
-    """Launch an executable graph, wait for it, and see words of the memory that it uses."""
+    """Launch an executable graph, wait for it, and list words of memory."""
     run(cu, executable, stream)
     cu.see_words(what, address, count)
 
 
 def see_update(cu: Recorder, executable: int, where: int, names: dict[int, str] | None = None) -> None:
-    """Update an executable graph, and see the driver's result."""
+    """Update an executable graph, and list the result that the driver reports."""
     names = names if names is not None else labels(cu, where)
     info = UpdateInfo(77, 78, 79)
     cu.call("cuGraphExecUpdate_v2", executable, where, info)
@@ -386,14 +386,14 @@ def see_update(cu: Recorder, executable: int, where: int, names: dict[int, str] 
 
 
 def see_params(cu: Recorder, node: int) -> None:
-    """See the sizes and the arguments' first words of a kernel node."""
+    """List the sizes of grid, block and shared memory of a kernel node."""
     params = KernelNode()
     if cu.call("cuGraphKernelNodeGetParams_v2", node, params) == 0:
         cu.see("sizes", (list(params.grid), list(params.block), params.shared))
 
 
 def status(cu: Recorder, *streams: int) -> None:
-    """See whether each stream captures."""
+    """List whether each stream captures."""
     for stream in streams:
         value = c_int(99)
         code, _ = cu.silent("cuStreamIsCapturing", stream, value)
@@ -406,7 +406,7 @@ def begin(cu: Recorder, stream: int, mode: int = RELAXED) -> None:
 
 
 def end(cu: Recorder, stream: int) -> int:
-    """End a capture and see the code; return the graph, or 0 if there is none."""
+    """End a capture, and list the result code. Return the graph, or 0 if the driver returned no graph."""
     out = c_void_p(0x77)
     cu.call("cuStreamEndCapture", stream, out)
     cu.see("graph", "NULL" if not out.value else "untouched" if out.value == 0x77 else "given")
@@ -414,7 +414,7 @@ def end(cu: Recorder, stream: int) -> int:
 
 
 def see_capture(cu: Recorder, stream: int) -> int:
-    """End a capture and see its graph."""
+    """End a capture, and list its nodes and edges. Return the graph."""
     made = end(cu, stream)
     if made:
         see_graph(cu, made)

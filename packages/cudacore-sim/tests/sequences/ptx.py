@@ -11,7 +11,7 @@ HEADER = """
 
 
 def entry(name: str, parameters: str, body: str) -> str:
-    """Return the PTX of a kernel. Its u64 parameters are in %rd1 to %rd3, its u32 parameters in %r1 to %r7."""
+    """Return the PTX of a kernel. In `body`, u64 parameters are in %rd1 to %rd3, and u32 parameters in %r1 to %r7."""
     given = [parameter.split() for parameter in parameters.split(", ")]
     used = {"u64": 0, "u32": 0}
     loads = ""

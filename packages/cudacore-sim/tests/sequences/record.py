@@ -3,10 +3,10 @@
 
     python record.py [--missing] [LIBRARY]
 
-Run it on a machine with a GPU. It writes the files of ``recordings``, and prints the sequences that crashed or did not
-complete, with their last calls. Such sequences are not recorded, and must be changed. With --missing, only sequences
-without a recording are recorded and added. Record twice and compare before you commit: a listing that depends on timing
-is useless.
+Run this program on a machine with a GPU. It writes the files in ``recordings``, and prints the sequences that crashed
+or did not complete, with their last calls. Such sequences are not recorded, and must be changed. With --missing, only
+sequences without a recording are recorded and added. Record twice and compare the recordings before you commit: the
+listing of a sequence must not depend on timing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import recordings
 from sweep import run_at_once
 
 HERE = Path(__file__).parent
-# The beginning of a listing's last line if the sequence did not end well.
+# The beginnings of the last line of a listing whose sequence did not complete.
 UNFINISHED = ("crashed: ", "broken: ", "cannot be prepared: ")
 
 
 def identity(library: str) -> dict[str, Any]:
-    """Return the names of the device and of the driver's version."""
+    """Return the name of the device, and the version of the driver."""
     driver = ctypes.CDLL(library)
     name, version = ctypes.create_string_buffer(100), ctypes.c_int()
     if driver.cuInit(0) or driver.cuDeviceGetName(name, 100, 0) or driver.cuDriverGetVersion(ctypes.byref(version)):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record what the driver does with destroyed handles: ``python record_stale.py [LIBRARY [FILE]]``.
 
-The file, by default that of the simulator's sources, has the result of each call. Several calls are made in one
-process, because creating a context takes long. Calls that did not simply return an error are repeated, each in a
-process of its own. If the results of a call differ, the file has all of them. Differences from the previous file are
-printed.
+The file, by default ``stale_outcomes.def`` in the simulator's sources, has the result of each call. Several calls are
+made in one process, because creating a context takes long. Calls that did not simply return an error are repeated, each
+in a process of its own. If the results of a call vary, the file lists all of these results. Differences from the
+previous file are printed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def work(library: str) -> None:
             print(f"cannot be prepared: {error}", flush=True)
         except BaseException:
             print("broken: " + traceback.format_exc().strip().replace("\n", " | "), flush=True)
-    os._exit(0)  # without the driver's clean-up, which the calls may have made impossible
+    os._exit(0)  # skips the driver's clean-up, which can crash after such calls
 
 
 def make_calls(library: str, names: list[str]) -> dict[str, str]:
-    """Make calls in a process. After a call that does not return, continue in a new process."""
+    """Make calls in another process, and return the results. After a call that does not return, use a new process."""
     results: dict[str, str] = {}
     while left := [name for name in names if name not in results]:
         done = subprocess.run(
@@ -67,7 +67,7 @@ def make_calls(library: str, names: list[str]) -> dict[str, str]:
 
 
 def describe(results: set[str]) -> str:
-    """Return the effect on the driver, in the words that follow "here the driver" in a report."""
+    """Return a description of the results, as it follows "here the driver" in a report."""
     codes = sorted(result for result in results if result.startswith("CUDA_"))
     words = [word for result, word in (("crash", "crashes"), ("hangs", "hangs")) if result in results]
     if codes:
@@ -76,7 +76,7 @@ def describe(results: set[str]) -> str:
 
 
 def read(file: Path) -> dict[tuple[str, str], str]:
-    """Return the recorded results, by function and kind of handle."""
+    """Return the recorded descriptions of results, by function and kind of handle."""
     rows = re.findall(r'SIM_STALE\((\w+), (\w+), "(.*)"\)', file.read_text(encoding="utf-8")) if file.exists() else []
     return {(function, kind): outcome for function, kind, outcome in rows}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary of sequences of driver calls: calls, their results, and visible state.
+"""The operations of which sequences consist: driver calls, and listing the results and visible state.
 
-A sequence is a function of a `Recorder`. Each call, and each visible value, becomes a line of a listing. Equal listings
-from a GPU and from the simulator mean equal behaviour. Addresses, handles and times are not portable, so only their
-relations are listed.
+A sequence is a function whose parameter is a `Recorder`. Each call, and each visible value, becomes a line of a
+listing. Equal listings from a GPU and from the simulator mean equal behaviour. Addresses, handles and times are not
+portable, so only their relations are listed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class PreparationError(Exception):
-    """The error of a call that a sequence makes only as preparation."""
+    """The error for a call that a sequence makes as preparation, and that fails."""
 
 
 def sequence(function: Sequence) -> Sequence:
@@ -54,7 +54,7 @@ def _name_of(function: Sequence) -> str:
 
 
 class Recorder:
-    """A driver, and the listing of calls and values.
+    """Makes the driver calls of a sequence, and writes the listing of calls and values.
 
     Arguments are objects of Python: int for every integer, handle and address, None for NULL, bytes for a
     string. An object of ctypes is passed by reference, and a type of ctypes stands for an output of that type.
@@ -81,18 +81,18 @@ class Recorder:
         return code
 
     def call_each(self, *calls: tuple[Any, ...]) -> None:
-        """Make several calls, each given by the name and the arguments, and list their codes."""
+        """Make several calls, each given as a tuple of name and arguments, and list their codes."""
         for name, *arguments in calls:
             self.call(name, *arguments)
 
     def new(self, name: str, *arguments: Any) -> Any:
-        """Make a call and list only its code; return its outputs: handles, addresses."""
+        """Make a call and list only its code; return its outputs, such as handles and addresses."""
         code, outputs = self._call(name, arguments)
         self._write(f"{name}: {self._code_name(code)}")
         return outputs
 
     def read(self, name: str, *arguments: Any) -> Any:
-        """Make a call, and list its outputs if it succeeds; return them."""
+        """Make a call, and list its outputs if it succeeds; return the outputs."""
         code, outputs = self._call(name, arguments)
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         shown = " ".join(map(str, values)) if code == 0 else ""
@@ -109,7 +109,7 @@ class Recorder:
         return self._code_name(code), outputs
 
     def prepare(self, name: str, *arguments: Any) -> Any:
-        """Make a call as preparation: it is not listed, and must succeed."""
+        """Make a call as preparation: it is not listed, and must succeed. Return its outputs."""
         code, outputs = self._call(name, arguments)
         if code:
             raise PreparationError(f"{name}: {self._code_name(code)}")
@@ -120,7 +120,7 @@ class Recorder:
         return ctypes.cast(getattr(self._library, name), c_void_p).value or 0
 
     def see(self, what: str, value: object) -> None:
-        """List a result of the calls."""
+        """List a value, with the text `what` before it."""
         self._write(f"  {what}: {value}")
 
     def _call(self, name: str, arguments: tuple[Any, ...]) -> tuple[int, Any]:
@@ -135,7 +135,7 @@ class Recorder:
             outputs.append(argument())
             return ctypes.byref(outputs[-1])
         if isinstance(argument, int):
-            # Each integer is passed as 64 bits. The driver reads only as many bits as its parameter has.
+            # Each integer is passed as 64 bits. The driver function reads only as many bits as its parameter has.
             return c_uint64(argument & (1 << 64) - 1)
         if argument is None or isinstance(argument, bytes):
             return ctypes.c_char_p(argument)
@@ -159,7 +159,7 @@ class Recorder:
         return int(context)
 
     def memory(self, size: int, fill: int | None = None) -> int:
-        """Allocate device memory, each byte of it ``fill``."""
+        """Allocate device memory. If `fill` is given, set each byte to this value."""
         address = int(self.prepare("cuMemAlloc_v2", c_uint64, size))
         if fill is not None:
             self.prepare("cuMemsetD8_v2", address, fill, size)
@@ -185,15 +185,15 @@ class Recorder:
             opened.set()
 
     def library(self, code: bytes) -> int:
-        """Load code."""
+        """Load code as a library."""
         return int(self.prepare("cuLibraryLoadData", c_void_p, code, None, None, 0, None, None, 0))
 
     def kernel(self, code: bytes, name: str) -> int:
-        """Load code and return a kernel of it."""
+        """Load code as a library, and return a kernel in it."""
         return int(self.prepare("cuLibraryGetKernel", c_void_p, self.library(code), name.encode()))
 
     def function(self, code: bytes, name: str) -> int:
-        """Load code and return a function of it, in the current context."""
+        """Load code as a library, and return the function of a kernel in it for the current context."""
         return int(self.prepare("cuKernelGetFunction", c_void_p, self.kernel(code, name)))
 
     def launch(
@@ -215,13 +215,13 @@ class Recorder:
         self.see(what, bytes(data).hex())
 
     def see_words(self, what: str, address: int, count: int) -> None:
-        """See 32-bit words of device memory."""
+        """List 32-bit words of device memory."""
         data = (c_uint32 * count)()
         self.prepare("cuMemcpyDtoH_v2", data, address, 4 * count)
         self.see(what, list(data))
 
     def in_thread(self, function: Callable[[], None], context: int | None = None) -> None:
-        """Run a part of a sequence in another thread, in which `context` is current, and wait for it."""
+        """Run a part of a sequence on a new thread, in which `context` is current, and wait until the thread ends."""
         failures: list[BaseException] = []
 
         def run() -> None:
@@ -239,11 +239,11 @@ class Recorder:
             raise failure
 
     def host_function(self, function: Callable[[], None]) -> Any:
-        """Make a function that the driver can call, which ignores the driver's argument."""
+        """Return a C function for the driver, which calls `function` without the driver's argument."""
         return HOST_FUNCTION(lambda _: function())
 
     def see_printed(self, function: Callable[[], None]) -> None:
-        """List the standard output of a part of a sequence."""
+        """Run a part of a sequence, and list what it writes to standard output."""
         with tempfile.TemporaryFile() as file:
             before = os.dup(1)
             os.dup2(file.fileno(), 1)
@@ -258,7 +258,7 @@ class Recorder:
 
 
 def pointers(*arguments: Any) -> Any:
-    """Make the array of pointers to arguments that a launch takes. The array keeps the arguments alive."""
+    """Return the array of pointers to arguments that a launch takes. The array keeps the arguments alive."""
     array: Any = (c_void_p * max(len(arguments), 1))(*map(ctypes.addressof, arguments))
     array.arguments = arguments
     return array

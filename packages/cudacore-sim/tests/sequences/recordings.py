@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recordings of the sequences on a GPU, in ``recordings``, with a file for each module of sequences."""
+"""Reads and writes the recordings of the sequences on a GPU: ``recordings`` has a file for each module of sequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GPU = FOLDER / "_gpu.json"
 
 
 def read_gpu() -> dict[str, Any]:
-    """Return the name of the device that was recorded, and the version of its driver."""
+    """Return the name of the device on which the sequences were recorded, and the version of its driver."""
     gpu: dict[str, Any] = _read(GPU)
     return gpu
 

@@ -23,7 +23,7 @@ TIME_LIMIT = 120  # seconds; a sequence takes milliseconds, but the machine can 
 
 
 def run(library: str, name: str) -> list[str]:
-    """Run a sequence and return its listing. If it did not complete, the last line has the reason."""
+    """Run a sequence in a forked process, and return its listing. If it did not complete, the last line says why."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls on destroyed handles: a table of the kinds of handles, and of the calls that use them.
 
-A driver crashes, returns an error code, or seems to work. The results of an H200 are in ``stale_outcomes.def``, which
-record_stale.py writes. The simulator reports every one of these calls, and the report names what the driver does.
+After such a call, a real driver crashes, returns an error code, or seems to work. The results on an H200 are in
+``stale_outcomes.def``, which record_stale.py writes. The simulator reports every one of these calls, and the report
+describes what a real driver does.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from structs import (
 
 Arguments = tuple[Any, ...]
 
-# The place of the destroyed handle in the arguments of a call.
+# Stands for the destroyed handle in the arguments of a call.
 HANDLE = object()
 
-# The arguments of a call, or a function that returns all of them. A single argument can be a function, too.
+# The arguments of a call, or a function that returns all arguments. A single argument can also be a function.
 Template = Arguments | Callable[[Recorder, int], Arguments]
 
 # A function that makes a handle, destroys it, and returns it.
@@ -47,13 +48,13 @@ STALE: dict[str, Sequence] = {}
 
 @dataclass(frozen=True)
 class Call:
-    """The function that a case calls, and the kind of the destroyed handle, by its name in ``enum Kind``."""
+    """A driver function that a case calls, and the kind of the destroyed handle as in ``enum Kind``."""
 
     function: str
     kind: str
 
 
-CALLS: dict[str, Call] = {}  # by the names of cases
+CALLS: dict[str, Call] = {}  # the calls, by the names of their cases
 
 
 def _made(cu: Recorder, handle: int, template: Template) -> Arguments:

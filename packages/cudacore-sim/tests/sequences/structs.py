@@ -12,7 +12,7 @@ FROM_HOST, FROM_DEVICE, FROM_ARRAY, UNIFIED = 1, 2, 3, 4
 
 
 def named(kind: Any, *names: str) -> list[tuple[str, Any]]:
-    """Return fields of one type, in the form that ``_fields_`` has."""
+    """Return fields of one type for ``_fields_`` of a structure."""
     return [(name, kind) for name in names]
 
 
@@ -55,7 +55,7 @@ class Access(ctypes.Structure):
 
 
 def operands(*fields: tuple[str, Any]) -> list[tuple[str, Any]]:
-    """Return the fields of both operands of a copy. The names are given without "src" and "dst"."""
+    """Return the fields of both operands of a copy. `fields` has the names without "src" and "dst"."""
     return [(side + name, kind) for side in ("src", "dst") for name, kind in fields]
 
 
@@ -72,7 +72,7 @@ class Copy2D(ctypes.Structure):
 
 
 class Copy3D(ctypes.Structure):
-    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER. The contexts are reserved fields in the former."""
+    """CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER. The fields of the contexts are reserved in CUDA_MEMCPY3D."""
 
     _fields_ = [
         *operands(
@@ -115,12 +115,12 @@ class LaunchConfiguration(ctypes.Structure):
 
 
 def device_pool(**fields: Any) -> PoolProperties:
-    """Describe a pool of device 0."""
+    """Return the properties of a pool of device 0."""
     return PoolProperties(**{"allocType": 1, "location": Location(DEVICE, 0), **fields})
 
 
 def device_allocation(**fields: Any) -> AllocationProperties:
-    """Describe physical memory of device 0."""
+    """Return the properties of physical memory of device 0."""
     return AllocationProperties(**{"type": 1, "location": Location(DEVICE, 0), **fields})
 
 
@@ -131,7 +131,7 @@ def launch_configuration(
     shared: int = 0,
     stream: int = 0,
 ) -> LaunchConfiguration:
-    """Describe a launch with attributes. Each is a pair of its number and the words of its value."""
+    """Return the configuration of a launch. Each attribute is a pair of its number and the words of its value."""
     array = (LaunchAttribute * max(len(attributes), 1))()
     for place, (number, words) in zip(array, attributes, strict=False):
         place.id = number

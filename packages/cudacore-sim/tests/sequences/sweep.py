@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the recorded sequences again and list what differs from the recordings: ``python sweep.py [LIBRARY]``.
+"""Run the recorded sequences again and print the differences from the recordings: ``python sweep.py [LIBRARY]``.
 
 The exit status is 1 if anything differs.
 """
@@ -20,14 +20,14 @@ WORKERS = 8
 
 
 def run(library: str, names: list[str]) -> dict[str, list[str]]:
-    """Run sequences in turn, and return their listings."""
+    """Run sequences one after another, and return their listings by name."""
     command = [sys.executable, str(HERE / "run.py"), library]
     result = subprocess.run(command, input="\n".join(names), stdout=subprocess.PIPE, text=True, check=True)
     return {name: json.loads(line)["listing"] for name, line in zip(names, result.stdout.splitlines(), strict=True)}
 
 
 def run_at_once(library: str, names: list[str]) -> dict[str, list[str]]:
-    """Run sequences in several processes, because a context takes long to create. Return their listings."""
+    """Run sequences in parallel processes, because creating a context takes long. Return the listings by name."""
     listings: dict[str, list[str]] = {}
     parts = [names[start::WORKERS] for start in range(WORKERS)]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
@@ -37,7 +37,7 @@ def run_at_once(library: str, names: list[str]) -> dict[str, list[str]]:
 
 
 def compare(library: str, expected: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Run sequences. Return the lines that differ from what is expected, by sequence."""
+    """Run sequences. Return the differences from the expected listings, by sequence."""
     listings = run_at_once(library, list(expected))
     lines = {
         name: [line for line in difflib.ndiff(expected[name], listings[name]) if line[0] in "+-"] for name in expected
@@ -46,7 +46,7 @@ def compare(library: str, expected: dict[str, list[str]]) -> dict[str, list[str]
 
 
 def main() -> None:
-    """Compare all sequences."""
+    """Compare all recorded sequences, and print the differences."""
     expected = recordings.read_sequences()
     different = compare(sys.argv[1] if len(sys.argv) > 1 else "libcuda.so.1", expected)
     for name, lines in different.items():

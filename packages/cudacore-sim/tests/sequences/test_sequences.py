@@ -22,7 +22,7 @@ SEQUENCES = recordings.read_sequences()
 
 
 class Runner:
-    """A process that runs sequences, each in its own process."""
+    """A child process (run.py) that runs each sequence in a process of its own."""
 
     def __init__(self, library: str, settings: dict[str, str]) -> None:
         command = [sys.executable, str(HERE / "run.py"), library]
@@ -46,7 +46,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def runner(on_gpu: bool) -> Iterator[Runner]:
-    """Give the process that runs sequences on the driver of ``--cuda-driver``, by default the simulator."""
+    """Yield a runner of sequences on the driver that ``--cuda-driver`` selects, by default the simulator."""
     if on_gpu:
         runner = Runner("libcuda.so.1", {})
     else:
@@ -62,7 +62,7 @@ def runner(on_gpu: bool) -> Iterator[Runner]:
 
 
 def explain(name: str, about: str, expected: list[str], listing: list[str]) -> str:
-    """Show a sequence as its calls, with the first difference marked."""
+    """Return the listing of a sequence up to the first difference, and this difference."""
     same = 0
     while same < min(len(expected), len(listing)) and expected[same] == listing[same]:
         same += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destroyed handles: each call on one is reported, and the report names what an H200 does."""
+"""Calls on destroyed handles: each call is reported, and the report describes what happens on an H200."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def test_stale_handle(pytestconfig: pytest.Config, name: str) -> None:
         cudacore_sim.reset()
     assert reports, "there is no report"
     assert reports[0].endswith(f": here the driver {outcome}")
-    # Codes that the driver reads from freed memory, such as NOT_READY of an event, are not returned here.
+    # A real driver may return a code such as NOT_READY that it reads from freed memory; the simulator returns another
+    # error.
     assert "CUDA_SUCCESS" not in listing[-1] or outcome == "returns CUDA_SUCCESS"
 
 
 def test_every_call_is_recorded() -> None:
-    """A call would be reported without the effect on a GPU, or the file would have calls that no case makes."""
+    """A case would have no recorded result of a GPU, or a recorded result would have no case."""
     if not record_stale.FILE.exists():
         pytest.skip("the simulator's sources are not there")
     assert set(OUTCOMES) == {(call.function, call.kind) for call in CALLS.values()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""These tests are a separate package, wherever pytest was started."""
+"""Makes these tests a package of their own, wherever pytest is started."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from tensor_maps.kernels import IMMEDIATE, TILE, replacement, text
 Case = dict[str, Any]
 Bytes = npt.NDArray[np.uint8]
 
-SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # bytes of an element, by CUtensorMapDataType
+SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # the size of an element in bytes, by CUtensorMapDataType
 BASE, MEMORY, ROOM = 8192, 65536, 1 << 18
 _CLUSTER_DIMENSION = 4
 
-# Numbers that are special as floats, by their size.
+# Bits of special floating-point numbers, by their size in bytes.
 _SPECIALS = {
     2: (0, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0xFE12, 1, 0x83FF, 0x0400, 0x7BFF, 0x3E00, 0x3555,
         0xC123, 0x7F80, 0xFF80, 0x7F7F, 0x0080),
@@ -36,21 +36,21 @@ _SPECIALS[1] = tuple(x & 0xFF for x in _SPECIALS[4]) + tuple(x >> 24 for x in _S
 
 
 def specials(size: int, width: int, step: int) -> Bytes:
-    """Return memory that repeats the special numbers; with `step` 1, each repetition begins at another number."""
+    """Return bytes that repeat the special numbers. With `step` 1, each repetition begins with another number."""
     values = np.array(_SPECIALS[width], dtype=f"<u{width}")
     i = np.arange(size // width)
     return values[(i // len(values) * step + i) % len(values)].view(np.uint8)
 
 
 def pattern(size: int, seed: int = 0) -> Bytes:
-    """Return memory whose words are all different."""
+    """Return bytes whose 32-bit words are all different."""
     i = np.arange(size // 4, dtype=np.uint32) + seed
     words = (i & 0xFF) | ((i >> 8) & 0xFF) << 8 | ((i * 7 + 3) & 0xFF) << 16 | ((i * 31 >> 3) & 0x7F) << 24
     return words.astype("<u4").view(np.uint8)
 
 
 class Copier:
-    """Memory and kernels of a machine, for copies, until it is closed."""
+    """Makes copies with memory and kernels of a machine, until it is closed."""
 
     def __init__(self, machine: Machine) -> None:
         self._call = machine.call
@@ -66,7 +66,7 @@ class Copier:
             self._call("cuModuleUnload", module)
 
     def encode(self, case: Case, address: int) -> tuple[int, bytes]:
-        """Return the driver's code, and the 128 bytes of a tensor map."""
+        """Encode a tensor map. Return the driver's result code, and the 128 bytes of the map."""
         room = ctypes.create_string_buffer(256)
         at = -(-ctypes.addressof(room) // 128) * 128
         rank = case.get("rank", len(case["dims"]))
@@ -88,7 +88,7 @@ class Copier:
         return 0, ctypes.string_at(at, 128)
 
     def run(self, case: Case) -> tuple[dict[str, Any], Bytes]:
-        """Make a copy; return the values to compare: facts, and bytes of shared or global memory."""
+        """Make a copy. Return the results to compare: facts such as codes, and bytes of shared or global memory."""
         width, op, rank = SIZES[case["type"]], case["op"], len(case["dims"])
         special = case["data"] == "special"
         code, tensor_map = self.encode(case, self._memory + BASE)
@@ -134,7 +134,7 @@ class Copier:
             return int(case["chan"] * case["pix"]) * size
         steps = list(case["es"] or [1] * 5)
         box = list(case["box"])
-        if case["il"]:  # interleaved: one slice of channels, in units of 16 or 32 bytes
+        if case["il"]:  # interleaved layout: one slice of channels, in units of 16 or 32 bytes
             box[-2], size = 1, 16 * case["il"]
         else:
             steps[0] = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels, in PTX. Each fills shared memory, makes one copy by a tensor map on one thread, and writes a result."""
+"""PTX of the kernels: each fills shared memory, makes one copy by a tensor map in one thread, and writes a result."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the results of the copies on a GPU: ``python -m tensor_maps.record``, in the folder ``tests``.
 
-It needs a machine with a GPU of compute capability 9.0. The cases are those of ``recordings/copies.npz``, which is
-written again; cases from a given JSON file are added to them.
+The program needs a machine with a GPU of compute capability 9.0. It records the cases in ``recordings/copies.npz``
+again, and in addition the cases in a given JSON file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor maps have the same bytes, and copies the same results, as on an H200: ``recordings``."""
+"""Tensor maps have the same bytes as on an H200, and copies the same results. ``recordings`` has those of the H200."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_copies(copier: Copier, group: str) -> None:
 
 
 def test_encoding(copier: Copier) -> None:
-    """The bytes of a descriptor would differ from the driver's, or one would be made where the driver refuses it."""
+    """A tensor map would differ from the driver's, or would be encoded from arguments that the driver refuses."""
     with gzip.open(RECORDING.with_name("encodings.json.gz"), "rt") as file:
         rows = json.load(file)
     for case, code, bytes_ in rows:
@@ -79,7 +79,7 @@ MISUSE: list[tuple[dict[str, Any], int, str]] = [
 def test_misuse(
     run_python: Callable[..., subprocess.CompletedProcess[str]], change: dict[str, Any], code: int, message: str
 ) -> None:
-    """A copy that a GPU refuses, or that exceeds the tensor's memory, would not be reported."""
+    """A copy that fails on a GPU, or that exceeds the tensor's memory, would not be reported."""
     result = run_python(
         f"""
         import os, sys
@@ -100,6 +100,6 @@ def test_misuse(
 
 
 def test_recordings_are_complete() -> None:
-    """A failure to record would be treated as a result."""
+    """A failed recording would be treated as a result."""
     assert all("done" in facts or "start" in facts for _, facts, _ in RECORDED)
     assert all(facts.get("done", True) for _, facts, _ in RECORDED)

@@ -54,7 +54,7 @@ def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
     assert call(cuda, "Unmap", resource, stream) == 0
     cuda.cuStreamSynchronize(stream)
     assert bytes(buffer.data) == bytes([9]) * 32 + bytes(range(32, 64))
-    assert cuda.code("cuMemsetD8_v2", ctypes.c_uint64(address), 1, ctypes.c_size_t(1)) != 0  # the mapped memory is gone
+    assert cuda.code("cuMemsetD8_v2", ctypes.c_uint64(address), 1, ctypes.c_size_t(1)) != 0  # the memory is unmapped
     cuda.cuGraphicsUnregisterResource(resource)
     assert sim.live()["graphics"] == 0
 

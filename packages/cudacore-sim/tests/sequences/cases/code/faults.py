@@ -10,7 +10,7 @@ from ctypes import c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_
 from ptx import KERNELS
 from recorder import Recorder, sequence
 
-NOWHERE = 0x10  # an address that no process has
+NOWHERE = 0x10  # an address at which nothing is mapped
 
 FAULTS: dict[str, Callable[[Recorder, int], int]] = {
     "stop": lambda cu, function: cu.launch(function),
@@ -20,28 +20,28 @@ FAULTS: dict[str, Callable[[Recorder, int], int]] = {
 
 
 def fail(cu: Recorder, name: str = "store") -> None:
-    """Make a kernel fail, and wait for it."""
+    """Launch a kernel that fails, and wait until it has failed."""
     FAULTS[name](cu, cu.function(KERNELS, name))
     cu.call("cuCtxSynchronize")
 
 
 @sequence
 def illegal_address(cu: Recorder) -> None:
-    """A write to an address without memory."""
+    """A kernel writes to an address at which there is no memory."""
     fail(cu)
     cu.call("cuCtxSynchronize")
 
 
 @sequence
 def null_address(cu: Recorder) -> None:
-    """A write to NULL."""
+    """A kernel writes to NULL."""
     cu.launch(cu.function(KERNELS, "store"), c_uint64(0), c_uint32(1))
     cu.call("cuCtxSynchronize")
 
 
 @sequence
 def misaligned_address(cu: Recorder) -> None:
-    """A write to an address that is not a multiple of its size."""
+    """A kernel writes a word to an address that is not a multiple of the word's size."""
     address = cu.memory(64)
     cu.launch(cu.function(KERNELS, "store"), c_uint64(address + 1), c_uint32(1))
     cu.call("cuCtxSynchronize")
@@ -50,21 +50,21 @@ def misaligned_address(cu: Recorder) -> None:
 
 @sequence
 def trap(cu: Recorder) -> None:
-    """A kernel that stops itself."""
+    """A kernel executes the instruction trap."""
     fail(cu, "stop")
     cu.call("cuStreamCreate", c_void_p, 0)
 
 
 @sequence
 def assertion(cu: Recorder) -> None:
-    """An assertion that fails."""
+    """An assertion in a kernel fails."""
     fail(cu, "fail_assertion")
     cu.call("cuStreamCreate", c_void_p, 0)
 
 
 @sequence
 def freed_memory(cu: Recorder) -> None:
-    """A read of memory that was unmapped."""
+    """A kernel reads from a reserved address at which no memory is mapped."""
     address = cu.prepare("cuMemAddressReserve", c_uint64, 2 << 20, 0, 0, 0)
     out = cu.memory(4)
     cu.launch(cu.function(KERNELS, "load"), c_uint64(address), c_uint64(out))
@@ -161,7 +161,7 @@ def destroyed_after_a_fault(cu: Recorder) -> None:
 
 @sequence
 def found_out_later(cu: Recorder) -> None:
-    """Each call that waits reports a fault: for the event of a stream, and for copies."""
+    """Calls for the stream of a failed kernel, and for an event in this stream, return the kernel's error."""
     event, stream = cu.event(), cu.stream()
     cu.launch(cu.function(KERNELS, "stop"), stream=stream)
     cu.attempt("cuEventRecord", event, stream)
@@ -173,7 +173,7 @@ def found_out_later(cu: Recorder) -> None:
 
 @sequence
 def host_functions(cu: Recorder) -> None:
-    """A host function does not run after a fault."""
+    """A host function that is enqueued after a failed kernel does not run."""
     stream = cu.stream()
     seen: list[object] = []
     cu.launch(cu.function(KERNELS, "stop"), stream=stream)
@@ -185,7 +185,7 @@ def host_functions(cu: Recorder) -> None:
 
 @sequence
 def refused_launches_leave_nothing(cu: Recorder) -> None:
-    """After a refused launch, or code that does not load, later calls succeed."""
+    """A refused launch, code that does not load, and a refused free do not affect later calls."""
     function = cu.function(KERNELS, "nothing")
     cu.launch(function, block=(2000, 1, 1))
     cu.call("cuModuleLoadData", c_void_p, b"nonsense")
@@ -197,7 +197,7 @@ def refused_launches_leave_nothing(cu: Recorder) -> None:
 
 @sequence
 def printed_before(cu: Recorder) -> None:
-    """Output that was printed before a fault is written."""
+    """The output that a kernel prints before it fails is written."""
     printing, stop = cu.function(KERNELS, "print"), cu.function(KERNELS, "stop")
 
     def part() -> None:

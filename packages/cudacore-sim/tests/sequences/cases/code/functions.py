@@ -46,7 +46,7 @@ def set_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes(cu: Recorder) -> None:
-    """An attribute of a kernel on a device also applies to functions that are made from the kernel later."""
+    """An attribute of a kernel (CUkernel) also applies to functions that are made from the kernel afterwards."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
     cu.read("cuKernelGetAttribute", c_int, MAX_DYNAMIC, kernel, 0)
@@ -60,7 +60,7 @@ def kernel_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes_later(cu: Recorder) -> None:
-    """Whether an attribute of a kernel also applies to a function that was made from the kernel earlier."""
+    """Whether setting an attribute of a kernel (CUkernel) also affects a function that was made from it before."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
@@ -77,7 +77,7 @@ def kernel_attributes_later(cu: Recorder) -> None:
 
 @sequence
 def kernels_are_no_functions(cu: Recorder) -> None:
-    """Functions with a CUfunction parameter accept no kernels."""
+    """Calls that take a function (CUfunction) do not accept a kernel (CUkernel) instead."""
     kernel = cu.kernel(KERNELS, "parameters")
     cu.call("cuFuncSetAttribute", kernel, MAX_DYNAMIC, 90000)
     cu.call("cuFuncGetAttribute", c_int, MAX_DYNAMIC, kernel)
@@ -86,7 +86,7 @@ def kernels_are_no_functions(cu: Recorder) -> None:
 
 @sequence
 def loading_of_kernels(cu: Recorder) -> None:
-    """The functions that load a function, called with a kernel."""
+    """cuFuncLoad and cuFuncIsLoaded with a kernel (CUkernel) instead of a function."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuFuncLoad", kernel)
     cu.call("cuFuncIsLoaded", c_int, kernel)
@@ -94,7 +94,7 @@ def loading_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def occupancy_of_kernels(cu: Recorder) -> None:
-    """The occupancy functions accept a kernel in place of a function."""
+    """The occupancy functions accept a kernel (CUkernel) instead of a function."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, kernel, 32, 0)
     cu.call("cuOccupancyMaxPotentialBlockSize", c_int, c_int, kernel, None, 0, 0)
@@ -106,7 +106,7 @@ def occupancy_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def preferences(cu: Recorder) -> None:
-    """Preferences for caches and banks, which have no visible effect."""
+    """Preferences for caches and shared memory banks, which have no visible effect."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     for value in (0, 1, 2, 3, 4, -1):
@@ -172,7 +172,7 @@ def occupancy(cu: Recorder) -> None:
 
 @sequence
 def best_block(cu: Recorder) -> None:
-    """The block size that fills a multiprocessor."""
+    """The block size at which a multiprocessor holds the most threads."""
     for kernel in ("nothing", "at_most_64", "just_96", "static_shared"):
         cu.see("function", kernel)
         function = cu.function(KERNELS, kernel)
@@ -188,7 +188,7 @@ def best_block(cu: Recorder) -> None:
 
 @sequence
 def available_shared(cu: Recorder) -> None:
-    """The shared memory that each block can have if a number of blocks must fit."""
+    """The shared memory that each block can have if a given number of blocks must fit on a multiprocessor."""
     function = cu.function(KERNELS, "static_shared")
     name = "cuOccupancyAvailableDynamicSMemPerBlock"
     sizes = ((1, 32), (2, 128), (16, 128), (32, 32), (33, 32), (3, 1024))
@@ -199,7 +199,7 @@ def available_shared(cu: Recorder) -> None:
 
 @sequence
 def clusters(cu: Recorder) -> None:
-    """How large clusters can be, and how many fit the device."""
+    """The largest size of clusters, and the number of clusters that fit on the device."""
     for kernel in ("nothing", "cluster_of_2", "any_cluster"):
         cu.see("function", kernel)
         function = cu.function(KERNELS, kernel)

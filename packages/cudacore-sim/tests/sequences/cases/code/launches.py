@@ -16,7 +16,7 @@ NON_BLOCKING = 1
 
 @sequence
 def sizes_that_are_seen(cu: Recorder) -> None:
-    """A kernel sees the sizes that it was launched with."""
+    """The sizes that a kernel reads from special registers are those of the launch."""
     function, out = cu.function(KERNELS, "where_am_i"), cu.memory(36)
     cu.launch(function, c_uint64(out), grid=(3, 2, 4), block=(8, 5, 2), shared=100)
     cu.see_words("sizes", out, 9)
@@ -27,7 +27,7 @@ def sizes_that_are_seen(cu: Recorder) -> None:
 
 @sequence
 def bad_sizes(cu: Recorder) -> None:
-    """Grids and blocks that a device does not support; later calls succeed."""
+    """Launches with sizes that a device does not support fail, and do not affect later calls."""
     function = cu.function(KERNELS, "nothing")
     for grid in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 65536, 1), (1, 1, 65536), (1 << 31, 1, 1), ((1 << 32) - 1, 1, 1)):
         cu.see("grid", grid)
@@ -43,7 +43,7 @@ def bad_sizes(cu: Recorder) -> None:
 
 @sequence
 def large_grids(cu: Recorder) -> None:
-    """Grids of the maximum number of blocks in two dimensions."""
+    """Grids with the maximum number of blocks in the second or third dimension, and with many in the first."""
     function = cu.function(KERNELS, "nothing")
     for grid in ((1, 65535, 1), (1, 1, 65535), (65536, 1, 1)):
         cu.launch(function, grid=grid)
@@ -52,7 +52,7 @@ def large_grids(cu: Recorder) -> None:
 
 @sequence
 def bounds_of_kernels(cu: Recorder) -> None:
-    """Block sizes that a kernel was not made for."""
+    """Block sizes that the launch bounds of a kernel (.maxntid, .reqntid) do not allow."""
     for name, blocks in (
         ("at_most_64", ((64, 1, 1), (8, 8, 1), (65, 1, 1))),
         ("just_96", ((96, 1, 1), (48, 2, 1), (95, 1, 1), (97, 1, 1))),
@@ -65,7 +65,7 @@ def bounds_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def shared_memory(cu: Recorder) -> None:
-    """Shared memory of a size that the kernel allows."""
+    """Sizes of dynamic shared memory that a kernel allows, and sizes that it does not."""
     out = cu.memory(4, 0)
     for name in ("static_shared", "dynamic_shared"):
         function = cu.function(KERNELS, name)
@@ -81,7 +81,7 @@ def shared_memory(cu: Recorder) -> None:
 
 @sequence
 def null_arguments(cu: Recorder) -> None:
-    """NULL for the function, the arguments and the configuration."""
+    """Launches with NULL as the function, the arguments or the configuration."""
     function, out = cu.function(KERNELS, "nothing"), cu.memory(4)
     store = cu.function(KERNELS, "store")
     cu.launch(None)
@@ -97,7 +97,7 @@ def null_arguments(cu: Recorder) -> None:
 
 @sequence
 def packed_arguments(cu: Recorder) -> None:
-    """Arguments as one buffer."""
+    """Launches with arguments in one buffer, instead of one pointer for each argument."""
     store, out = cu.function(KERNELS, "store"), cu.memory(4, 0)
 
     class Arguments(ctypes.Structure):
@@ -119,7 +119,7 @@ def packed_arguments(cu: Recorder) -> None:
 
 @sequence
 def kernels_are_functions(cu: Recorder) -> None:
-    """A kernel is passed as the function of a launch."""
+    """A launch accepts a kernel (CUkernel) instead of a function."""
     kernel, out = cu.kernel(KERNELS, "store"), cu.memory(4)
     cu.launch(kernel, c_uint64(out), c_uint32(8))
     cu.see_words("out", out, 1)
@@ -129,7 +129,7 @@ def kernels_are_functions(cu: Recorder) -> None:
 
 @sequence
 def order(cu: Recorder) -> None:
-    """Kernels, fills and copies of one stream run in turn."""
+    """Kernels, fills and copies in one stream run one after another."""
     stream, address, back = cu.stream(NON_BLOCKING), cu.memory(16, 0), cu.memory(16, 0)
     increase = cu.function(KERNELS, "increase")
     with cu.gate(stream):
@@ -167,7 +167,7 @@ def arguments_are_copied(cu: Recorder) -> None:
 
 @sequence
 def cooperative(cu: Recorder) -> None:
-    """A cooperative grid must fit the device."""
+    """All blocks of a cooperative launch must fit on the device at the same time."""
     function = cu.function(KERNELS, "nothing")
     for blocks in (1, 132 * 2, 1_000_000):
         cu.see("blocks", blocks)
@@ -181,7 +181,7 @@ def cooperative(cu: Recorder) -> None:
 
 @sequence
 def clusters(cu: Recorder) -> None:
-    """Clusters divide the grid, and are as large as the kernel allows."""
+    """The cluster size of a launch must divide the grid, and must not exceed the size that the kernel allows."""
     function = cu.function(KERNELS, "nothing")
     for grid, cluster in (
         ((4, 1, 1), (2, 1, 1)), ((3, 1, 1), (2, 1, 1)), ((8, 1, 1), (8, 1, 1)), ((16, 1, 1), (16, 1, 1)),
@@ -199,7 +199,7 @@ def clusters(cu: Recorder) -> None:
 
 @sequence
 def clusters_of_kernels(cu: Recorder) -> None:
-    """A kernel with a cluster size in its code."""
+    """Launches of a kernel whose code determines the cluster size."""
     function = cu.function(KERNELS, "cluster_of_2")
     for grid in ((2, 1, 1), (3, 1, 1)):
         cu.see("grid", grid)
@@ -215,7 +215,7 @@ def clusters_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def launch_attributes(cu: Recorder) -> None:
-    """Attributes of a launch, and attributes that do not exist."""
+    """Launches with attributes, including attributes that do not exist."""
     function = cu.function(KERNELS, "nothing")
     for attribute, words in (
         (0, (0,)), (SYNCHRONISATION, (1,)), (PRIORITY, (0,)), (PRIORITY, (0xFFFFFFFD,)), (PRIORITY, (0xFFFFFF9D,)),
@@ -235,7 +235,7 @@ def launch_attributes(cu: Recorder) -> None:
 
 @sequence
 def programmatic_order(cu: Recorder) -> None:
-    """A launch that may begin before the previous launch has ended."""
+    """A launch with programmatic serialization, which may begin before the previous launch has ended."""
     increase, address, stream = cu.function(KERNELS, "increase"), cu.memory(4, 0), cu.stream()
     arguments = pointers(c_uint64(address), c_uint32(1))
     cu.call("cuLaunchKernelEx", launch_configuration(stream=stream), increase, arguments, None)
@@ -260,7 +260,7 @@ def printing(cu: Recorder) -> None:
 
 @sequence
 def host_and_device(cu: Recorder) -> None:
-    """Kernels use pinned and managed memory by its address on the host."""
+    """Kernels access pinned and managed memory by the host's addresses."""
     store = cu.function(KERNELS, "store")
     pinned = cu.prepare("cuMemHostAlloc", c_void_p, 4, 0)
     managed = cu.prepare("cuMemAllocManaged", c_uint64, 4, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules and libraries: code that loads, code that does not, and the contents."""
+"""Modules and libraries: code that can be loaded or not, and the functions and variables in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODES = {
 
 @sequence
 def modules_of_all_codes(cu: Recorder) -> None:
-    """The images that a module can be loaded from, and the errors for others."""
+    """The images from which a module can be loaded, and the errors for other images."""
     for name, code in CODES.items():
         cu.see("code", name)
         cu.call("cuModuleLoadData", c_void_p, code)
@@ -35,7 +35,7 @@ def modules_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def libraries_of_all_codes(cu: Recorder) -> None:
-    """The images that a library can be loaded from. The compiler's errors may be returned only at the first use."""
+    """The images from which a library can be loaded. Errors of the compiler may be returned only at the first use."""
     for name, code in CODES.items():
         cu.see("code", name)
         library = cu.new("cuLibraryLoadData", c_void_p, code, None, None, 0, None, None, 0)
@@ -47,7 +47,7 @@ def libraries_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def functions_of_a_module(cu: Recorder) -> None:
-    """Functions are found by their name, have one handle each, and are destroyed with the module."""
+    """Functions are found by their names. Each has one handle, which is invalid once the module is unloaded."""
     module = cu.new("cuModuleLoadData", c_void_p, ptx.KERNELS)
     first = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")
     again = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")
@@ -99,7 +99,7 @@ def globals_of_a_module(cu: Recorder) -> None:
 
 @sequence
 def globals_are_used(cu: Recorder) -> None:
-    """Kernels see values that are written to variables, and each module has its own variables."""
+    """Kernels read values that the host has written to variables. Each module has its own variables."""
     first = cu.prepare("cuModuleLoadData", c_void_p, ptx.KERNELS)
     second = cu.prepare("cuModuleLoadData", c_void_p, ptx.KERNELS)
     out = cu.memory(4)
@@ -165,7 +165,7 @@ def library_options(cu: Recorder) -> None:
 
 @sequence
 def kernels_of_a_library(cu: Recorder) -> None:
-    """Kernels are found by their name, and have one handle each."""
+    """Kernels are found by their names. Each has one handle."""
     library = cu.new("cuLibraryLoadData", c_void_p, ptx.KERNELS, None, None, 0, None, None, 0)
     first = cu.new("cuLibraryGetKernel", c_void_p, library, b"nothing")
     again = cu.new("cuLibraryGetKernel", c_void_p, library, b"nothing")
@@ -194,7 +194,7 @@ def kernels_of_a_library(cu: Recorder) -> None:
 
 @sequence
 def module_of_a_library(cu: Recorder) -> None:
-    """A library has a module in each context."""
+    """A library has one module in each context."""
     library = cu.library(ptx.KERNELS)
     first = cu.new("cuLibraryGetModule", c_void_p, library)
     again = cu.new("cuLibraryGetModule", c_void_p, library)
@@ -241,7 +241,7 @@ def globals_of_a_library(cu: Recorder) -> None:
 
 @sequence
 def loading_mode(cu: Recorder) -> None:
-    """Functions are loaded at once or when they are used."""
+    """The driver's setting that functions are loaded with their module or at their first use."""
     mode = cu.new("cuModuleGetLoadingMode", c_int)
     cu.see("one of two", mode in (1, 2))
     function = cu.function(ptx.KERNELS, "nothing")

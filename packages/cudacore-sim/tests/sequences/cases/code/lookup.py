@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking entry points up."""
+"""Looking up entry points by cuGetProcAddress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recorder import Recorder, bare
 
 
 def look_up(cu: Recorder, name: bytes, version: int, flags: int = 0, symbols: tuple[str, ...] = ()) -> int:
-    """Look an entry point up and see which symbol of the library it is."""
+    """Look up an entry point, and list which of `symbols` it is. Return its address."""
     status = c_int(99)
     address = int(cu.new("cuGetProcAddress_v2", name, c_void_p, version, flags, status))
     known = [symbol for symbol in symbols if address and address == cu.address_of(symbol)]
@@ -21,7 +21,7 @@ def look_up(cu: Recorder, name: bytes, version: int, flags: int = 0, symbols: tu
 
 @bare
 def versions(cu: Recorder) -> None:
-    """The requested version determines the function that a name refers to."""
+    """The requested CUDA version determines the version of the function that is found for a name."""
     cu.prepare("cuInit", 0)
     symbols: tuple[str, ...] = ("cuMemAlloc", "cuMemAlloc_v2")
     for version in (2000, 3000, 3010, 3020, 4000, 12000, 13000):
@@ -36,7 +36,7 @@ def versions(cu: Recorder) -> None:
 
 @bare
 def newer_versions(cu: Recorder) -> None:
-    """A function that is newer than the requested version is not found."""
+    """A function that is newer than the requested CUDA version is not found."""
     cu.prepare("cuInit", 0)
     for name, before, since in (
         (b"cuLibraryLoadData", 11080, 12000), (b"cuMemAllocAsync", 11010, 11020), (b"cuLaunchKernelEx", 11070, 11080),
@@ -49,7 +49,7 @@ def newer_versions(cu: Recorder) -> None:
 
 @bare
 def unknown(cu: Recorder) -> None:
-    """A name that does not exist, and a name that contains a version."""
+    """Looking up a name that does not exist, and a name that contains a version."""
     cu.prepare("cuInit", 0)
     for name, version in (
         (b"cuNothingAtAll", 13000), (b"", 13000), (b"cuMemAlloc_v2", 13000), (b"cuMemAlloc_v2", 3000),
@@ -74,7 +74,7 @@ def per_thread(cu: Recorder) -> None:
 
 @bare
 def without_status(cu: Recorder) -> None:
-    """A NULL pointer for the status is accepted, and the older function has no status."""
+    """The status pointer may be NULL. The older version of cuGetProcAddress has no status."""
     cu.prepare("cuInit", 0)
     cu.call("cuGetProcAddress_v2", b"cuInit", c_void_p, 13000, 0, None)
     cu.call("cuGetProcAddress_v2", b"cuNothing", c_void_p, 13000, 0, None)
@@ -84,7 +84,7 @@ def without_status(cu: Recorder) -> None:
 
 @bare
 def before_init(cu: Recorder) -> None:
-    """Entry points are found before cuInit, and work."""
+    """Entry points can be looked up before cuInit, and the result can be called."""
     address = look_up(cu, b"cuDriverGetVersion", 13000)
     version = c_int()
     cu.see("code", ctypes.CFUNCTYPE(c_int, c_void_p)(address)(ctypes.addressof(version)))

@@ -35,7 +35,7 @@ def push_and_pop(cu: Recorder) -> None:
 
 @sequence
 def set_replaces_the_top(cu: Recorder) -> None:
-    """cuCtxSetCurrent replaces the top of the stack; NULL removes it."""
+    """cuCtxSetCurrent replaces the top of the stack; cuCtxSetCurrent(NULL) removes it."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     created = create(cu)
     known = {"primary": primary, "created": created}
@@ -103,7 +103,7 @@ def identifiers(cu: Recorder) -> None:
 
 @sequence
 def api_version(cu: Recorder) -> None:
-    """The version of the interface that a context was made with."""
+    """The API version that the driver reports for a context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.read("cuCtxGetApiVersion", primary, c_uint)
     cu.read("cuCtxGetApiVersion", None, c_uint)
@@ -116,7 +116,7 @@ def api_version(cu: Recorder) -> None:
 
 @sequence
 def limits(cu: Recorder) -> None:
-    """The limits after they were set."""
+    """The limits of a context, before and after they are set."""
     for limit in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1, 99):
         cu.read("cuCtxGetLimit", c_size_t, limit)
     cu.call("cuCtxGetLimit", None, 0)
@@ -143,7 +143,7 @@ def limits_of_two_contexts(cu: Recorder) -> None:
 
 @sequence
 def preferences(cu: Recorder) -> None:
-    """Preferences for caches and banks, which have no visible effect."""
+    """Preferences for caches and shared memory banks, which have no visible effect."""
     cu.read("cuCtxGetCacheConfig", c_int)
     for value in (1, 2, 3, 0, 4, -1):
         cu.call("cuCtxSetCacheConfig", value)
@@ -166,7 +166,7 @@ def preferences(cu: Recorder) -> None:
 
 @sequence
 def memory_of_a_context(cu: Recorder) -> None:
-    """Memory is freed with its context, and can be used from another context of the same device."""
+    """Memory can be used from another context of the same device, and is freed with its own context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     address = cu.memory(64, 1)
@@ -195,7 +195,7 @@ def memory_freed_elsewhere(cu: Recorder) -> None:
 
 @sequence
 def stream_of_another_context(cu: Recorder) -> None:
-    """Which functions take a stream of a context that is not current."""
+    """Which functions accept a stream whose context is not current."""
     function = cu.function(KERNELS, "nothing")
     event = cu.event()
     address = cu.memory(64)
@@ -220,7 +220,7 @@ def stream_of_another_context(cu: Recorder) -> None:
 
 @sequence
 def event_of_another_context(cu: Recorder) -> None:
-    """Which functions take an event of a context that is not current."""
+    """Which functions accept an event whose context is not current."""
     stream = cu.stream()
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     create(cu)

@@ -10,7 +10,7 @@ from recorder import Recorder, bare, sequence
 
 
 def see_current(cu: Recorder, **known: int) -> None:
-    """See which of the named contexts is current."""
+    """List which of the given contexts is current."""
     current = cu.new("cuCtxGetCurrent", c_void_p)
     names = [name for name, handle in known.items() if handle == current]
     cu.see("current", "none" if not current else " and ".join(names) or "another")
@@ -23,7 +23,7 @@ def create(cu: Recorder, flags: int = 0) -> int:
 
 @bare
 def none_current(cu: Recorder) -> None:
-    """Calls that need a context report that no context is current."""
+    """Without a current context, calls that need one return an error."""
     cu.prepare("cuInit", 0)
     see_current(cu)
     cu.call_each(
@@ -67,7 +67,7 @@ def primary_references(cu: Recorder) -> None:
 
 @bare
 def primary_flags(cu: Recorder) -> None:
-    """Flags of the primary context are set before and after it exists."""
+    """Flags of the primary context are set before the context exists, and while it exists."""
     cu.prepare("cuInit", 0)
     for flags in (4, 3, 6, 0x80, 0x100, 0x1000, 8, 16, 0):
         cu.call("cuDevicePrimaryCtxSetFlags_v2", 0, flags)
@@ -94,7 +94,7 @@ def use_current(cu: Recorder) -> None:
 
 
 def see_released(cu: Recorder, primary: int) -> None:
-    """See which calls work in a primary context that is current and was released."""
+    """List which calls work while the current context is a primary context that was released."""
     see_current(cu, primary=primary)
     use_current(cu)
     cu.call("cuCtxGetApiVersion", primary, c_uint)
@@ -124,7 +124,7 @@ def released_while_current(cu: Recorder) -> None:
 
 @sequence
 def released_and_retained(cu: Recorder) -> None:
-    """A thread whose current context is the primary one can continue after that context is retained again."""
+    """A thread whose current context is a released primary context can use it again once it is retained again."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     identifier = cu.prepare("cuCtxGetId", primary, c_uint64)
     address = cu.memory(64)
@@ -145,7 +145,7 @@ def released_and_retained(cu: Recorder) -> None:
 
 @sequence
 def retained_by_another_thread(cu: Recorder) -> None:
-    """It does not matter which thread retains the primary context again."""
+    """A released primary context can be used again on all threads, whichever thread retains it."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.call("cuDevicePrimaryCtxRelease_v2", 0)
 
@@ -166,7 +166,7 @@ def retained_by_another_thread(cu: Recorder) -> None:
 
 @sequence
 def reset_while_current(cu: Recorder) -> None:
-    """A reset destroys everything in the primary context, but not the references to it."""
+    """A reset destroys all objects of the primary context, but the context stays retained."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     address = cu.memory(64)
     cu.call("cuDevicePrimaryCtxReset_v2", 0)
@@ -210,7 +210,7 @@ def create_and_destroy(cu: Recorder) -> None:
 
 @bare
 def create_flags(cu: Recorder) -> None:
-    """The flags of a context, and flags that do not exist."""
+    """Contexts are created with flags, including flags that do not exist."""
     cu.prepare("cuInit", 0)
     for flags in (1, 2, 3, 4, 5, 7, 8, 16, 4 | 16, 32, 128, 256, 512, 0x10000):
         if cu.call("cuCtxCreate_v2", c_void_p, flags, 0) == 0:
@@ -220,7 +220,7 @@ def create_flags(cu: Recorder) -> None:
 
 @sequence
 def flags_of_current(cu: Recorder) -> None:
-    """Flags of the current context are replaced."""
+    """The flags of the current context are set."""
     context = create(cu)
     for flags in (4, 2, 3, 8, 16, 0x1000, 0):
         cu.call("cuCtxSetFlags", flags)
@@ -231,7 +231,7 @@ def flags_of_current(cu: Recorder) -> None:
 
 @sequence
 def destroyed_twice(cu: Recorder) -> None:
-    """The driver recognises the handle of a destroyed context as invalid."""
+    """Destroying a context a second time returns an error."""
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
     cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on timing
@@ -243,7 +243,7 @@ def destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def destroyed_on_another_thread(cu: Recorder) -> None:
-    """A context that another thread destroyed is still current on a thread, but cannot be used."""
+    """A context that another thread has destroyed stays current on this thread, but cannot be used."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     cu.in_thread(lambda: cu.prepare("cuCtxDestroy_v2", context))
@@ -260,7 +260,7 @@ def destroyed_on_another_thread(cu: Recorder) -> None:
 
 @sequence
 def destroyed_below_the_top(cu: Recorder) -> None:
-    """A context that is destroyed while another is on top of it stays on the stack."""
+    """A context that is destroyed while another context is above it on the stack stays on the stack."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     low = create(cu)
     high = create(cu)
@@ -291,7 +291,7 @@ def destroyed_where_it_is_twice(cu: Recorder) -> None:
 
 @sequence
 def primary_cannot_be_destroyed(cu: Recorder) -> None:
-    """cuCtxDestroy refuses a primary context, which remains."""
+    """cuCtxDestroy refuses a primary context, which can still be used."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.call("cuCtxDestroy_v2", primary)
     see_current(cu, primary=primary)

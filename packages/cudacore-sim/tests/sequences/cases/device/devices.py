@@ -11,7 +11,7 @@ from recorder import Recorder, bare
 
 @bare
 def before_init(cu: Recorder) -> None:
-    """Before cuInit, only functions that need no device work."""
+    """Before cuInit, only functions that need no device succeed."""
     cu.read("cuDriverGetVersion", c_int)
     cu.read("cuGetErrorName", 2, c_char_p)
     cu.call("cuDeviceGetCount", c_int)
@@ -39,7 +39,7 @@ def before_init(cu: Recorder) -> None:
 
 @bare
 def init_arguments(cu: Recorder) -> None:
-    """Flags of cuInit are refused, and cuInit can be called again."""
+    """cuInit refuses flags, and can be called again."""
     cu.call("cuInit", 1)
     cu.call("cuDeviceGetCount", c_int)
     cu.call("cuInit", 0)
@@ -52,7 +52,7 @@ def init_arguments(cu: Recorder) -> None:
 
 @bare
 def ordinals(cu: Recorder) -> None:
-    """A missing device, for every function with a device parameter."""
+    """Each function with a device parameter is called with a device that does not exist."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceGet", c_int, 0)
     cu.call("cuDeviceGet", None, 0)
@@ -78,7 +78,7 @@ def ordinals(cu: Recorder) -> None:
 
 @bare
 def names(cu: Recorder) -> None:
-    """The name is cut to the size of the buffer, and ends with a NUL."""
+    """The name of a device is truncated to the size of the buffer, and ends with a NUL."""
     cu.prepare("cuInit", 0)
     for size in (64, 12, 5, 1):
         buffer = ctypes.create_string_buffer(b"?" * 70)
@@ -88,7 +88,7 @@ def names(cu: Recorder) -> None:
 
 @bare
 def identities(cu: Recorder) -> None:
-    """Both functions that give the identifier of a device agree, and the bus address finds the device."""
+    """Both functions for the UUID of a device return the same one, and a device is found by its bus address."""
     cu.prepare("cuInit", 0)
     old, new = ctypes.create_string_buffer(16), ctypes.create_string_buffer(16)
     cu.call("cuDeviceGetUuid", old, 0)
@@ -127,7 +127,7 @@ def attribute_arguments(cu: Recorder) -> None:
 
 @bare
 def capability(cu: Recorder) -> None:
-    """Two old functions return values of attributes; a NULL is refused."""
+    """Old functions for values that are also attributes of a device, and NULL for their results."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceComputeCapability", c_int, c_int, 0)
     cu.call("cuDeviceComputeCapability", None, c_int, 0)
@@ -157,7 +157,7 @@ def peers(cu: Recorder) -> None:
 
 @bare
 def error_texts(cu: Recorder) -> None:
-    """The texts of errors, and the results for unknown numbers."""
+    """The names and descriptions of error codes, and the results for unknown codes."""
     for code in (0, 1, 700, 999, 98, -1):
         for name in ("cuGetErrorName", "cuGetErrorString"):
             text = c_char_p(b"before")

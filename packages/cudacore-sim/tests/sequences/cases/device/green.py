@@ -17,38 +17,38 @@ LEGACY, PER_THREAD = 1, 2
 
 
 def all_multiprocessors(cu: Recorder) -> Resource:
-    """Return the multiprocessors of device 0."""
+    """Return the resource of all multiprocessors of device 0."""
     resource = Resource()
     cu.prepare("cuDeviceGetDevResource", 0, resource, SM)
     return resource
 
 
 def split(cu: Recorder, count: int, groups: int = 1) -> list[Resource]:
-    """Split groups off, and return them and the rest."""
+    """Split off `groups` groups of `count` multiprocessors. Return these groups; the last element is the rest."""
     parts, rest = (Resource * groups)(), Resource()
     cu.prepare("cuDevSmResourceSplitByCount", parts, c_uint(groups), all_multiprocessors(cu), rest, 0, count)
     return [*parts, rest]
 
 
 def describe(cu: Recorder, *resources: Resource) -> int:
-    """Make a descriptor of resources."""
+    """Generate a descriptor from resources."""
     array = (Resource * len(resources))(*resources)
     return int(cu.prepare("cuDevResourceGenerateDesc", c_void_p, array, len(resources)))
 
 
 def create(cu: Recorder, count: int = 16) -> tuple[int, int]:
-    """Make a green context with `count` multiprocessors; return it as a green context and as a context."""
+    """Create a green context with `count` multiprocessors; return its CUgreenCtx and its CUcontext."""
     green = int(cu.prepare("cuGreenCtxCreate", c_void_p, describe(cu, split(cu, count)[0]), 0, DEFAULT_STREAM))
     return green, int(cu.prepare("cuCtxFromGreenCtx", c_void_p, green))
 
 
 def see_resource(cu: Recorder, what: str, resource: Resource) -> None:
-    """See the kind of a resource, and its readable fields."""
+    """List the type and the readable fields of a resource."""
     cu.see(what, f"type {resource.type} {list(resource.words)}")
 
 
 def see_split(cu: Recorder, count: int, groups: int, flags: int = 0) -> None:
-    """See the groups that a split returns."""
+    """Split the multiprocessors of the device, and list the groups."""
     parts, rest, number = (Resource * max(groups, 1))(), Resource(), c_uint(groups)
     cu.see("count, groups, flags", (count, groups, flags))
     if cu.call("cuDevSmResourceSplitByCount", parts, number, all_multiprocessors(cu), rest, flags, count) == 0:
@@ -75,7 +75,7 @@ def device_resources(cu: Recorder) -> None:
 
 @sequence
 def split_counts(cu: Recorder) -> None:
-    """The multiprocessors of a group are rounded up. A split returns only as many groups as the device has room for."""
+    """The size of groups is rounded up. A split returns at most as many groups as the multiprocessors suffice for."""
     for count in (0, 1, 2, 7, 8, 9, 16, 20, 64, 66, 100, 128, 129, 132, 133, 1000):
         see_split(cu, count, 1)
     for count in (8, 16, 32, 44, 66):
@@ -85,7 +85,7 @@ def split_counts(cu: Recorder) -> None:
 
 @sequence
 def split_flags(cu: Recorder) -> None:
-    """Without co-scheduling, groups can be smaller. For large clusters, they are larger."""
+    """Flags of a split: groups can be smaller without co-scheduling, and are larger for large clusters."""
     for flags in (1, 2, 3, 4):
         for count in (0, 1, 3, 8, 16, 17):
             see_split(cu, count, 8, flags)
@@ -93,7 +93,7 @@ def split_flags(cu: Recorder) -> None:
 
 @sequence
 def split_queries(cu: Recorder) -> None:
-    """The possible number of groups can be queried; the rest need not be requested."""
+    """The possible number of groups can be queried by a call without outputs. The output for the rest may be NULL."""
     resource = all_multiprocessors(cu)
     for count in (16, 20, 128, 132, 133):
         number = c_uint(77)
@@ -106,7 +106,7 @@ def split_queries(cu: Recorder) -> None:
 
 @sequence
 def split_again(cu: Recorder) -> None:
-    """The groups of a split cannot be split again, except through a green context."""
+    """The groups of a split cannot be split again, except as resources of a green context."""
     part, rest = split(cu, 32)
     for resource in (part, rest):
         cu.call("cuDevSmResourceSplitByCount", Resource(), c_uint(1), resource, None, 0, 8)
@@ -123,7 +123,7 @@ def split_again(cu: Recorder) -> None:
 
 @sequence
 def descriptors(cu: Recorder) -> None:
-    """The resources that one context can combine."""
+    """The resources that a descriptor for one context can combine."""
     whole = all_multiprocessors(cu)
     first, second, rest = split(cu, 16, 2)
     other = split(cu, 8)[0]
@@ -165,7 +165,7 @@ def create_arguments(cu: Recorder) -> None:
 
 @sequence
 def what_is_current(cu: Recorder) -> None:
-    """A green context is current under another handle, and has the properties of the primary one."""
+    """A current green context has a CUcontext of its own, and the properties of the primary context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     again = cu.new("cuCtxFromGreenCtx", c_void_p, green)
@@ -195,7 +195,7 @@ def what_is_current(cu: Recorder) -> None:
 
 @sequence
 def streams(cu: Recorder) -> None:
-    """How streams are created in a green context, and what they report about it."""
+    """Streams that are created in a green context, and the contexts that the driver reports for such streams."""
     green, context = create(cu)
     for flags in (0, NON_BLOCKING, 2):
         cu.call("cuGreenCtxStreamCreate", c_void_p, green, flags, 0)
@@ -257,7 +257,7 @@ def events(cu: Recorder) -> None:
 
 @sequence
 def what_an_event_waits_for(cu: Recorder) -> None:
-    """An event of a green context covers the work of all its streams, and of no other."""
+    """An event that a green context records covers the work of all of its streams, and of no other streams."""
     green, _ = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     ordinary, event = cu.stream(NON_BLOCKING), cu.event()
@@ -271,7 +271,7 @@ def what_an_event_waits_for(cu: Recorder) -> None:
 
 @sequence
 def code_and_memory(cu: Recorder) -> None:
-    """Memory and code of the primary context are used in a green context, and vice versa."""
+    """Memory and code of the primary context are used in a green context, and the reverse."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
@@ -301,7 +301,7 @@ def code_and_memory(cu: Recorder) -> None:
 
 @sequence
 def destroyed_with_streams(cu: Recorder) -> None:
-    """Streams remain after their green context is destroyed, and can be destroyed."""
+    """After a green context is destroyed, its streams still exist until they are destroyed."""
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     event = cu.event()

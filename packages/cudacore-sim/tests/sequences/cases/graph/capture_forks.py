@@ -64,7 +64,7 @@ def fork_of_a_fork(cu: Recorder) -> None:
 
 @sequence
 def unjoined(cu: Recorder) -> None:
-    """A capture ends while a fork has work that nothing waits for."""
+    """A capture ends while a forked stream, which was not joined, has captured work."""
     one, two, address = forked(cu)
     fill(cu, two, address + 4)
     tools.end(cu, one)
@@ -75,7 +75,7 @@ def unjoined(cu: Recorder) -> None:
 
 @sequence
 def unjoined_without_work(cu: Recorder) -> None:
-    """A capture ends while a fork that has done nothing is not joined."""
+    """A capture ends while a forked stream without captured work was not joined."""
     one, two, _ = forked(cu)
     tools.end(cu, one)
     tools.status(cu, two)
@@ -87,7 +87,7 @@ def unjoined_without_work(cu: Recorder) -> None:
 
 @sequence
 def unjoined_after_a_join(cu: Recorder) -> None:
-    """A fork that was joined gets more work."""
+    """More work is captured in a forked stream after it was joined."""
     one, two, address = forked(cu, empty=True)
     fill(cu, two, address + 4)
     fork(cu, two, one)
@@ -106,7 +106,7 @@ def end_in_a_fork(cu: Recorder) -> None:
 
 @sequence
 def merge(cu: Recorder) -> None:
-    """A stream of one capture waits for an event of another one."""
+    """A stream that captures waits for an event of another capture."""
     two, event, (one, _) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     tools.begin(cu, two)
     cu.call("cuEventRecord", event, one)
@@ -118,7 +118,7 @@ def merge(cu: Recorder) -> None:
 
 @sequence
 def event_of_an_ended_capture(cu: Recorder) -> None:
-    """An event that was recorded in a capture which has ended."""
+    """Calls with an event that was recorded in a capture that has ended."""
     two, event, (one, _) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     cu.call("cuEventRecord", event, one)
     tools.end(cu, one)
@@ -154,7 +154,7 @@ def event_recorded_again(cu: Recorder) -> None:
 
 @sequence
 def external_events(cu: Recorder) -> None:
-    """External records and waits are nodes."""
+    """Records of events and waits for events with the flag EXTERNAL become nodes."""
     stream, other = streams(cu, 2)
     address, one, two = cu.memory(16, 0), cu.event(), cu.event()
     tools.begin(cu, stream)
@@ -182,7 +182,7 @@ def external_events(cu: Recorder) -> None:
 
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
-    """The dependencies of a stream that waits for its own event, twice for an event, and for an older event."""
+    """The dependencies of a stream that waits for its own event, for one event twice, and for an older event."""
     two, early, (one, address) = cu.stream(NON_BLOCKING), cu.event(), begun(cu)
     cu.call("cuEventRecord", early, one)
     fill(cu, one, address + 4)
@@ -235,7 +235,7 @@ def fork_of_a_blocking_stream(cu: Recorder) -> None:
 
 @sequence
 def update_dependencies(cu: Recorder) -> None:
-    """Dependencies of the next captured work are added and replaced."""
+    """The dependencies of the next captured work are added to, and replaced."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     foreign = tools.empty(cu, tools.graph(cu))
     cu.call("cuStreamUpdateCaptureDependencies_v2", stream, None, None, 0, SET)
@@ -262,7 +262,7 @@ def update_dependencies(cu: Recorder) -> None:
 
 @sequence
 def dependencies_removed(cu: Recorder) -> None:
-    """Removed dependencies do not count as unjoined."""
+    """Work that was removed from a stream's dependencies does not count as unjoined."""
     stream, _ = begun(cu)
     cu.call("cuStreamUpdateCaptureDependencies_v2", stream, None, None, 0, SET)
     tools.see_capture(cu, stream)
@@ -274,7 +274,7 @@ def dependencies_removed(cu: Recorder) -> None:
 
 @sequence
 def programmatic_dependencies(cu: Recorder) -> None:
-    """A launch with programmatic serialization makes an annotated edge."""
+    """Capturing a launch with programmatic serialization adds an edge with annotations."""
     stream = cu.stream(NON_BLOCKING)
     function = cu.function(KERNELS, "nothing")
     tools.begin(cu, stream)
@@ -288,7 +288,7 @@ def programmatic_dependencies(cu: Recorder) -> None:
 
 
 def forked_by_a_kernel(cu: Recorder, function: int) -> tuple[int, int]:
-    """Begin a capture, and fork it by an event that a launch records; return both streams."""
+    """Begin a capture, and fork a second stream by an event that a launch records; return both streams."""
     (one, two), event = streams(cu, 2), cu.event(DISABLE_TIMING)
     tools.begin(cu, one)
     configuration = launch_configuration((7, (event & 0xFFFFFFFF, event >> 32, 0, 0)), stream=one)
@@ -299,7 +299,7 @@ def forked_by_a_kernel(cu: Recorder, function: int) -> tuple[int, int]:
 
 @sequence
 def programmatic_events(cu: Recorder) -> None:
-    """A fork by a programmatic event has an annotated dependency."""
+    """A stream that was forked by a programmatic event has a dependency with annotations."""
     function, address = cu.function(KERNELS, "nothing"), cu.memory(4)
     one, two = forked_by_a_kernel(cu, function)
     see_info(cu, two)
@@ -313,7 +313,7 @@ def programmatic_events(cu: Recorder) -> None:
 
 @sequence
 def programmatic_event_before_another_node(cu: Recorder) -> None:
-    """A fork by a programmatic event has an annotated dependency, and its next work is a memset."""
+    """A stream that was forked by a programmatic event captures a memset, not a kernel."""
     address = cu.memory(4)
     one, two = forked_by_a_kernel(cu, cu.function(KERNELS, "nothing"))
     cu.call("cuMemsetD32Async", address, 1, 1, two)
@@ -333,7 +333,7 @@ def destroy_a_fork(cu: Recorder) -> None:
 
 @sequence
 def destroy_a_joined_fork(cu: Recorder) -> None:
-    """A stream that was joined again is destroyed."""
+    """A forked stream is destroyed after it was joined."""
     one, two, address = forked(cu, empty=True)
     fill(cu, two, address)
     fork(cu, two, one)

@@ -138,7 +138,7 @@ def memory_is_captured(cu: Recorder) -> None:
 
 @sequence
 def memory_is_not_freed_in_the_capture(cu: Recorder) -> None:
-    """Memory that is allocated in a capture is freed outside of it, and in another capture."""
+    """Memory that was allocated in a capture is freed outside of the capture, and in another capture."""
     stream = cu.stream(NON_BLOCKING)
     tools.begin(cu, stream)
     address = cu.new("cuMemAllocAsync", c_uint64, 64, stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls that are allowed during a capture: each call in each mode, on the capturing thread and another one."""
+"""The calls that are allowed during a capture: each call in each mode, on the capturing and on another thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Setup = Callable[[Recorder, Scene], Thunk]
 
 
 def plain(name: str, *arguments: Any) -> Setup:
-    """Make a call that needs only existing objects. The argument "{event}" is the scene's field ``event``."""
+    """Make a call with objects of the scene: the argument "{event}" stands for the scene's field ``event``."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [
@@ -48,7 +48,7 @@ def plain(name: str, *arguments: Any) -> Setup:
 
 
 def prepared(name: str, *arguments: Any) -> Setup:
-    """Make a call. An argument that is a function is called before the capture; its result is the real argument."""
+    """Make a call with prepared arguments: functions among the arguments are called before the capture begins."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [argument(cu, scene) if callable(argument) and not isinstance(argument, type) else argument
@@ -386,7 +386,7 @@ IMPLICIT: dict[str, Setup] = {
 
 
 def _try(cu: Recorder, setup: Setup, mode: int, flags: int, around: Callable[[Recorder, Thunk], None]) -> None:
-    """Make one call while a stream captures; see the effect on the capture."""
+    """Make one call while a stream captures, and list the effect on the capture."""
     scene = Scene(cu.stream(flags), cu.stream(NON_BLOCKING), cu.stream(), cu.memory(64), cu.event(), cu.event(),
                   tools.context(cu))  # fmt: skip
     thunk = setup(cu, scene)
@@ -424,7 +424,8 @@ def _in_thread(make: Place) -> Place:
     return lambda cu, thunk: cu.in_thread(lambda: make(cu, thunk), tools.context(cu))
 
 
-# Each row has the mode of the capture, and the thread and the mode in which the call is made.
+# Each row has the mode of the capture, a description of the thread and its mode, and a function that makes the call
+# there.
 PLACES: list[tuple[int, str, Place]] = [
     (GLOBAL, "the same thread", _here),
     (THREAD_LOCAL, "the same thread", _here),

@@ -13,7 +13,7 @@ from recorder import Recorder, sequence
 
 @sequence
 def states(cu: Recorder) -> None:
-    """A stream before, during and after a capture."""
+    """The state of a stream before, during and after a capture."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(4, 0)
     for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
         tools.status(cu, stream)
@@ -41,7 +41,7 @@ def empty_capture(cu: Recorder) -> None:
 
 @sequence
 def begin_arguments(cu: Recorder) -> None:
-    """Streams and modes with which a capture cannot begin."""
+    """Streams that cannot capture, and modes that do not exist."""
     stream = cu.stream(NON_BLOCKING)
     for which in (None, 1):
         cu.call("cuStreamBeginCapture_v2", which, RELAXED)
@@ -62,7 +62,7 @@ def begin_arguments(cu: Recorder) -> None:
 
 @sequence
 def end_arguments(cu: Recorder) -> None:
-    """Streams without a capture to end, and NULL for the graph."""
+    """Ending a capture in streams that do not capture, and with NULL for the resulting graph."""
     stream, other = streams(cu, 2)
     cu.call("cuStreamEndCapture", stream, c_void_p)
     cu.call("cuStreamEndCapture", None, c_void_p)
@@ -190,7 +190,7 @@ def to_a_graph_invalidated(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_meanwhile(cu: Recorder) -> None:
-    """The calls that are allowed for a graph while a capture adds to it."""
+    """The calls with a graph that are allowed while a capture adds nodes to the graph."""
     stream, other, address, graph = *streams(cu, 2), cu.memory(16, 0), tools.graph(cu)
     node = tools.empty(cu, graph)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -208,7 +208,7 @@ def to_a_graph_meanwhile(cu: Recorder) -> None:
 
 @sequence
 def graph_of_a_capture(cu: Recorder) -> None:
-    """The calls that are allowed for the graph of a capture before its end."""
+    """The calls with the graph of a capture that are allowed before the capture ends."""
     stream, _ = begun(cu)
     graph, _ = see_info(cu, stream)
     tools.empty(cu, graph)
@@ -230,7 +230,7 @@ def destroy_the_stream(cu: Recorder) -> None:
 
 @sequence
 def invalidated(cu: Recorder) -> None:
-    """The calls that are allowed for a stream whose capture was invalidated."""
+    """The calls with a stream that are allowed after its capture was invalidated."""
     event, (one, two, address) = cu.event(), forked(cu)
     cu.call("cuStreamSynchronize", one)
     for stream in (one, two):
@@ -275,7 +275,7 @@ def thread_that_ended(cu: Recorder) -> None:
 
 @sequence
 def exchanged_modes(cu: Recorder) -> None:
-    """The mode of a thread is exchanged; other threads have their own."""
+    """The capture mode of a thread is exchanged; each thread has its own mode."""
 
     def exchange(mode: int, what: str = "before") -> None:
         value = c_int(mode)
@@ -292,7 +292,7 @@ def exchanged_modes(cu: Recorder) -> None:
 
 @sequence
 def per_thread_stream(cu: Recorder) -> None:
-    """The per-thread default stream captures."""
+    """A capture in the per-thread default stream."""
     address = cu.memory(16, 0)
     cu.call("cuStreamBeginCapture_v2", 2, GLOBAL)
     cu.call("cuMemsetD32Async", address, 1, 1, 2)

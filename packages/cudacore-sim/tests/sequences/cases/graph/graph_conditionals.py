@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditional nodes: handles, bodies, and how they run."""
+"""Conditional nodes: their handles, their bodies, and which bodies run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NON_BLOCKING = 1
 
 @sequence
 def handles(cu: Recorder) -> None:
-    """Conditional handles, and arguments that are refused."""
+    """Valid and refused arguments of cuGraphConditionalHandleCreate."""
     graph, context = tools.graph(cu), tools.context(cu)
     for default, flags in ((0, 0), (5, 0), (0, 1), (5, 1), (0, 2), (0, 3)):
         cu.see("given", (default, flags))
@@ -63,7 +63,7 @@ def bad_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_copied_graphs(cu: Recorder) -> None:
-    """A conditional node is added to a graph that has copies. The graph can run once the copies are destroyed."""
+    """A conditional node is added to a graph that was cloned or embedded, and the graph is instantiated."""
     for how in ("not copied", "cloned", "embedded"):
         graph, outer, copy = tools.graph(cu), tools.graph(cu), None
         tools.empty(cu, graph)
@@ -108,7 +108,7 @@ def handles_of_destroyed_nodes(cu: Recorder) -> None:
 
 @sequence
 def unused_handles(cu: Recorder) -> None:
-    """A handle without a node when the graph is instantiated."""
+    """A graph with a conditional handle that no node uses is instantiated."""
     graph = tools.graph(cu)
     tools.empty(cu, graph)
     tools.condition(cu, graph)
@@ -120,7 +120,7 @@ def unused_handles(cu: Recorder) -> None:
 
 @sequence
 def defaults(cu: Recorder) -> None:
-    """The default value of a condition chooses the body."""
+    """The default value of a condition determines which body runs."""
     stream, out = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     for kind, size in ((IF, 1), (IF, 2), (SWITCH, 1), (SWITCH, 3)):
         for default in (0, 1, 2, 7):
@@ -170,7 +170,7 @@ def loops(cu: Recorder) -> None:
 
 @sequence
 def loop_without_a_turn(cu: Recorder) -> None:
-    """A loop whose condition is zero from the start."""
+    """A loop whose condition is zero from the start has no iterations."""
     stream, out, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node, bodies = tools.conditional(cu, graph, tools.condition(cu, graph, 0), WHILE)
     tools.memset(cu, bodies[0], out, 1, 1)
@@ -198,7 +198,7 @@ def value_stays(cu: Recorder) -> None:
 
 @sequence
 def types_in_bodies(cu: Recorder) -> None:
-    """Which nodes a body can have."""
+    """The types of nodes that a body can have."""
     address, event = cu.memory(64, 0), cu.event()
     host = tools.host_params(lambda _: None)
     for name in ("kernel", "memset", "memcpy", "empty", "host", "record", "wait", "alloc", "child", "conditional"):
@@ -240,7 +240,7 @@ def types_in_bodies(cu: Recorder) -> None:
 
 @sequence
 def host_nodes_in_children_of_bodies(cu: Recorder) -> None:
-    """A node that a body cannot have, in a child graph of the body."""
+    """A child graph in a body has a node of a type that bodies cannot have."""
     graph, inner = tools.graph(cu), tools.graph(cu)
     _, (body,) = tools.conditional(cu, graph, tools.condition(cu, graph, 1), IF)
     tools.host(cu, inner, lambda _: None)
@@ -277,7 +277,7 @@ def restrictions(cu: Recorder) -> None:
 
 @sequence
 def nested(cu: Recorder) -> None:
-    """A loop in a loop, and a choice in a loop."""
+    """A loop in the body of a loop."""
     stream, outer, inner, out = cu.stream(NON_BLOCKING), cu.memory(16, 0), cu.memory(16, 0), cu.memory(16, 0)
     graph = tools.graph(cu)
     one = tools.condition(cu, graph, 1)
@@ -298,7 +298,7 @@ def nested(cu: Recorder) -> None:
 
 @sequence
 def bodies_as_graphs(cu: Recorder) -> None:
-    """The visible parts of bodies, and what is destroyed with their node."""
+    """The nodes and edges of bodies, and calls that bodies or their conditional node refuse."""
     graph, out = tools.graph(cu), cu.memory(16, 0)
     node, bodies = tools.conditional(cu, graph, tools.condition(cu, graph, 1), IF, 2)
     for body in bodies:
@@ -314,7 +314,7 @@ def bodies_as_graphs(cu: Recorder) -> None:
 
 @sequence
 def captured_bodies(cu: Recorder) -> None:
-    """A body is filled by a capture."""
+    """The nodes of a body are captured."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
     _, (body,) = tools.conditional(cu, graph, tools.condition(cu, graph, 1), IF)
     cu.call("cuStreamBeginCaptureToGraph", stream, body, None, None, 0, 2)

@@ -39,7 +39,7 @@ def flags(cu: Recorder) -> None:
 
 @sequence
 def empty_graph(cu: Recorder) -> None:
-    """A graph of no nodes is instantiated and launched."""
+    """A graph without nodes is instantiated and launched."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
     cu.call("cuGraphUpload", executable, stream)
@@ -75,7 +75,7 @@ def device_launch(cu: Recorder) -> None:
 
 @sequence
 def upload(cu: Recorder) -> None:
-    """An executable graph is uploaded, by its own function and by instantiation."""
+    """An executable graph is uploaded by cuGraphUpload, and when it is instantiated."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(4, 0)
     tools.memset(cu, graph, address, 3, 1)
     executable = tools.instantiate(cu, graph)
@@ -112,7 +112,7 @@ def launches_in_order(cu: Recorder) -> None:
 
 @sequence
 def destroyed_while_running(cu: Recorder) -> None:
-    """A graph that is destroyed while it runs runs to its end."""
+    """An executable graph that is destroyed while it runs still runs to its end."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(4, 0)
     tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)
@@ -126,7 +126,7 @@ def destroyed_while_running(cu: Recorder) -> None:
 
 @sequence
 def executable_destroyed_twice(cu: Recorder) -> None:
-    """An executable graph that was destroyed."""
+    """An executable graph is destroyed twice."""
     graph = tools.graph(cu)
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphExecDestroy", executable)
@@ -135,7 +135,7 @@ def executable_destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def changed_after_instantiation(cu: Recorder) -> None:
-    """Later changes of the graph do not affect the executable graph."""
+    """Changes of a graph after its instantiation do not affect the executable graph."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     node = tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)
@@ -150,7 +150,7 @@ def changed_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def changes_wait_for_no_launch(cu: Recorder) -> None:
-    """A launch in progress keeps its parameters."""
+    """Changing an executable graph does not affect a launch that is in progress."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     node = tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)
@@ -165,7 +165,7 @@ def changes_wait_for_no_launch(cu: Recorder) -> None:
 
 @sequence
 def kernel_is_updated(cu: Recorder) -> None:
-    """A kernel node of an executable graph gets other arguments, sizes and functions."""
+    """The arguments, sizes and function of a kernel node in an executable graph are changed."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(64, 0)
     store, increase = cu.function(KERNELS, "store"), cu.function(KERNELS, "increase")
     node = tools.kernel(cu, graph, store, c_uint64(out), c_uint32(1))
@@ -382,7 +382,7 @@ def events_are_updated(cu: Recorder) -> None:
 
 @sequence
 def child_is_updated(cu: Recorder) -> None:
-    """A child graph in an executable graph gets the parameters of another graph."""
+    """The parameters of a child graph in an executable graph are changed to those of another graph."""
     graph, other, stream, address = tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
     first = tools.memset(cu, other, address, 1, 1)
     tools.memset(cu, other, address + 4, 1, 1, first)
@@ -406,7 +406,7 @@ def child_is_updated(cu: Recorder) -> None:
 
 @sequence
 def types_that_cannot_be_updated(cu: Recorder) -> None:
-    """Nodes that cannot be changed, and parameters of another type."""
+    """Nodes of types that cannot be changed, and parameters of another type than the node's."""
     graph, address = tools.graph(cu), cu.memory(64, 0)
     empty, memset = tools.empty(cu, graph), tools.memset(cu, graph, address, 1, 1)
     node, pointer = tools.alloc(cu, graph, 64, empty)
@@ -458,7 +458,7 @@ def enabled(cu: Recorder) -> None:
 
 @sequence
 def disabled_and_updated(cu: Recorder) -> None:
-    """Whether a node stays disabled when it, or the whole graph, is updated."""
+    """Whether a node stays disabled when the node or the whole executable graph is updated."""
     graph, out = tools.graph(cu), cu.memory(16, 0)
     node = tools.memset(cu, graph, out, 1, 1)
     executable = tools.instantiate(cu, graph)
@@ -471,7 +471,7 @@ def disabled_and_updated(cu: Recorder) -> None:
 
 @sequence
 def priorities(cu: Recorder) -> None:
-    """A graph is instantiated with the priorities of its nodes."""
+    """A graph is instantiated with the flag that its nodes keep their priorities."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     node = tools.kernel(cu, graph, cu.function(KERNELS, "store"), c_uint64(out), c_uint32(5))
     cu.call("cuGraphKernelNodeSetAttribute", node, 8, (c_uint * 16)(-2 & 0xFFFFFFFF))
@@ -505,7 +505,7 @@ def faults_in_graphs(cu: Recorder) -> None:
 
 @sequence
 def calls_in_host_nodes(cu: Recorder) -> None:
-    """The calls that a host node can make."""
+    """The calls of the driver that the function of a host node can make."""
     graph, stream, other = tools.graph(cu), cu.stream(NON_BLOCKING), tools.graph(cu)
     event, spare = cu.event(), cu.stream(NON_BLOCKING)
     made = tools.instantiate(cu, other)

@@ -16,13 +16,13 @@ USED, USED_HIGH, RESERVED, RESERVED_HIGH = range(4)
 
 
 def see_attributes(cu: Recorder) -> None:
-    """See how much memory graphs use and reserve."""
+    """List how much memory graphs use and reserve."""
     cu.see("used and reserved", [cu.prepare("cuDeviceGetGraphMemAttribute", 0, i, c_uint64) for i in range(4)])
 
 
 @sequence
 def parameters(cu: Recorder) -> None:
-    """An allocation node returns its address at once, and its parameters later."""
+    """Adding an allocation node returns the address. The parameters of the node can be queried later."""
     graph = tools.graph(cu)
     params = tools.alloc_params(1000)
     node = cu.new("cuGraphAddMemAllocNode", c_void_p, graph, None, 0, params)
@@ -144,7 +144,7 @@ def frees_after_instantiation(cu: Recorder) -> None:
 
 
 def add_work(cu: Recorder, graph: int, out: int) -> int:
-    """Add nodes that allocate memory, fill it, copy it and free it; return the memory."""
+    """Add nodes that allocate memory, fill it, copy it and free it. Return the memory's address."""
     node, address = tools.alloc(cu, graph, 64)
     filled = tools.memset(cu, graph, address, 7, 4, node)
     copied = tools.copy(cu, graph, out, address, 16, filled)
@@ -174,7 +174,7 @@ def freed_in_the_graph(cu: Recorder) -> None:
 
 
 def allocating(cu: Recorder, flags: int = 0) -> tuple[int, int, int]:
-    """Make a graph that allocates memory and fills it; return it, its executable graph, and the memory."""
+    """Create a graph that allocates memory and fills it. Return the graph, its executable graph, and the address."""
     graph = tools.graph(cu)
     node, address = tools.alloc(cu, graph, 64)
     tools.memset(cu, graph, address, 7, 4, node)
@@ -183,7 +183,7 @@ def allocating(cu: Recorder, flags: int = 0) -> tuple[int, int, int]:
 
 @sequence
 def not_freed_in_the_graph(cu: Recorder) -> None:
-    """Memory that a graph only allocates is used and freed outside, before the next launch."""
+    """Memory that a graph allocates but does not free is used and freed by a stream before the next launch."""
     stream, (graph, executable, address) = cu.stream(NON_BLOCKING), allocating(cu)
     cu.call("cuMemFreeAsync", address, stream)
     tools.see_run(cu, executable, stream, "words", address, 4)
@@ -206,7 +206,7 @@ def not_freed_in_the_graph(cu: Recorder) -> None:
 
 @sequence
 def auto_free(cu: Recorder) -> None:
-    """A graph that is instantiated to free, at each launch, the memory that its previous launch left."""
+    """A graph with the flag that a launch frees the memory that the previous launch has left."""
     stream, (_, executable, address) = cu.stream(NON_BLOCKING), allocating(cu, AUTO_FREE)
     tools.run(cu, executable, stream)
     tools.see_run(cu, executable, stream, "words", address, 4)
@@ -256,7 +256,7 @@ def attributes(cu: Recorder) -> None:
 
 @sequence
 def amounts(cu: Recorder) -> None:
-    """How much is reserved for allocations of several sizes."""
+    """How much memory is reserved for graph allocations of several sizes."""
     stream = cu.stream(NON_BLOCKING)
     for size in (1, 1 << 20, 2 << 20, 3 << 20, 40 << 20):
         graph = tools.graph(cu)
@@ -330,7 +330,7 @@ def used_in_other_work(cu: Recorder) -> None:
 
 @sequence
 def addresses_differ(cu: Recorder) -> None:
-    """Whether allocations share addresses: within a graph, in two graphs, and after a free."""
+    """Whether two allocation nodes have equal addresses: in one graph, in two graphs, and after a free."""
     graph, other = tools.graph(cu), tools.graph(cu)
     node, first = tools.alloc(cu, graph, 64)
     freed = tools.free(cu, graph, first, node)
@@ -369,7 +369,7 @@ def executable_outlives_the_graph(cu: Recorder) -> None:
 
 @sequence
 def in_two_streams(cu: Recorder) -> None:
-    """Memory that is allocated by a graph in one stream is freed in another one."""
+    """Memory that a graph has allocated in one stream is freed in another stream."""
     graph, one, two = tools.graph(cu), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     _, address = tools.alloc(cu, graph, 64)
     executable = tools.instantiate(cu, graph)

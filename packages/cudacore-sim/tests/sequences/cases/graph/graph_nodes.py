@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph nodes by type: parameters that are accepted, read back, changed, refused."""
+"""Graph nodes of each type: parameters that are accepted or refused, read back, and changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NON_BLOCKING = 1
 
 @sequence
 def kernel_parameters(cu: Recorder) -> None:
-    """The parameters of a kernel node as they are read back: the arguments are a copy."""
+    """The parameters of a kernel node as they are read back. The node has a copy of the arguments."""
     graph, out = tools.graph(cu), cu.memory(4, 0)
     store = cu.function(KERNELS, "store")
     value = c_uint32(5)
@@ -42,7 +42,7 @@ def kernel_parameters(cu: Recorder) -> None:
 
 @sequence
 def kernel_of_a_library(cu: Recorder) -> None:
-    """The parameters of a kernel node as they are read back, if it was made from a CUkernel."""
+    """The parameters of a kernel node that was made from a CUkernel, as they are read back."""
     graph = tools.graph(cu)
     kernel = cu.kernel(KERNELS, "nothing")
     context = tools.context(cu)
@@ -66,7 +66,7 @@ def kernel_of_a_library(cu: Recorder) -> None:
 
 @sequence
 def kernel_with_packed_arguments(cu: Recorder) -> None:
-    """Arguments as one buffer, and how they are read back."""
+    """Kernel nodes with arguments in one buffer, and the arguments as they are read back."""
     graph, out = tools.graph(cu), cu.memory(4, 0)
     store = cu.function(KERNELS, "store")
 
@@ -123,7 +123,7 @@ def kernel_bad_parameters(cu: Recorder) -> None:
 
 @sequence
 def kernel_is_set(cu: Recorder) -> None:
-    """Parameters of a kernel node are changed; a refused change has no effect."""
+    """The parameters of a kernel node are changed; a refused change has no effect."""
     graph, out, stream = tools.graph(cu), cu.memory(64, 0), cu.stream(NON_BLOCKING)
     store, increase = cu.function(KERNELS, "store"), cu.function(KERNELS, "increase")
     node = tools.kernel(cu, graph, store, c_uint64(out), c_uint32(5))
@@ -183,7 +183,7 @@ def kernel_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes_survive(cu: Recorder) -> None:
-    """Attributes remain when parameters are changed, and are copied into clones."""
+    """Attributes of a kernel node stay when its parameters are changed, and are copied into clones."""
     graph = tools.graph(cu)
     function = cu.function(KERNELS, "nothing")
     node = tools.kernel(cu, graph, function, grid=(4, 1, 1))
@@ -357,7 +357,7 @@ def memcpy_is_set(cu: Recorder) -> None:
 
 @sequence
 def host_nodes(cu: Recorder) -> None:
-    """Host nodes call their function with their argument. Then the function and the argument are changed."""
+    """A host node calls its function with its argument. Then the function and the argument are changed."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     seen: list[object] = []
     first = tools.host(cu, graph, lambda data: seen.append(("first", data)), data=5)
@@ -387,7 +387,7 @@ def host_nodes(cu: Recorder) -> None:
 
 @sequence
 def event_nodes(cu: Recorder) -> None:
-    """Event nodes return and change their event."""
+    """The event of an event node is read back and changed."""
     graph, one, two = tools.graph(cu), cu.event(), cu.event(2)
     record, wait = tools.record(cu, graph, one), tools.wait(cu, graph, one)
     for name, node in (("Record", record), ("Wait", wait)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of whole executable graphs from another graph: each kind of difference, and the driver's result."""
+"""Updates of executable graphs from another graph: each kind of difference, and the driver's result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Things:
 
 
 def chain(*values: int) -> Build:
-    """Make a chain of memsets."""
+    """Return a function that builds a chain of memsets."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         last: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ def chain(*values: int) -> Build:
 
 
 def kernel(name: str = "store", value: int = 1, *, attribute: tuple[int, ...] | None = None, **sizes: object) -> Build:
-    """Make one kernel node."""
+    """Return a function that builds one kernel node."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         arguments = () if name == "nothing" else (c_uint64(things.out), c_uint32(value))
@@ -59,7 +59,7 @@ def kernel(name: str = "store", value: int = 1, *, attribute: tuple[int, ...] | 
 
 
 def fan(order: str, swap: bool = False) -> Build:
-    """Make a memset, then a node for each letter of `order`."""
+    """Return a function that builds a memset, and nodes that depend on it: one for each letter of `order`."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         first = tools.memset(cu, graph, things.out, 1, 1)
@@ -79,7 +79,7 @@ def fan(order: str, swap: bool = False) -> Build:
 
 
 def two(edge: bool, reverse: bool = False) -> Build:
-    """Make two memsets, with or without an edge."""
+    """Return a function that builds two memsets, with or without an edge between them."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         one, another = (tools.memset(cu, graph, things.out + 4 * i, 1, 1) for i in range(2))
@@ -91,7 +91,7 @@ def two(edge: bool, reverse: bool = False) -> Build:
 
 
 def diamond(reverse: bool = False) -> Build:
-    """Make a diamond. The order of the last node's dependencies can be reversed."""
+    """Return a function that builds a diamond. The order of the last node's dependencies can be reversed."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         first = tools.empty(cu, graph)
@@ -103,7 +103,7 @@ def diamond(reverse: bool = False) -> Build:
 
 
 def memset(**shape: object) -> Build:
-    """Make one memset."""
+    """Return a function that builds one memset."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         fields = {"value": 1, "width": 4, **shape}
@@ -115,7 +115,7 @@ def memset(**shape: object) -> Build:
 
 
 def copy(to: str = "out", source: str = "other", size: int = 16, **fields: object) -> Build:
-    """Make one copy. The names of the operands show which memory is the host's."""
+    """Return a function that builds one copy. `to` and `source` name the memory: a field of `Things`."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         types = {"to_type": 1 if to in ("pinned", "host") else 2, "from_type": 1 if source in ("pinned", "host") else 2}
@@ -125,7 +125,7 @@ def copy(to: str = "out", source: str = "other", size: int = 16, **fields: objec
 
 
 def single(kind: str) -> Build:
-    """Make one node of a type."""
+    """Return a function that builds one node of a type."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         if kind == "empty":
@@ -151,7 +151,7 @@ def single(kind: str) -> Build:
 
 
 def child(*values: int) -> Build:
-    """Make a child graph of a chain of memsets."""
+    """Return a function that builds a child graph node with a chain of memsets."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         inner = tools.graph(cu)
@@ -162,7 +162,7 @@ def child(*values: int) -> Build:
 
 
 def programmatic(annotated: bool) -> Build:
-    """Make two kernels with an edge that may be programmatic."""
+    """Return a function that builds two kernels with an edge, which is programmatic if `annotated`."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         one, another = (tools.kernel(cu, graph, things.nothing) for _ in range(2))
@@ -173,7 +173,7 @@ def programmatic(annotated: bool) -> Build:
 
 
 def with_condition(kind: int, size: int, value: int = 1, default: int | None = 0) -> Build:
-    """Make a conditional node with a memset in its first body."""
+    """Return a function that builds a conditional node with a memset in its first body."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         handle = tools.condition(cu, graph, default)
@@ -273,7 +273,7 @@ for _name, (_before, _after) in CASES.items():
 
 @sequence
 def bad_updates(cu: Recorder) -> None:
-    """NULL for the arguments of an update."""
+    """NULL as arguments of cuGraphExecUpdate."""
     graph = tools.graph(cu)
     tools.empty(cu, graph)
     executable = tools.instantiate(cu, graph)
@@ -289,7 +289,7 @@ def bad_updates(cu: Recorder) -> None:
 
 @sequence
 def update_by_its_own_graph(cu: Recorder) -> None:
-    """The graph itself is changed, and its executable graph is updated from it."""
+    """A graph is changed, and the executable graph that was made from it is updated from it."""
     graph, out, stream = tools.graph(cu), cu.memory(16, 0), cu.stream(NON_BLOCKING)
     node = tools.memset(cu, graph, out, 1, 1)
     executable = tools.instantiate(cu, graph)
@@ -328,7 +328,7 @@ def failed_updates_change_nothing(cu: Recorder) -> None:
 
 @sequence
 def update_of_a_running_graph(cu: Recorder) -> None:
-    """An update while the graph runs affects later launches."""
+    """An update of an executable graph that is running affects only later launches."""
     old, new, out, stream = tools.graph(cu), tools.graph(cu), cu.memory(16, 0), cu.stream(NON_BLOCKING)
     tools.memset(cu, old, out, 1, 1)
     tools.memset(cu, new, out + 4, 2, 1)

@@ -25,7 +25,7 @@ def create(cu: Recorder) -> None:
 
 @sequence
 def create_without_context(cu: Recorder) -> None:
-    """A graph needs no context; some of its nodes do."""
+    """Creating a graph needs no current context; adding some types of nodes does."""
     address = cu.memory(64)
     event = cu.event()
     cu.prepare("cuCtxSetCurrent", None)
@@ -45,7 +45,7 @@ def create_without_context(cu: Recorder) -> None:
 
 @sequence
 def destroyed_twice(cu: Recorder) -> None:
-    """A graph that was destroyed."""
+    """A graph is destroyed twice."""
     graph = tools.graph(cu)
     cu.call("cuGraphDestroy", graph)
     cu.call("cuGraphDestroy", graph)
@@ -85,7 +85,7 @@ def no_graph(cu: Recorder) -> None:
 
 @sequence
 def shape(cu: Recorder) -> None:
-    """Nodes, roots and edges in the driver's order."""
+    """The nodes, roots and edges of a graph, in the driver's order."""
     graph = tools.graph(cu)
     names: dict[int, str] = {}
     first = tools.empty(cu, graph)
@@ -134,7 +134,7 @@ def order_of_many(cu: Recorder) -> None:
 
 @sequence
 def sizes_of_arrays(cu: Recorder) -> None:
-    """Arrays that are larger or smaller than the number of elements."""
+    """Queries of nodes and edges with arrays that are larger or smaller than their number."""
     graph = tools.graph(cu)
     first = tools.empty(cu, graph)
     second = tools.empty(cu, graph, first)
@@ -169,7 +169,7 @@ def sizes_of_arrays(cu: Recorder) -> None:
 
 @sequence
 def dependencies_at_creation(cu: Recorder) -> None:
-    """Dependencies that a node cannot have."""
+    """A node is added with invalid, repeated or missing dependencies."""
     graph, other = tools.graph(cu), tools.graph(cu)
     node, foreign = tools.empty(cu, graph), tools.empty(cu, other)
     cu.call("cuGraphAddEmptyNode", c_void_p, graph, None, 1)
@@ -183,7 +183,7 @@ def dependencies_at_creation(cu: Recorder) -> None:
 
 @sequence
 def add_dependencies(cu: Recorder) -> None:
-    """Adding edges: new and existing edges, a node to itself, a cycle, and a node of another graph."""
+    """Adding edges: new and existing edges, an edge from a node to itself, a cycle, and a node of another graph."""
     graph, other = tools.graph(cu), tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     foreign = tools.empty(cu, other)
@@ -202,7 +202,7 @@ def add_dependencies(cu: Recorder) -> None:
 
 @sequence
 def add_several_of_which_one_is_bad(cu: Recorder) -> None:
-    """One of several edges that are added at once already exists, or occurs twice."""
+    """Several edges are added by one call; one of these exists already, or occurs twice."""
     graph = tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     cu.call("cuGraphAddDependencies_v2", graph, array(one, one), array(two, two), None, 2)
@@ -216,7 +216,7 @@ def add_several_of_which_one_is_bad(cu: Recorder) -> None:
 
 @sequence
 def cycles(cu: Recorder) -> None:
-    """A cycle is found when the graph is instantiated, if not before."""
+    """A cycle, added by one call, is an error when the graph is instantiated."""
     graph = tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     before, after = array(one, two, three), array(two, three, one)
@@ -292,7 +292,7 @@ def edge_data(cu: Recorder) -> None:
 
 @sequence
 def edge_data_at_creation(cu: Recorder) -> None:
-    """A node is added with an edge that has annotations, and the graph runs."""
+    """A node is added with an edge that has annotations, and the graph is launched."""
     graph, out, stream = tools.graph(cu), cu.memory(8, 0), cu.stream(1)
     store = cu.function(KERNELS, "store")
     one = tools.kernel(cu, graph, store, c_uint64(out), ctypes.c_uint32(1))
@@ -306,7 +306,7 @@ def edge_data_at_creation(cu: Recorder) -> None:
 
 @sequence
 def clones(cu: Recorder) -> None:
-    """A clone has a node for each node of the original, by which it is found. Later changes do not affect it."""
+    """The node of a clone is found by the original node. Later changes of the original do not affect the clone."""
     graph = tools.graph(cu)
     address = cu.memory(64, 0)
     one = tools.memset(cu, graph, address, 5, 4)
@@ -334,7 +334,7 @@ def clones(cu: Recorder) -> None:
 
 @sequence
 def clone_outlives_the_original(cu: Recorder) -> None:
-    """A clone does not depend on the original."""
+    """A clone can be used after the original is destroyed."""
     graph = tools.graph(cu)
     tools.empty(cu, graph, tools.empty(cu, graph))
     copy = cu.new("cuGraphClone", c_void_p, graph)
@@ -371,7 +371,7 @@ def child_graphs(cu: Recorder) -> None:
 
 @sequence
 def child_graph_is_moved(cu: Recorder) -> None:
-    """A graph that a child node takes over belongs to the parent from then on."""
+    """A graph that is moved into a child node belongs to the parent graph from then on."""
     graph, other, address = tools.graph(cu), tools.graph(cu), cu.memory(8, 0)
     tools.memset(cu, other, address, 5, 1)
     params = NodeParams(type=4)
@@ -409,7 +409,7 @@ def memory_in_a_moved_child(cu: Recorder) -> None:
 
 @sequence
 def deep_children(cu: Recorder) -> None:
-    """Children of children are cloned, too, and their graphs are found."""
+    """Child graphs of child graphs are cloned as well, and the nodes of the copies are found."""
     graph, middle, inner = (tools.graph(cu) for _ in range(3))
     tools.empty(cu, inner)
     inside = tools.child(cu, middle, inner)
@@ -490,12 +490,12 @@ def unknown_types(cu: Recorder) -> None:
 
 @sequence
 def dot_files(cu: Recorder) -> None:
-    """A DOT file is written if possible."""
+    """Writing DOT files, including paths where this is not possible."""
     import tempfile
 
     graph = tools.graph(cu)
     tools.empty(cu, graph)
-    # In a separate folder, so that other processes do not affect these paths.
+    # The files are in a temporary folder, so that other processes do not affect these paths.
     with tempfile.TemporaryDirectory() as folder:
         for flags in (0, 1, (1 << 16) - 1, 1 << 20):
             cu.call("cuGraphDebugDotPrint", graph, f"{folder}/graph.dot".encode(), flags)

@@ -17,7 +17,7 @@ MOVE = 1
 
 
 class Witness:
-    """Counts the calls of a destructor."""
+    """A destructor that lists the user objects for which it was called."""
 
     def __init__(self, cu: Recorder) -> None:
         self._cu = cu
@@ -25,11 +25,11 @@ class Witness:
         self.function = tools.keep(HOST_FUNCTION(self.seen.append))
 
     def create(self, data: int = 1, count: int = 1) -> int:
-        """Make a user object."""
+        """Create a user object with the destructor. `data` identifies the object."""
         return int(self._cu.prepare("cuUserObjectCreate", c_void_p, data, self.function, count, 1))
 
     def see(self, what: str, count: int = 0) -> None:
-        """Wait until `count` objects are destroyed, and a little longer; then see all destroyed objects."""
+        """Wait until `count` objects are destroyed, and a little longer; then list all destroyed objects."""
         for _ in range(1000):
             if len(self.seen) >= count:
                 break
@@ -40,7 +40,7 @@ class Witness:
 
 @sequence
 def create(cu: Recorder) -> None:
-    """A user object, and arguments that are refused."""
+    """Valid and refused arguments of cuUserObjectCreate."""
     witness = Witness(cu)
     function = witness.function
     for name, arguments in {
@@ -61,7 +61,7 @@ def create(cu: Recorder) -> None:
 
 @sequence
 def references(cu: Recorder) -> None:
-    """The last reference that is released runs the destructor."""
+    """The destructor runs when the last reference is released."""
     witness = Witness(cu)
     made = witness.create(7, 2)
     cu.call("cuUserObjectRetain", made, 2)
@@ -94,7 +94,7 @@ def references_of_graphs(cu: Recorder) -> None:
 
 @sequence
 def bad_references_of_graphs(cu: Recorder) -> None:
-    """Arguments of a graph's references that are refused."""
+    """Refused arguments of cuGraphRetainUserObject and cuGraphReleaseUserObject."""
     witness, graph = Witness(cu), tools.graph(cu)
     made = witness.create(1, 2)
     cu.call_each(
@@ -109,7 +109,7 @@ def bad_references_of_graphs(cu: Recorder) -> None:
 
 @sequence
 def executables_keep_references(cu: Recorder) -> None:
-    """An executable graph, and a launch in progress, have the references of their graph."""
+    """An executable graph, and a launch in progress, keep the user objects of their graph alive."""
     witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
     graph = owner(cu, witness, 1)
     executable = tools.instantiate(cu, graph)
@@ -125,7 +125,7 @@ def executables_keep_references(cu: Recorder) -> None:
 
 @sequence
 def clones_keep_references(cu: Recorder) -> None:
-    """Clones and child graphs get references of their own, which are released one by one."""
+    """Clones and child graphs have references of their own to user objects, which are released separately."""
     witness, graph, parent = Witness(cu), tools.graph(cu), tools.graph(cu)
     one, two = witness.create(1), witness.create(2)
     cu.prepare("cuGraphRetainUserObject", graph, one, 1, MOVE)
@@ -144,7 +144,7 @@ def clones_keep_references(cu: Recorder) -> None:
 
 
 def owner(cu: Recorder, witness: Witness, data: int, nodes: int = 1) -> int:
-    """Make a graph of empty nodes that has the only reference to a user object."""
+    """Create a graph of empty nodes, which owns the only reference to a new user object."""
     graph = tools.graph(cu)
     for _ in range(nodes):
         tools.empty(cu, graph)
@@ -162,7 +162,7 @@ def destroy(cu: Recorder, witness: Witness, graph: int, executable: int) -> None
 
 @sequence
 def updates_replace_references(cu: Recorder) -> None:
-    """An update gives an executable graph the references of the other graph."""
+    """An update replaces an executable graph's references to user objects by those of the new graph."""
     witness = Witness(cu)
     old, new = owner(cu, witness, 1), owner(cu, witness, 2)
     executable = tools.instantiate(cu, old)
@@ -175,7 +175,7 @@ def updates_replace_references(cu: Recorder) -> None:
 
 @sequence
 def failed_updates_keep_references(cu: Recorder) -> None:
-    """An update that fails leaves the references as they were."""
+    """An update that fails does not change an executable graph's references to user objects."""
     witness = Witness(cu)
     old, new = owner(cu, witness, 1), owner(cu, witness, 2, nodes=0)
     executable = tools.instantiate(cu, old)
@@ -186,7 +186,7 @@ def failed_updates_keep_references(cu: Recorder) -> None:
 
 @sequence
 def updates_during_a_launch(cu: Recorder) -> None:
-    """References that an update replaces are kept while a launch is in progress."""
+    """A launch in progress keeps the user objects that an update has replaced."""
     witness, new, stream = Witness(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
     tools.empty(cu, new)
     old = owner(cu, witness, 1)
@@ -202,7 +202,7 @@ def updates_during_a_launch(cu: Recorder) -> None:
 
 @sequence
 def retained_after_instantiation(cu: Recorder) -> None:
-    """Objects that a graph retains after it was instantiated do not belong to the executable graph."""
+    """Objects that a graph retains after its instantiation are not retained by the executable graph."""
     witness, graph = Witness(cu), tools.graph(cu)
     executable = tools.instantiate(cu, graph)
     cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
@@ -213,7 +213,7 @@ def retained_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def references_of_captures(cu: Recorder) -> None:
-    """The graph of a capture can retain objects. If the capture is lost, the objects are released."""
+    """The graph of a capture can retain user objects. If the capture is invalidated, they are released."""
     witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
     tools.begin(cu, stream)
     graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
@@ -225,7 +225,7 @@ def references_of_captures(cu: Recorder) -> None:
 
 @sequence
 def calls_in_destructors(cu: Recorder) -> None:
-    """The calls that a destructor can make; it runs on a thread of the driver."""
+    """The calls of the driver that a destructor can make. The destructor runs on a thread of the driver."""
     event, spare, graph, address = cu.event(), cu.stream(NON_BLOCKING), tools.graph(cu), cu.memory(64)
     done = threading.Event()
     threads: list[object] = []
@@ -250,7 +250,7 @@ def calls_in_destructors(cu: Recorder) -> None:
 
 @sequence
 def many(cu: Recorder) -> None:
-    """Many user objects are destroyed in the order of their release."""
+    """Many user objects are destroyed in the order in which they are released."""
     witness, graph = Witness(cu), tools.graph(cu)
     for i in range(1, 20):
         cu.prepare("cuGraphRetainUserObject", graph, witness.create(i), 1, MOVE)
@@ -270,7 +270,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # on another thread, the destructor can run at any time
+        at_once = int(seen == [here])  # 0 if the destructor runs on another thread
         for _ in range(100):
             if seen:
                 break
@@ -352,7 +352,7 @@ def frees_in_destructors(cu: Recorder) -> None:
 
 @sequence
 def frees_in_host_functions(cu: Recorder) -> None:
-    """The objects that a host function can free. Unloading a module would wait for the function itself."""
+    """The objects that a host function can free. A module is not among these: unloading it waits for the function."""
     stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
     other = Witness(cu)
     second = other.create(2)

@@ -20,7 +20,7 @@ def numbers(count: int) -> Any:
 
 @sequence
 def there_and_back(cu: Recorder) -> None:
-    """Bytes are copied to the device, within it, and back."""
+    """Bytes are copied to the device, on the device, and back."""
     first, second = cu.memory(64, 0), cu.memory(64, 0)
     data, back = numbers(64), (ctypes.c_ubyte * 64)()
     cu.call("cuMemcpyHtoD_v2", first, data, 64)
@@ -36,7 +36,7 @@ def there_and_back(cu: Recorder) -> None:
 
 @sequence
 def nothing(cu: Recorder) -> None:
-    """Copies and fills of no bytes, also from and to NULL."""
+    """Copies and fills of zero bytes, including from and to NULL."""
     address, data = cu.memory(64), numbers(4)
     cu.call_each(
         ("cuMemcpyHtoD_v2", address, data, 0), ("cuMemcpyHtoD_v2", 0, data, 0), ("cuMemcpyHtoD_v2", address, None, 0),
@@ -49,7 +49,7 @@ def nothing(cu: Recorder) -> None:
 
 @sequence
 def null(cu: Recorder) -> None:
-    """Copies and fills of NULL."""
+    """Copies from and to NULL, and fills at NULL."""
     address, data = cu.memory(64), numbers(16)
     cu.call_each(
         ("cuMemcpyHtoD_v2", address, None, 16), ("cuMemcpyHtoD_v2", 0, data, 16),
@@ -61,7 +61,7 @@ def null(cu: Recorder) -> None:
 
 @sequence
 def past_the_end(cu: Recorder) -> None:
-    """Copies and fills that end outside of an allocation."""
+    """Copies and fills that begin in an allocation and end beyond it."""
     address, data = cu.memory(4 << 20), numbers(16)
     cu.call("cuMemcpyHtoD_v2", address + (4 << 20) - 8, data, 16)
     cu.call("cuMemcpyDtoH_v2", data, address + (4 << 20) - 8, 16)
@@ -91,7 +91,7 @@ def wrong_direction(cu: Recorder) -> None:
 
 @sequence
 def fills(cu: Recorder) -> None:
-    """Fills of one, two and four bytes."""
+    """Fills with values of one, two and four bytes."""
     address = cu.memory(32, 0)
     cu.call("cuMemsetD8_v2", address + 1, 0x1FE, 3)
     cu.call("cuMemsetD16_v2", address + 8, 0x12345, 3)
@@ -106,7 +106,7 @@ def fills(cu: Recorder) -> None:
 
 @sequence
 def fills_of_rows(cu: Recorder) -> None:
-    """Fills of rows, with the bytes between them left alone."""
+    """Fills of rows, which do not change the bytes between the rows."""
     address = cu.memory(64, 0)
     cu.call("cuMemsetD2D8_v2", address, 16, 1, 3, 2)
     cu.call("cuMemsetD2D16_v2", address + 32, 8, 2, 2, 2)
@@ -214,7 +214,7 @@ def slice_arguments(cu: Recorder) -> None:
 
 @sequence
 def peers(cu: Recorder) -> None:
-    """Copies between two contexts, which may be the same."""
+    """Copies by cuMemcpyPeer: between two contexts of one device, and within a context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     address, stream = cu.memory(64, 3), cu.stream()
     created = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
@@ -234,7 +234,7 @@ def peers(cu: Recorder) -> None:
 
 @sequence
 def asynchronous(cu: Recorder) -> None:
-    """Asynchronous copies of pinned memory read the contents when their turn comes."""
+    """Asynchronous copies from pinned memory read the memory when the copy runs."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(4, 0)
     host = cu.prepare("cuMemHostAlloc", c_void_p, 8, 0)
     word = ctypes.c_uint32.from_address(host)
@@ -249,7 +249,7 @@ def asynchronous(cu: Recorder) -> None:
 
 @sequence
 def pageable(cu: Recorder) -> None:
-    """The call that copies from pageable memory has read all bytes when it returns."""
+    """An asynchronous copy from pageable memory has read all bytes when the call returns."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(64, 0)
     data = numbers(64)
     cu.call("cuMemcpyHtoDAsync_v2", address, data, 64, stream)
@@ -269,7 +269,7 @@ class CopyAttributes(ctypes.Structure):
 
 @sequence
 def batches(cu: Recorder) -> None:
-    """Several copies by one call. The call does not accept the legacy stream."""
+    """Several copies by one call (cuMemcpyBatchAsync), which does not accept the legacy stream."""
     stream, data = cu.stream(), numbers(16)
     first, second = cu.memory(16, 0), cu.memory(16, 0)
     targets = (c_uint64 * 2)(first, second + 4)

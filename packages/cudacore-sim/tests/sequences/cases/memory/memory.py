@@ -21,7 +21,7 @@ def pages(count: int) -> tuple[mmap.mmap, int]:
 
 @sequence
 def allocate(cu: Recorder) -> None:
-    """Sizes that can be allocated, and sizes that cannot."""
+    """Sizes of device memory that can be allocated, and sizes that cannot."""
     cu.call("cuMemAlloc_v2", c_uint64, 0)
     cu.call("cuMemAlloc_v2", None, 16)
     for size in (1, 256, 257, 1 << 20, (2 << 20) + 1):
@@ -35,7 +35,7 @@ def allocate(cu: Recorder) -> None:
 
 @sequence
 def free(cu: Recorder) -> None:
-    """Memory that can be freed, and only once."""
+    """Device memory can be freed once, by the address of its beginning."""
     address = cu.memory(1024)
     cu.call("cuMemFree_v2", address + 16)
     cu.call("cuMemFree_v2", address)
@@ -63,7 +63,7 @@ def free_other_kinds(cu: Recorder) -> None:
 
 @sequence
 def pitch(cu: Recorder) -> None:
-    """The pitch of rows, and an element size that is not supported."""
+    """The pitch that cuMemAllocPitch chooses, and an element size that it does not support."""
     for width, height, element in ((1, 1, 4), (512, 2, 4), (513, 3, 8), (100, 10, 16), (70_000, 2, 4)):
         cu.see("rows", (width, height, element))
         cu.read("cuMemAllocPitch_v2", c_uint64(), c_size_t, width, height, element)
@@ -78,7 +78,7 @@ def pitch(cu: Recorder) -> None:
 
 @sequence
 def address_ranges(cu: Recorder) -> None:
-    """The range to which an address belongs."""
+    """The range that the driver reports for an address."""
     address = cu.memory(1000)
     for offset in (0, 1, 999):
         base, size = cu.new("cuMemGetAddressRange_v2", c_uint64, c_size_t, address + offset)
@@ -138,7 +138,7 @@ def pinned(cu: Recorder) -> None:
 
 @sequence
 def pinned_arguments(cu: Recorder) -> None:
-    """Sizes of pinned memory, NULL, and memory that is not pinned."""
+    """Pinned memory: invalid sizes, NULL, and memory that is not pinned."""
     for name, more in (("cuMemHostAlloc", (0,)), ("cuMemAllocHost_v2", ())):
         nothing = c_void_p(1)
         cu.call(name, nothing, 0, *more)
@@ -157,7 +157,7 @@ def pinned_arguments(cu: Recorder) -> None:
 
 @sequence
 def register(cu: Recorder) -> None:
-    """Memory of the program is registered once, and unregistered."""
+    """Memory of the program can be registered only once until it is unregistered."""
     memory, address = pages(4)
     cu.call("cuMemHostRegister_v2", address, 4096, 0)
     cu.call("cuMemHostRegister_v2", address, 4096, 0)
@@ -260,7 +260,7 @@ def advice(cu: Recorder) -> None:
 
 @sequence
 def usage_of_freed(cu: Recorder) -> None:
-    """Copies and fills of freed memory fail, because the driver looks addresses up."""
+    """Copies and fills of freed memory fail, because the driver checks each address."""
     address = cu.memory(1024)
     keep = cu.memory(1024)
     cu.prepare("cuMemFree_v2", address)

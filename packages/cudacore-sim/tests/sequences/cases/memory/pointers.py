@@ -25,7 +25,7 @@ KINDS = {
 
 
 def see_pointer(cu: Recorder, address: int, base: int | None = None) -> None:
-    """See all portable information of the driver about an address."""
+    """List all portable information of the driver about an address."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     for attribute, kind in KINDS.items():
         value: Any = kind(0xEE)
@@ -147,7 +147,7 @@ def bad_attributes(cu: Recorder) -> None:
 
 @sequence
 def freed(cu: Recorder) -> None:
-    """Freed memory is unknown to the driver, and the next allocation has a new buffer identifier."""
+    """Freed memory is unknown to the driver. The next allocation has another buffer identifier."""
     address = cu.memory(1000)
     first = cu.new("cuPointerGetAttribute", c_uint64, BUFFER_ID, address)
     cu.prepare("cuMemFree_v2", address)

@@ -21,7 +21,7 @@ def create(cu: Recorder, **fields: object) -> int:
 
 
 def see_used(cu: Recorder, pool: int) -> None:
-    """See the used memory of a pool, and its maximum."""
+    """List the used memory of a pool, and the maximum that was used."""
     cu.read("cuMemPoolGetAttribute", pool, USED, c_uint64)
     cu.read("cuMemPoolGetAttribute", pool, USED_HIGH, c_uint64)
 
@@ -49,7 +49,7 @@ def create_arguments(cu: Recorder) -> None:
 
 @sequence
 def host_pool(cu: Recorder) -> None:
-    """A pool of host memory, which the host can use, and a device that is given access."""
+    """A pool of host memory: the host has access, and a device can be given access."""
     pool = cu.new("cuMemPoolCreate", c_void_p, device_pool(location=Location(HOST, 0)))
     address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 64, pool, None)
     device, data = cu.memory(64, 1), ctypes.create_string_buffer(b"data", 64)
@@ -98,7 +98,7 @@ def default_pools(cu: Recorder) -> None:
 
 @sequence
 def pools_by_location(cu: Recorder) -> None:
-    """The pools of a location are found by that location."""
+    """The default and the current pool of a location are found by the location."""
     default = cu.prepare("cuDeviceGetDefaultMemPool", c_void_p, 0)
     found = cu.new("cuMemGetDefaultMemPool", c_void_p, Location(DEVICE, 0), 1)
     cu.see("the same", found == default)
@@ -133,7 +133,7 @@ def attributes(cu: Recorder) -> None:
 
 @sequence
 def what_is_used(cu: Recorder) -> None:
-    """A pool counts its used and reserved memory, and the maximum of both."""
+    """The used and reserved memory that a pool reports, and the maximum of both."""
     pool = create(cu)
     see_used(cu, pool)
     first = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
@@ -154,7 +154,7 @@ def what_is_used(cu: Recorder) -> None:
 
 @sequence
 def threshold_and_trim(cu: Recorder) -> None:
-    """A pool keeps memory up to its threshold when streams are synchronised, and releases it on request."""
+    """When a stream is synchronised, a pool keeps free memory up to its threshold. Trimming releases this memory."""
     pool = create(cu)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 40 << 20, pool, None)
     cu.prepare("cuMemFreeAsync", address, None)
@@ -175,7 +175,7 @@ def threshold_and_trim(cu: Recorder) -> None:
 
 @sequence
 def allocate(cu: Recorder) -> None:
-    """Sizes, streams and pools of stream-ordered allocations."""
+    """Stream-ordered allocations with valid and invalid sizes, streams and pools."""
     pool, stream = create(cu), cu.stream(NON_BLOCKING)
     for where in (None, 1, 2, stream):
         address = cu.new("cuMemAllocAsync", c_uint64, 64, where)
@@ -192,7 +192,7 @@ def allocate(cu: Recorder) -> None:
 
 @sequence
 def largest_size(cu: Recorder) -> None:
-    """A pool with a maximum size does not grow beyond it."""
+    """A pool does not grow beyond its maximum size."""
     pool = create(cu, maxSize=64 << 20)
     first = cu.new("cuMemAllocFromPoolAsync", c_uint64, 32 << 20, pool, None)
     second = cu.new("cuMemAllocFromPoolAsync", c_uint64, 64 << 20, pool, None)
@@ -204,7 +204,7 @@ def largest_size(cu: Recorder) -> None:
 
 @sequence
 def free(cu: Recorder) -> None:
-    """Memory that can be freed in stream order."""
+    """Freeing memory in stream order: memory for which this is possible, and other memory."""
     address = cu.prepare("cuMemAllocAsync", c_uint64, 4096, None)
     cu.call("cuMemFreeAsync", address + 16, None)
     cu.call("cuMemFreeAsync", address, None)
@@ -223,7 +223,7 @@ def free(cu: Recorder) -> None:
 
 @sequence
 def destroyed_pool(cu: Recorder) -> None:
-    """A pool can be destroyed while it has allocations, which remain."""
+    """A pool can be destroyed while it has allocations, which stay usable."""
     pool = create(cu)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 64, pool, None)
     cu.call("cuMemPoolDestroy", pool)
@@ -271,7 +271,7 @@ def access(cu: Recorder) -> None:
 
 @sequence
 def not_exportable(cu: Recorder) -> None:
-    """A pool that was not created for other processes cannot be exported, nor can its memory."""
+    """A pool that was created without handle types, and the memory of such a pool, cannot be exported."""
     pool = create(cu)
     cu.call("cuMemPoolExportToShareableHandle", c_int, pool, FILE_DESCRIPTOR, 0)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 64, pool, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access to the memory of pools, the driver's information about its ranges, and imported pools."""
+"""Memory of pools: access to it, the driver's information about it, and imported pools."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def pools(cu: Recorder) -> Iterator[tuple[tuple[int, int], bool]]:
 
 
 def give_access(cu: Recorder, pool: int) -> None:
-    """Give device 0 access."""
+    """Give device 0 access to a pool."""
     cu.call("cuMemPoolSetAccess", pool, Access(Location(DEVICE, 0), 3), 1)
 
 
 def see_access(cu: Recorder, pool: int) -> None:
-    """See which locations have access."""
+    """List which locations have access to a pool."""
     for place in PLACES:
         cu.see("place", place)
         cu.read("cuMemPoolGetAccess", c_int, pool, Location(*place))
 
 
 def see_range(cu: Recorder, address: int) -> None:
-    """See the driver's information about an allocation."""
+    """List the driver's information about an allocation."""
     base, size = cu.new("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
     cu.see("range", (base - address if base else None, size))
     cu.read("cuPointerGetAttribute", c_uint, MEMORY_TYPE, address)
@@ -61,7 +61,7 @@ def free(cu: Recorder, address: int, pool: int) -> None:
 
 @sequence
 def places(cu: Recorder) -> None:
-    """Pools of a device and of the host: the locations with access, before and after a device gets it."""
+    """Pools of a device and of the host: the locations with access, before and after device 0 is given access."""
     for place, shared in pools(cu):
         pool = create(cu, place, shared)
         see_access(cu, pool)

@@ -28,7 +28,7 @@ def create(cu: Recorder, size: int = SIZE) -> int:
 
 
 def mapped(cu: Recorder) -> tuple[int, int]:
-    """Map memory and give access to it; return the address and the memory."""
+    """Map new physical memory, and give device 0 access. Return the address, and the handle of the physical memory."""
     address, memory = reserve(cu), create(cu)
     cu.prepare("cuMemMap", address, SIZE, 0, memory, 0)
     cu.prepare("cuMemSetAccess", address, SIZE, access(), 1)
@@ -37,7 +37,7 @@ def mapped(cu: Recorder) -> tuple[int, int]:
 
 @sequence
 def granularity(cu: Recorder) -> None:
-    """The granularity of sizes."""
+    """The granularity that the driver requires for sizes."""
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(), 0)
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(), 1)
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(handleTypes=1), 0)
@@ -52,7 +52,7 @@ def granularity(cu: Recorder) -> None:
 
 @sequence
 def reservation(cu: Recorder) -> None:
-    """Sizes and alignments of reservations, and the parts that can be freed."""
+    """Sizes and alignments of reserved address ranges, and whether parts of a range can be freed."""
     for size, alignment in ((SIZE, 0), (SIZE, SIZE), (64 << 20, 4096), (4096, 0), (65536, 0), (0, 0), (SIZE + 1, 0)):
         cu.see("size, alignment", (size, alignment))
         address = cu.new("cuMemAddressReserve", c_uint64, size, alignment, 0, 0)
@@ -74,7 +74,7 @@ def reservation(cu: Recorder) -> None:
 
 @sequence
 def physical_memory(cu: Recorder) -> None:
-    """Sizes and properties of physical memory."""
+    """Valid and invalid sizes and properties of physical memory."""
     for size in (SIZE, 3 * SIZE, SIZE + 4096, 4096, 1, 0, 1 << 50):
         cu.see("size", size)
         memory = cu.new("cuMemCreate", c_uint64, size, device_allocation(), 0)
@@ -105,7 +105,7 @@ def properties(cu: Recorder) -> None:
 
 @sequence
 def map_and_use(cu: Recorder) -> None:
-    """Mapped memory is used like any other, through any of its addresses."""
+    """Mapped memory can be used like any other memory. Two mappings of the same memory have the same contents."""
     memory = create(cu)
     first, second = reserve(cu), reserve(cu)
     for address in (first, second):
@@ -144,7 +144,7 @@ def map_arguments(cu: Recorder) -> None:
 
 @sequence
 def unmap_arguments(cu: Recorder) -> None:
-    """A mapping is removed as a whole; addresses in use cannot be freed."""
+    """A mapping can only be removed as a whole. Addresses cannot be freed while memory is mapped there."""
     address, memory = reserve(cu, 4 * SIZE), create(cu, 2 * SIZE)
     cu.prepare("cuMemMap", address, 2 * SIZE, 0, memory, 0)
     cu.call("cuMemAddressFree", address, 4 * SIZE)
@@ -190,7 +190,7 @@ def access_rights(cu: Recorder) -> None:
 
 @sequence
 def use_without_access(cu: Recorder) -> None:
-    """The driver's own copies and fills refuse memory without access."""
+    """Copies and fills by the driver refuse mapped memory to which the device has no access."""
     address, memory = reserve(cu), create(cu)
     data = (c_char * 16)()
     cu.call("cuMemsetD8_v2", address, 1, 16)
@@ -203,7 +203,7 @@ def use_without_access(cu: Recorder) -> None:
 
 @sequence
 def handle_of_an_address(cu: Recorder) -> None:
-    """The handle of the physical memory at an address is found, and must be released once more."""
+    """The handle of physical memory is found by a mapped address. Each such query adds a reference, to be released."""
     address, memory = mapped(cu)
     found = cu.new("cuMemRetainAllocationHandle", c_uint64, address + 4096)
     cu.see("the same", found == memory)
@@ -232,7 +232,7 @@ def pointers(cu: Recorder) -> None:
 
 @sequence
 def two_in_a_row(cu: Recorder) -> None:
-    """Two mappings side by side are used as one piece of memory."""
+    """Two adjacent mappings can be used as one range of memory."""
     address = reserve(cu, 2 * SIZE)
     for place in range(2):
         cu.prepare("cuMemMap", address + place * SIZE, SIZE, 0, create(cu), 0)

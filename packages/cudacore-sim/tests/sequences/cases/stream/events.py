@@ -13,7 +13,7 @@ BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
 
 @sequence
 def create_flags(cu: Recorder) -> None:
-    """The flags of an event. An event between processes must not measure time."""
+    """Valid and invalid flags of events. An interprocess event must not measure time."""
     for flags in (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, -1):
         cu.call("cuEventCreate", c_void_p, flags)
     cu.call("cuEventCreate", None, 0)
@@ -21,7 +21,7 @@ def create_flags(cu: Recorder) -> None:
 
 @sequence
 def never_recorded(cu: Recorder) -> None:
-    """An event that was not recorded is done, and has no time."""
+    """An event that was never recorded is done, and has no time."""
     event, other, stream = cu.event(), cu.event(), cu.stream()
     cu.call("cuEventQuery", event)
     cu.call("cuEventSynchronize", event)
@@ -36,7 +36,7 @@ def never_recorded(cu: Recorder) -> None:
 
 @sequence
 def null(cu: Recorder) -> None:
-    """NULL is not an event."""
+    """Calls with NULL as the event."""
     event = cu.event()
     cu.call_each(
         ("cuEventQuery", None), ("cuEventSynchronize", None), ("cuEventRecord", None, None),
@@ -48,7 +48,7 @@ def null(cu: Recorder) -> None:
 
 @sequence
 def recorded(cu: Recorder) -> None:
-    """An event is done when the work before it is done, and not sooner."""
+    """An event is done when the work before its record is done, and not earlier."""
     stream, event = cu.stream(NON_BLOCKING), cu.event()
     with cu.gate(stream):
         cu.call("cuEventRecord", event, stream)
@@ -59,7 +59,7 @@ def recorded(cu: Recorder) -> None:
 
 @sequence
 def recorded_again(cu: Recorder) -> None:
-    """An event represents its last record. A stream that waited before waits for the earlier record."""
+    """An event represents its latest record. Waits that were enqueued before this record wait for the earlier one."""
     first, second, third = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     event = cu.event()
     cu.call("cuEventRecord", event, first)
@@ -75,7 +75,7 @@ def recorded_again(cu: Recorder) -> None:
 
 @sequence
 def elapsed_time(cu: Recorder) -> None:
-    """The time between two events is available once both are done, and negative in the reverse order."""
+    """The time between two events is available once both are done. It is negative if the events are swapped."""
     stream, start, end = cu.stream(NON_BLOCKING), cu.event(), cu.event()
     cu.call("cuEventRecord", start, stream)
     with cu.gate(stream):
@@ -103,7 +103,7 @@ def no_timing(cu: Recorder) -> None:
 
 @sequence
 def record_flags(cu: Recorder) -> None:
-    """Flags of a record."""
+    """Flags of cuEventRecordWithFlags."""
     stream, event = cu.stream(), cu.event()
     for flags in (0, 1, 2, 3, -1):
         cu.call("cuEventRecordWithFlags", event, stream, flags)
@@ -122,7 +122,7 @@ def default_streams(cu: Recorder) -> None:
 
 @sequence
 def destroyed_before_it_is_done(cu: Recorder) -> None:
-    """Destroying an event too soon does not affect a stream that waits for it."""
+    """If an event is destroyed before it is done, a stream that waits for it still waits."""
     first, second, event = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.event()
     with cu.gate(first):
         cu.call("cuEventRecord", event, first)
@@ -134,7 +134,7 @@ def destroyed_before_it_is_done(cu: Recorder) -> None:
 
 @sequence
 def blocking_synchronisation(cu: Recorder) -> None:
-    """An event with blocking synchronization is waited for like any other."""
+    """Waiting for an event with the flag BLOCKING_SYNC has the same results as for other events."""
     stream, event = cu.stream(), cu.event(BLOCKING_SYNC)
     seen: list[str] = []
     cu.prepare("cuLaunchHostFunc", stream, cu.host_function(lambda: seen.append("ran")), None)
@@ -145,7 +145,7 @@ def blocking_synchronisation(cu: Recorder) -> None:
 
 @sequence
 def wait_in_its_own_stream(cu: Recorder) -> None:
-    """A stream that waits for its own event continues."""
+    """A stream that waits for an event that it has recorded itself continues."""
     stream, event = cu.stream(), cu.event()
     cu.call("cuStreamWaitEvent", stream, event, 0)
     cu.call("cuEventRecord", event, stream)
@@ -155,7 +155,7 @@ def wait_in_its_own_stream(cu: Recorder) -> None:
 
 @sequence
 def waiting_of_the_legacy_stream(cu: Recorder) -> None:
-    """If the legacy stream waits for an event, later work in blocking streams waits, too."""
+    """If the legacy stream waits for an event, later work in blocking streams waits for the event as well."""
     free, blocking, event = cu.stream(NON_BLOCKING), cu.stream(), cu.event()
     with cu.gate(free):
         cu.call("cuEventRecord", event, free)

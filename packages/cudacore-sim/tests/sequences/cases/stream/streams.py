@@ -16,7 +16,7 @@ CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 
 @sequence
 def create_arguments(cu: Recorder) -> None:
-    """A priority is clamped to the range; an unknown flag is refused."""
+    """The priority of a new stream is clamped to the valid range; unknown flags are refused."""
     for flags in (0, 1, 2, 3, 4, -1):
         if stream := cu.new("cuStreamCreate", c_void_p, flags):
             cu.read("cuStreamGetFlags", stream, c_uint)
@@ -52,7 +52,7 @@ def default_streams(cu: Recorder) -> None:
 
 @sequence
 def queries(cu: Recorder) -> None:
-    """The queries of a stream, and NULL instead of the result."""
+    """Queries of a stream's properties, and NULL instead of the address for the result."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     first, second = cu.stream(), cu.stream(NON_BLOCKING)
     owner = cu.new("cuStreamGetCtx", first, c_void_p)
@@ -69,7 +69,7 @@ def queries(cu: Recorder) -> None:
 
 @sequence
 def not_ready(cu: Recorder) -> None:
-    """A stream is not done before its work is."""
+    """A stream is not done before its work is done."""
     stream = cu.stream(NON_BLOCKING)
     cu.call("cuStreamQuery", stream)
     with cu.gate(stream):
@@ -121,7 +121,7 @@ def per_thread_streams(cu: Recorder) -> None:
 
 @sequence
 def order_in_a_stream(cu: Recorder) -> None:
-    """Work of one stream runs in the order in which it was given."""
+    """Work of one stream runs in the order in which it was enqueued."""
     stream = cu.stream(NON_BLOCKING)
     address = cu.memory(4, 0)
     host = cu.prepare("cuMemHostAlloc", c_void_p, 4, 0)
@@ -139,7 +139,7 @@ def order_in_a_stream(cu: Recorder) -> None:
 
 @sequence
 def waits(cu: Recorder) -> None:
-    """A stream that waits for an event does not continue before it."""
+    """A stream that waits for an event does not continue before the event is done."""
     first, second = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     event = cu.event()
     cu.call("cuStreamWaitEvent", second, event, 0)
@@ -220,7 +220,7 @@ def callbacks(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """Attributes of a stream are set, read back, and copied to another one."""
+    """Attributes of a stream are set, read back, and copied to another stream."""
     stream, other = cu.stream(), cu.stream()
     value = (c_uint * 16)()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA arrays: their options, their descriptions, and copies from and to them."""
+"""CUDA arrays: their options, their descriptors, and copies from and to arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LAYERED, SURFACE, CUBE, GATHER, DEPTH, COLOR = 1, 2, 4, 8, 16, 32
 
 
 def described(width: int, height: int = 0, depth: int = 0, **fields: int) -> Array3DDescriptor:
-    """Describe an array; its format is float by default."""
+    """Return the descriptor of an array. By default, the format is float."""
     return Array3DDescriptor(width, height, depth, **{"format": FLOAT, "channels": 1, **fields})
 
 
@@ -25,7 +25,7 @@ def array(cu: Recorder, width: int, height: int = 0, depth: int = 0, **fields: i
 
 
 def attempt(cu: Recorder, descriptor: Array3DDescriptor, levels: int | None = None) -> None:
-    """See whether an array can be created, and destroy it."""
+    """List whether an array can be created; if so, destroy the array."""
     if levels is None:
         code, made = cu.silent("cuArray3DCreate_v2", c_void_p, descriptor)
     else:
@@ -38,7 +38,7 @@ def attempt(cu: Recorder, descriptor: Array3DDescriptor, levels: int | None = No
 
 @sequence
 def formats(cu: Recorder) -> None:
-    """Formats and numbers of channels that an array can have."""
+    """The formats and numbers of channels that an array can have."""
     for number in (*range(0x22), 0x51, 0xA0, 0xCC, 1000):
         for channels in (1, 2, 4):
             attempt(cu, described(16, 16, format=number, channels=channels))
@@ -48,7 +48,7 @@ def formats(cu: Recorder) -> None:
 
 @sequence
 def extents(cu: Recorder) -> None:
-    """Extents that an array can have, by its flags."""
+    """The extents that an array can have, for each combination of flags."""
     for shape in (
         (0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 0, 1), (0, 1, 0), (0, 0, 1), (131072, 0, 0), (131073, 0, 0),
         (131072, 1, 0), (131073, 1, 0), (1, 65536, 0), (1, 65537, 0), (16384, 1, 1), (16385, 1, 1), (1, 16384, 1),
@@ -74,7 +74,7 @@ def extents(cu: Recorder) -> None:
 
 @sequence
 def levels(cu: Recorder) -> None:
-    """Numbers of levels that a mipmapped array can have, and its largest extents."""
+    """The numbers of levels that a mipmapped array can have, and the largest extents."""
     for shape, flags in (
         ((16, 0, 0), 0), ((16, 12, 0), 0), ((9, 5, 3), 0), ((1, 1, 1), 0), ((16, 0, 3), LAYERED), ((4, 4, 6), CUBE),
         ((4, 4, 12), CUBE | LAYERED), ((16, 12, 0), SURFACE), ((2, 2, 64), LAYERED), ((1, 1, 64), 0),
@@ -105,7 +105,7 @@ def levels(cu: Recorder) -> None:
 
 @sequence
 def descriptors(cu: Recorder) -> None:
-    """The description of an array."""
+    """The descriptors that the driver returns for arrays."""
     for shape, fields in (
         ((16, 0, 0), {}), ((16, 12, 0), {"format": U8, "channels": 4}), ((4, 3, 2), {"format": HALF, "channels": 2}),
         ((8, 0, 3), {"flags": LAYERED}), ((8, 8, 6), {"flags": CUBE}), ((8, 8, 0), {"flags": SURFACE | GATHER}),
@@ -138,7 +138,7 @@ def descriptors(cu: Recorder) -> None:
 
 @sequence
 def without_context(cu: Recorder) -> None:
-    """Functions of arrays without a current context."""
+    """Functions for arrays, called without a current context."""
     made = array(cu, 16)
     cu.prepare("cuCtxSetCurrent", None)
     cu.call("cuArray3DCreate_v2", c_void_p, described(16))
@@ -150,7 +150,7 @@ def without_context(cu: Recorder) -> None:
 
 
 def copied(source: Any, target: Any, kind: Any = Copy3D, **fields: int) -> Any:
-    """Describe a copy.
+    """Return the description of a copy.
 
     An operand is an array (a tuple of its handle), a device address (an int) or host memory.
     """
@@ -176,7 +176,7 @@ def numbers(count: int) -> Any:
 
 @sequence
 def copies(cu: Recorder) -> None:
-    """Bytes are copied to an array, within it, and back, with offsets in bytes and rows."""
+    """Bytes are copied to an array, within the array, and back, with offsets in bytes and rows."""
     made, other = (array(cu, 4, 4, format=U32),), (array(cu, 4, 4, format=U32),)
     data, address, stream = numbers(64), cu.memory(64, 0), cu.stream()
     back = (ctypes.c_ubyte * 64)()
@@ -289,7 +289,7 @@ def captured(cu: Recorder) -> None:
 
 
 def refused(cu: Recorder, name: str, *arguments: Any) -> None:
-    """Make a call while a stream is captured in global mode, and see whether the capture is still valid."""
+    """Make a call while a stream captures in global mode, and list whether the capture is still valid."""
     stream = cu.stream(1)
     cu.prepare("cuStreamBeginCapture_v2", stream, 0)
     cu.call(name, *arguments)
@@ -312,7 +312,7 @@ def captures_refuse(cu: Recorder) -> None:
 
 @sequence
 def of_other_contexts(cu: Recorder) -> None:
-    """An array of a context that is not current, and its destruction with that context."""
+    """An array is used while its context is not current, and is destroyed with its context."""
     context = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
     made = array(cu, 4, 4)
     cu.use_primary_context()
@@ -326,7 +326,7 @@ def of_other_contexts(cu: Recorder) -> None:
 
 @sequence
 def memory_of_arrays(cu: Recorder) -> None:
-    """An array uses memory of the device."""
+    """An array reduces the free memory of the device."""
     free = cu.prepare("cuMemGetInfo_v2", c_size_t, c_size_t)[0]
     made = array(cu, 4096, 4096, channels=4)
     less = cu.prepare("cuMemGetInfo_v2", c_size_t, c_size_t)[0]

@@ -32,13 +32,13 @@ WRAP, CLAMP, MIRROR, BORDER = range(4)
 
 
 def texture(**fields: Any) -> TextureDescriptor:
-    """Describe how a texture is sampled."""
+    """Return a description of how a texture is sampled."""
     modes = fields.pop("modes", (CLAMP, CLAMP, CLAMP))
     return TextureDescriptor(modes=(c_int * 3)(*modes), **fields)
 
 
 def attempt(cu: Recorder, what: object, resource: Any, sampling: Any, view: Any = None) -> None:
-    """See whether a texture can be created, and destroy it."""
+    """List whether a texture can be created; if so, destroy the texture."""
     code, made = cu.silent("cuTexObjectCreate", c_uint64, resource, sampling, view)
     cu.see(str(what), code)
     if code == "CUDA_SUCCESS":
@@ -105,7 +105,7 @@ def of_levels(cu: Recorder) -> None:
 
 @sequence
 def of_memory(cu: Recorder) -> None:
-    """Linear and pitched memory, with its alignment and limits."""
+    """Textures of linear and pitched memory: alignment and limits of the memory."""
     memory = cu.memory(1 << 20)
     line = {"type": LINEAR, "handle": memory, "format": FLOAT, "channels": 1, "width": 4096}
     rows = {"type": PITCHED, "handle": memory, "format": FLOAT, "channels": 1, "width": 16, "height": 16, "pitch": 128}
@@ -147,7 +147,7 @@ def of_memory(cu: Recorder) -> None:
 
 @sequence
 def read_back(cu: Recorder) -> None:
-    """A texture returns the descriptions from which it was made."""
+    """The driver returns the descriptions from which a texture was made."""
     handle = array(cu, 16, 16)
     made = cu.prepare(
         "cuTexObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle),
@@ -209,7 +209,7 @@ def surfaces(cu: Recorder) -> None:
 
 @sequence
 def destroyed_twice(cu: Recorder) -> None:
-    """Textures and surfaces that are destroyed twice, or destroyed as the other kind."""
+    """Textures and surfaces are destroyed twice, or by the function for the other kind of object."""
     handle = array(cu, 16, 16, flags=SURFACE)
     made = cu.prepare("cuTexObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle), texture(), None)
     surface = cu.prepare("cuSurfObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle))
@@ -223,7 +223,7 @@ def destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def order_of_ends(cu: Recorder) -> None:
-    """An array is destroyed before its texture."""
+    """An array is destroyed before the texture that uses it."""
     handle = array(cu, 16, 16)
     made = cu.prepare("cuTexObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle), texture(), None)
     cu.call("cuArrayDestroy", handle)
@@ -245,7 +245,7 @@ def in_captures(cu: Recorder) -> None:
 
 @sequence
 def limits(cu: Recorder) -> None:
-    """The longest linear texture of a format."""
+    """The largest number of texels of a linear texture, for each format."""
     for number, channels in ((U8, 1), (U8, 4), (FLOAT, 1), (FLOAT, 4), (HALF, 2)):
         cu.read("cuDeviceGetTexture1DLinearMaxWidth", c_size_t, number, channels, 0)
     cu.call("cuDeviceGetTexture1DLinearMaxWidth", c_size_t, 99, 1, 0)
