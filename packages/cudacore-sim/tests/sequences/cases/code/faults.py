@@ -197,7 +197,7 @@ def refused_launches_leave_nothing(cu: Recorder) -> None:
 
 @sequence
 def printed_before(cu: Recorder) -> None:
-    """The output that a kernel prints before it fails is written."""
+    """The output of a kernel is written although a later kernel fails."""
     printing, stop = cu.function(KERNELS, "print"), cu.function(KERNELS, "stop")
 
     def part() -> None:

@@ -47,7 +47,7 @@ def libraries_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def functions_of_a_module(cu: Recorder) -> None:
-    """Functions are found by their names. Each has one handle, which is invalid once the module is unloaded."""
+    """The functions of a module are found by their names, and listed. Each has one handle."""
     module = cu.new("cuModuleLoadData", c_void_p, ptx.KERNELS)
     first = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")
     again = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")

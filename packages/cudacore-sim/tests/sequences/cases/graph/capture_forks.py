@@ -53,7 +53,7 @@ def fork_from_nothing(cu: Recorder) -> None:
 
 @sequence
 def fork_of_a_fork(cu: Recorder) -> None:
-    """A forked stream forks another one, which the first stream joins."""
+    """A forked stream forks a third stream. The first stream waits for the third stream."""
     three, (one, two, address) = cu.stream(NON_BLOCKING), forked(cu)
     fill(cu, two, address + 4)
     fork(cu, two, three)

@@ -194,7 +194,7 @@ def graphs_with_memory_are_captured(cu: Recorder) -> None:
 
 @sequence
 def captured_chain(cu: Recorder) -> None:
-    """All work of one stream becomes a chain of nodes."""
+    """Work of different types in one stream becomes a chain of nodes."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(64, 0)
     function = tools.keep(tools.HOST_FUNCTION(lambda _: None))
     kernel = cu.function(KERNELS, "nothing")

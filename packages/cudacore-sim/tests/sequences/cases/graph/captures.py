@@ -117,7 +117,7 @@ def captures_at_once(cu: Recorder) -> None:
 
 @sequence
 def identifiers(cu: Recorder) -> None:
-    """Each capture has its own identifier, which its forks share."""
+    """Each capture has its own identifier, which is the same in all forked streams."""
     one, two = streams(cu, 2)
     seen = []
     for _ in range(3):
@@ -136,7 +136,7 @@ def identifiers(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph(cu: Recorder) -> None:
-    """A capture adds to an existing graph, after some of its nodes."""
+    """A capture adds nodes to an existing graph. They depend on given nodes of this graph."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -221,7 +221,7 @@ def graph_of_a_capture(cu: Recorder) -> None:
 
 @sequence
 def destroy_the_stream(cu: Recorder) -> None:
-    """A stream that captures is destroyed."""
+    """A stream is destroyed while it captures."""
     stream, _ = begun(cu, GLOBAL)
     cu.call("cuStreamDestroy_v2", stream)
     cu.call("cuMemAlloc_v2", c_uint64, 16)
@@ -263,7 +263,7 @@ def invalidated_end_in_another_thread(cu: Recorder) -> None:
 
 @sequence
 def thread_that_ended(cu: Recorder) -> None:
-    """The thread that began a capture has ended."""
+    """The thread that began a capture ends before the capture does."""
     for mode, stream in zip((GLOBAL, RELAXED), streams(cu, 2), strict=True):
         cu.in_thread(lambda stream=stream, mode=mode: tools.begin(cu, stream, mode), tools.context(cu))
         tools.status(cu, stream)

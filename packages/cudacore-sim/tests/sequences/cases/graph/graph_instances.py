@@ -92,7 +92,7 @@ def upload(cu: Recorder) -> None:
 
 @sequence
 def launches_in_order(cu: Recorder) -> None:
-    """Nodes run in the order of their edges. Launches of one graph run one after the other."""
+    """Nodes run in the order of their edges. Launches of one executable graph run one after another."""
     graph, stream, other = tools.graph(cu), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     seen: list[int] = []
     nodes = [tools.host(cu, graph, lambda _: seen.append(0))]
@@ -213,7 +213,7 @@ def foreign_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_children_are_updated(cu: Recorder) -> None:
-    """A node in a child graph is changed in the executable graph."""
+    """The parameters of a node inside a child graph are changed in the executable graph."""
     graph, other, stream, address = tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     original = tools.memset(cu, other, address, 1, 1)
     node = tools.child(cu, graph, other)
@@ -488,7 +488,7 @@ def priorities(cu: Recorder) -> None:
 
 @sequence
 def faults_in_graphs(cu: Recorder) -> None:
-    """A kernel of a graph fails."""
+    """A kernel of a graph fails. Then calls with this graph and new graphs are made."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     tools.kernel(cu, graph, cu.function(KERNELS, "stop"))
     executable = tools.instantiate(cu, graph)
@@ -535,7 +535,7 @@ def calls_in_host_nodes(cu: Recorder) -> None:
 
 @sequence
 def another_context(cu: Recorder) -> None:
-    """A graph is launched in a stream of a context to which its nodes do not belong."""
+    """A graph is launched in a stream of another context than the context of its nodes."""
     graph, out = tools.graph(cu), cu.memory(8, 0)
     primary = tools.context(cu)
     tools.memset(cu, graph, out, 3, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User objects: references, of the caller and of graphs, and when the destructor runs."""
+"""User objects: references of the caller and of graphs, and when the destructor runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def references(cu: Recorder) -> None:
 
 @sequence
 def references_of_graphs(cu: Recorder) -> None:
-    """A graph has its own references, or takes over the caller's."""
+    """A graph has its own references to a user object, or takes over those of the caller."""
     witness, graph = Witness(cu), tools.graph(cu)
     one, two = witness.create(1), witness.create(2)
     cu.call("cuGraphRetainUserObject", graph, one, 1, 0)

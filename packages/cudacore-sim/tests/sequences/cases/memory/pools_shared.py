@@ -91,7 +91,7 @@ def ranges(cu: Recorder) -> None:
 
 @sequence
 def imported(cu: Recorder) -> None:
-    """A process exports its own pool, and memory of the pool, and imports both."""
+    """A process exports its own pool, and memory of this pool, and imports both again."""
     for place in ((DEVICE, 0), (HOST_NUMA, 0)):
         cu.see("pool", place)
         pool = create(cu, place, True)
