@@ -239,9 +239,9 @@ CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*loo
 
 /**
  * Adds the section ".cudacore_sim.ptx" to a cubin in a file. The section contains the PTX that an assembler has
- * compiled to the cubin. `files` are the files of this PTX, and end with NULL. They can be all arguments of the
- * assembler: files that do not exist or are not PTX are ignored. `python -m cudacore_sim` does this for ptxas, wherever
- * it is started.
+ * compiled to the cubin. `files` are the files of this PTX, and end with NULL. A caller can pass all arguments of the
+ * assembler: names of files that do not exist or are not PTX are ignored. `python -m cudacore_sim` does this for ptxas,
+ * wherever it is started.
  *
  * @return 0, or -1: the file is not a cubin, no file is PTX, or a file cannot be read or written
  */

@@ -37,8 +37,7 @@ class CUDAError(Exception):
 
 
 class Driver:
-    """Has each entry point as a method, which raises `CUDAError` on failure; ``code`` returns the result code
-    instead."""
+    """The driver: each entry point is a method, which raises `CUDAError` on failure; ``code`` returns the code."""
 
     def __init__(self) -> None:
         self.library = cudacore_sim.load()

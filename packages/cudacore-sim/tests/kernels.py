@@ -39,7 +39,7 @@ PTX = f"""{HEADER}
 
 
 def run_f(cuda: Any, code: bytes) -> int:
-    """Run the kernel f of some code and return the number that it writes."""
+    """Load code, launch its kernel f, and return the number that the kernel writes."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
     cuda.cuModuleGetFunction(byref(function), module, b"f")

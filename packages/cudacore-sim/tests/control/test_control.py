@@ -185,7 +185,7 @@ def test_leaks_at_exit(run_python: Python) -> None:
 
 
 def test_fork(run_python: Python) -> None:
-    """A forked child would use the driver, or hang in a call of it."""
+    """A forked child could use the driver, or would hang when it calls the driver."""
     child = run_python(
         """
         import os

@@ -34,7 +34,7 @@ def constraints(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, constraints: Path) -> dict[str, str]:
-    """Make a new virtual environment; return environment variables for it, without settings of this run."""
+    """Create a virtual environment; return the environment variables for it, without this run's own settings."""
     ours = ("CUDACORE_", "LD_PRELOAD", "PYTHON", "PYTEST_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     venv = tmp_path / "venv"

@@ -49,7 +49,7 @@ def test_every_decoder_is_in_its_group() -> None:
         assert files == {"ptx/coder.h", f"ptx/decode/{group}.cpp"}, table
 
 
-# For each type of node, the files besides its own that use it, with the reasons.
+# For each type of node, the files other than its own that use the type, with the reasons.
 USES = {
     "KERNEL": {
         "driver/graph/capture.cpp": "programmatic edges leave kernels alone",

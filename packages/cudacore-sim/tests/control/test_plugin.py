@@ -40,7 +40,7 @@ def stream():
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Return a project whose tests run in separate processes, with the plugin and without settings of this run."""
+    """Return a project whose tests run in separate processes, with the plugin and without this run's settings."""
     monkeypatch.setenv("CUDACORE_SIM_LIBRARY", cudacore_sim.get_library())
     monkeypatch.setenv("PYTHONPATH", str(Path(cudacore_sim.__file__).parents[1]))
     monkeypatch.delenv("CUDACORE_DRIVER", raising=False)
@@ -77,7 +77,7 @@ def test_excused(): test_twice()
     ids=["leak", "misuse"],
 )
 def test_errors_of_tests(project: pytest.Pytester, tests: str, passed: int, text: str) -> None:
-    """A test that leaks a stream or destroys one twice would pass, or a test that is marked as excused would fail."""
+    """A test that leaks or misuses a stream would pass, or would fail although a marker permits this."""
     result = run(project, tests, "--cuda-driver=sim")
     result.assert_outcomes(passed=passed, errors=1)
     result.stdout.fnmatch_lines([text])

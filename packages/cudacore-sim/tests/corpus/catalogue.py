@@ -69,8 +69,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Row:
-    """The format of one row of a table, and the allowed difference of two results; if both bounds are zero, bits must
-    be equal."""
+    """A row of results: its expression, and bounds for the difference of two results (without bounds: equal bits)."""
 
     text: str
     ulp: float = 0
@@ -88,7 +87,7 @@ class Output:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """tuple of int: Rows and columns."""
+        """tuple of int: The numbers of rows and columns."""
         return len(self.rows), self.count
 
 
@@ -121,7 +120,7 @@ class Kernel:
         ]
 
     def fingerprint(self) -> int:
-        """Return a checksum of the inputs, by which a test notices that a recording has other inputs."""
+        """Return a checksum of the inputs, by which a test notices that a recording was made with other inputs."""
         return functools.reduce(lambda sum_, array: zlib.crc32(array.tobytes(), sum_), self.make_inputs(), 0)
 
 
@@ -212,7 +211,7 @@ def themes() -> tuple[Theme, ...]:
     Returns
     -------
     tuple of Theme
-        By name.
+        The files, sorted by name.
     """
     found = []
     for path in sorted((FOLDER / "kernels").rglob("*.cu"), key=lambda path: path.stem):

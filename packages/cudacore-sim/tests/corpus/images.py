@@ -88,7 +88,7 @@ class Copy(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Image:
-    """The resource that a texture or a surface reads, and the options.
+    """The resource of a texture or a surface, and its options.
 
     `how` has these words:
 
@@ -108,7 +108,7 @@ class Image:
 
     @property
     def count(self) -> int:
-        """int: Channels of all texels."""
+        """int: The number of channels of all texels together."""
         return int(np.prod(self.shape)) * self.channels
 
     @property

@@ -31,7 +31,7 @@ _STACK_BYTES = 16 << 10  # enough for the recursive kernels
 
 
 class CUDAError(RuntimeError):
-    """A call of the driver or of NVRTC failed."""
+    """The error for a failed call of the driver or of NVRTC."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)

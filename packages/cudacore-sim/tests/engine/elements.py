@@ -115,7 +115,7 @@ def floats(rng: np.random.Generator, dtype: Any) -> np.ndarray:
 
 
 def same(result: np.ndarray, expected: np.ndarray, dtype: Any, *, canonical: bool = True) -> None:
-    """Check that the results are equal bit for bit, or are NaNs. With `canonical`, NaNs of f32 must be 0x7fffffff."""
+    """Check the bits of results, except for those of NaNs. With `canonical`, NaNs of f32 must be 0x7fffffff."""
     got = result.view(dtype)
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(got), nan)

@@ -305,7 +305,7 @@ def test_assert_and_trap(engine: Engine) -> None:
 
 
 def test_device_heap(engine: Engine) -> None:
-    """malloc and free in kernels would give overlapping memory, or lose it between launches."""
+    """malloc in kernels would return overlapping memory, or allocations would be lost between launches."""
     source = """extern "C" __global__ void make(int **p) { int *m = (int *)malloc(40); for (int i = 0; i < 10;
           i++) m[i] = threadIdx.x * 10 + i;
           p[threadIdx.x] = m; }

@@ -31,7 +31,7 @@ def _saturate(value: int, bits: int, type_name: str) -> int:
 
 
 def _finish(value: int, c: int, d_type: str, part: str, second: str) -> int:
-    """Apply the second operation, or insert the result into a part of `c`."""
+    """Return a result: apply the second operation to `value` and `c`, or insert `value` into a part of `c`."""
     value &= 0xFFFFFFFF
     if second:
         if second == "add":

@@ -52,13 +52,13 @@ def forked(cu: Recorder, *, empty: bool = False) -> tuple[int, int, int]:
 
 
 def see_joined(cu: Recorder, stream: int, other: int) -> None:
-    """Make `stream` wait for `other`, which it has forked. End the capture, and record its graph."""
+    """Make `stream` wait for the forked stream `other`. End the capture, and list its graph."""
     fork(cu, other, stream)
     tools.see_capture(cu, stream)
 
 
 def see_info(cu: Recorder, stream: int | None) -> tuple[int, list[int]]:
-    """Record the driver's information about a capture; return the graph and the dependencies."""
+    """List the driver's information about a capture; return the graph and the dependencies."""
     state, identifier, graph = c_int(99), c_uint64(0), c_void_p()
     dependencies, data, count = c_void_p(), c_void_p(), c_size_t(99)
     code = cu.call("cuStreamGetCaptureInfo_v3", stream, state, identifier, graph, dependencies, data, count)

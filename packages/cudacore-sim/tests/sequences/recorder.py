@@ -54,7 +54,7 @@ def _name_of(function: Sequence) -> str:
 
 
 class Recorder:
-    """Makes the driver calls of a sequence, and writes the listing of calls and values.
+    """The driver that a sequence calls, and the listing of its calls and values.
 
     Arguments are objects of Python: int for every integer, handle and address, None for NULL, bytes for a
     string. An object of ctypes is passed by reference, and a type of ctypes stands for an output of that type.

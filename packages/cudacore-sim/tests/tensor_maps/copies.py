@@ -50,7 +50,7 @@ def pattern(size: int, seed: int = 0) -> Bytes:
 
 
 class Copier:
-    """Makes copies with memory and kernels of a machine, until it is closed."""
+    """A device with memory and kernels for copies, which `close` frees."""
 
     def __init__(self, machine: Machine) -> None:
         self._call = machine.call

@@ -7,8 +7,8 @@
 #include <cuda/ptx>
 
 /*
- * Each block stores words in the other block's shared memory, and adds to words there. The barrier of the block that
- * receives them counts the bytes.
+ * Each block stores words in the other block's shared memory, and adds to words there. The receiving block's barrier
+ * counts the bytes.
  */
 //! u32 -> u32
 extern "C" __global__ void __cluster_dims__(2) remote_stores(const u32 *a, u32 *out) {

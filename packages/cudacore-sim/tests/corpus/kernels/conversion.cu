@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions between all types, with all rounding modes, also of values beyond the range of the result. */
+/* Conversions between all types, with all rounding modes, including of values beyond the range of the result. */
 #include "rows.cuh"
 
 #define CVT(to, to_constraint, from, from_constraint, instruction, x)                                                  \

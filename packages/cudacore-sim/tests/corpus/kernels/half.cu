@@ -199,7 +199,10 @@ extern "C" __global__ void small_formats(const float *a, const float *b, const u
   ROW(FROM_PAIR(u16, "h", float, "f", "cvt.rn.relu.f16.f32", a[index]));
 }
 
-/* Math functions of f16. The header computes in f32 and rounds: the sum of both errors is at most 1 ULP. */
+/*
+ * Math functions of f16. The header computes in f32 and rounds the result to f16: both errors together are at most 1
+ * ULP.
+ */
 //! f16 f16(0.01,100) f16(-3,3) -> rows:f16
 extern "C" __global__ void f16_functions(const __half *a, const __half *b, const __half *c, u16 *out) {
   BEGIN(out);

@@ -81,7 +81,7 @@ def link(inputs: list[tuple[int, bytes]], *options: bytes) -> bytes:
 
 
 def test_a_program(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Code that NVRTC has compiled for the device would not run."""
+    """A cubin that NVRTC has compiled would not run."""
     assert run_f(cuda, compile_to(WHOLE, "CUBIN", b"-arch=sm_90")) == 42
 
 

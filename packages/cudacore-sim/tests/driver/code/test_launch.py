@@ -68,7 +68,7 @@ def test_an_argument_block(cuda: Any) -> None:
 
 
 def test_variables(cuda: Any) -> None:
-    """A variable would lose its initial value, not be shared by kernels, or be missed by pointers to the variable."""
+    """A variable's initial value, its use by several kernels, or a pointer to the variable would be wrong."""
     library = load(cuda)
     address, size = ctypes.c_uint64(), Size()
     cuda.cuLibraryGetGlobal(ctypes.byref(address), ctypes.byref(size), library, b"counter")

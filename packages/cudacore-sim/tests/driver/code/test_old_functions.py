@@ -15,7 +15,7 @@ INVALID_VALUE, INVALID_CONTEXT = 1, 201
 
 @pytest.mark.parametrize("end", ["cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"])
 def test_launches_in_steps(cuda: Any, end: str) -> None:
-    """A launch whose shape and arguments are set by separate calls would run with other values than these."""
+    """A launch would ignore the shape or the arguments that separate calls have set before."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")

@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def in_thread(function: Callable[[], None]) -> threading.Thread:
-    """Start a thread."""
+    """Start a thread that runs a function, and return the thread."""
     thread = threading.Thread(target=function)
     thread.start()
     return thread

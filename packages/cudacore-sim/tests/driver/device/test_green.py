@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """Synchronising a green context would wait for other contexts, or the primary one would not wait for all."""
+    """Synchronising a green context would wait for other contexts, or the primary context would not wait for all."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()

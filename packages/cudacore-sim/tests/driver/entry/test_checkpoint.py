@@ -64,7 +64,7 @@ def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
 
 
 def test_calls_wait(locked: Any) -> None:
-    """A locked process would continue to run."""
+    """Calls in a locked process would not wait."""
     with in_thread(lambda: locked.code("cuStreamSynchronize", None)) as done:
         assert not done.wait(0.05)
         locked.cuCheckpointProcessCheckpoint(SELF, None)

@@ -80,7 +80,7 @@ def test_what_is_not_simulated(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "place", "first"), [(1, 1, "12.0"), (1, 3, "12.2"), (1, 2, "12.6"), (2, 1, "13.0")])
 def test_pools_of_older_drivers(kind: int, place: int, first: str) -> None:
-    """A driver that is too old for pools of host memory or managed memory would create one."""
+    """A driver that is too old for pools of host memory or managed memory would create such a pool."""
     code = f"""
 import ctypes, cudacore_sim
 cuda = cudacore_sim.load()

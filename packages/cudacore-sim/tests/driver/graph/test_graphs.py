@@ -347,6 +347,6 @@ def test_everything_in_any_order() -> None:
 
 
 def test_types_of_nodes(calls: Any) -> None:
-    """A node would report another type."""
+    """A node would report a wrong type."""
     graph = tools.graph(calls)
     assert calls.prepare("cuGraphNodeGetType", tools.empty(calls, graph), c_int) == 5

@@ -49,7 +49,7 @@ MIB = 1 << 20
 
 
 class Heap:
-    """Calls malloc() and free() on the device, in the current context."""
+    """The device's malloc() and free(), called in the current context."""
 
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda

@@ -72,7 +72,7 @@ def test_device_addresses_are_not_the_hosts(run_python: Python) -> None:
 
 @pytest.mark.parametrize("size", [1001, 1 << 40])
 def test_copies_out_of_bounds(cuda: Any, size: int) -> None:
-    """A copy would run over the end of an allocation."""
+    """A copy could go beyond the end of an allocation."""
     memory, back = cuda.malloc(1000), ctypes.create_string_buffer(2000)
     assert cuda.code("cuMemcpyDtoH_v2", back, memory, Size(size)) == INVALID_VALUE
     assert cuda.code("cuMemsetD8_v2", memory, 0, Size(size)) == INVALID_VALUE

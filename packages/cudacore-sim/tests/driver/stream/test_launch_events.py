@@ -16,7 +16,7 @@ DISABLE_TIMING, INTERPROCESS = 2, 4
 
 
 def launch(cuda: Any, kind: int, event: ctypes.c_void_p, flags: int = 0) -> int:
-    """Launch a kernel that records an event; return the result."""
+    """Launch a kernel that records an event; return the result code."""
     module = ctypes.c_void_p(cuda.out("cuModuleLoadData", PTX))
     function = ctypes.c_void_p(cuda.out("cuModuleGetFunction", module, b"empty"))
     handle = event.value or 0

@@ -78,7 +78,7 @@ def test_waiting_for_an_event(cuda: Any, run_in_stream: Run) -> None:
 
 @pytest.mark.parametrize("default", [ctypes.c_void_p(), LEGACY])
 def test_the_legacy_stream(cuda: Any, run_in_stream: Run, default: ctypes.c_void_p) -> None:
-    """The legacy default stream would not synchronise with blocking streams, or would synchronise with others."""
+    """The legacy default stream would not synchronise with blocking streams, or would do so with non-blocking ones."""
     blocking, free, seen = cuda.stream(0), cuda.stream(1), []
     gate = Gate(run_in_stream, blocking)
     run_in_stream(lambda: seen.append("default"), default)

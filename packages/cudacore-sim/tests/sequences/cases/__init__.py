@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sequences, a module for each part of the driver. Importing the package registers them all."""
+"""The sequences: one module for each part of the driver. Importing the package registers them all."""
 
 from __future__ import annotations
 

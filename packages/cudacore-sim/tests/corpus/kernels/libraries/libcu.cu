@@ -399,7 +399,7 @@ extern "C" __global__ void barriers_of_bytes(const u32 *a, u32 *out) {
   out[64 * blockIdx.x + i] = x;
 }
 
-/* All threads of a cluster arrive at the barrier of its block 0. */
+/* All threads of a cluster arrive at the barrier of the cluster's block 0. */
 //! u32 -> u32
 extern "C" __global__ void __cluster_dims__(4) remote_arrivals(const u32 *a, u32 *out) {
   namespace ptx = cuda::ptx;

@@ -27,7 +27,7 @@ def attributes(cu: Recorder) -> None:
 
 @sequence
 def set_attributes(cu: Recorder) -> None:
-    """Attributes that can be set, and their bounds."""
+    """The attributes of a function that can be set, and the bounds of their values."""
     function = cu.function(KERNELS, "static_shared")
     for attribute, value in (
         (MAX_DYNAMIC, 0), (MAX_DYNAMIC, 1024), (MAX_DYNAMIC, 49152), (MAX_DYNAMIC, 232448 - 100), (MAX_DYNAMIC, 232448),
@@ -121,7 +121,7 @@ def preferences(cu: Recorder) -> None:
 
 @sequence
 def parameters(cu: Recorder) -> None:
-    """The offsets and sizes of parameters."""
+    """The offsets and sizes of a kernel's parameters."""
     kernel = cu.kernel(KERNELS, "parameters")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     for index in range(6):

@@ -113,7 +113,7 @@ def globals_are_used(cu: Recorder) -> None:
 
 @sequence
 def files(cu: Recorder) -> None:
-    """Code in files, and missing files."""
+    """Code is loaded from files, including files that do not exist."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
         file.write(ptx.KERNELS)
         file.flush()
@@ -156,7 +156,7 @@ def compiler_options(cu: Recorder) -> None:
 
 @sequence
 def library_options(cu: Recorder) -> None:
-    """The options of a library."""
+    """The options for loading a library."""
     options, values = (c_int * 1)(1), (c_void_p * 1)(1)
     cu.call("cuLibraryLoadData", c_void_p, ptx.KERNELS, None, None, 0, options, values, 1)
     cu.call("cuLibraryLoadData", c_void_p, ptx.KERNELS, None, None, 0, (c_int * 1)(99), values, 1)

@@ -184,7 +184,7 @@ def memory_of_a_context(cu: Recorder) -> None:
 
 @sequence
 def memory_freed_elsewhere(cu: Recorder) -> None:
-    """Memory of one context can be freed in another."""
+    """Memory of one context can be freed while another context is current."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     create(cu)
     address = cu.memory(64)
@@ -239,7 +239,7 @@ def event_of_another_context(cu: Recorder) -> None:
 
 @sequence
 def function_of_another_context(cu: Recorder) -> None:
-    """A function runs only in its own context; a kernel runs in any context."""
+    """A function (CUfunction) can be launched only in its own context, a kernel (CUkernel) in any context."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)

@@ -166,7 +166,7 @@ def retained_by_another_thread(cu: Recorder) -> None:
 
 @sequence
 def reset_while_current(cu: Recorder) -> None:
-    """A reset destroys all objects of the primary context, but the context stays retained."""
+    """A reset destroys the primary context and its objects, but does not release the references to the context."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     address = cu.memory(64)
     cu.call("cuDevicePrimaryCtxReset_v2", 0)
@@ -231,7 +231,7 @@ def flags_of_current(cu: Recorder) -> None:
 
 @sequence
 def destroyed_twice(cu: Recorder) -> None:
-    """Destroying a context a second time returns an error."""
+    """A context is destroyed a second time, and its handle is used in other calls."""
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
     cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on timing

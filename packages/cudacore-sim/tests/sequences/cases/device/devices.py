@@ -116,7 +116,7 @@ def identities(cu: Recorder) -> None:
 
 @bare
 def attribute_arguments(cu: Recorder) -> None:
-    """An attribute that does not exist."""
+    """Queries of device attributes that do not exist, and with NULL for the result."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceGetAttribute", c_int, 1, 0)
     for attribute in (0, -1, 148, 1000, 10_000):

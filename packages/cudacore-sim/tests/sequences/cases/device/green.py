@@ -301,7 +301,7 @@ def code_and_memory(cu: Recorder) -> None:
 
 @sequence
 def destroyed_with_streams(cu: Recorder) -> None:
-    """After a green context is destroyed, its streams still exist until they are destroyed."""
+    """After a green context is destroyed, calls with the context or with its streams fail; its events stay valid."""
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     event = cu.event()
@@ -333,7 +333,7 @@ def destroyed_while_current(cu: Recorder) -> None:
 
 @sequence
 def destroyed_while_captured(cu: Recorder) -> None:
-    """Destroying a green context invalidates the captures of its streams."""
+    """Destroying a green context does not affect a capture that one of its streams has joined."""
     green, _ = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     ordinary, event = cu.stream(NON_BLOCKING), cu.event()

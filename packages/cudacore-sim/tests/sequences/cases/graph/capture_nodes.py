@@ -157,7 +157,7 @@ def memory_is_not_freed_in_the_capture(cu: Recorder) -> None:
 
 @sequence
 def graphs_are_captured(cu: Recorder) -> None:
-    """The launch of a graph becomes a child graph node."""
+    """A graph is launched in a stream that captures."""
     stream, address, inner = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, inner, address, 5, 1)
     executable = tools.instantiate(cu, inner)
@@ -175,7 +175,7 @@ def graphs_are_captured(cu: Recorder) -> None:
 
 @sequence
 def graphs_with_memory_are_captured(cu: Recorder) -> None:
-    """The launch of a graph with memory nodes, or with conditional nodes, in a capture."""
+    """A graph with memory nodes, and a graph with conditional nodes, are launched in a stream that captures."""
     stream, inner, other = cu.stream(NON_BLOCKING), tools.graph(cu), tools.graph(cu)
     node, address = tools.alloc(cu, inner, 64)
     tools.free(cu, inner, address, node)

@@ -360,7 +360,7 @@ HERE: dict[str, Setup] = {
                           capturing),
 }  # fmt: skip
 
-# Work of the legacy stream, and calls that wait for it, while a blocking stream captures.
+# Calls for the legacy stream, made while a blocking stream captures.
 IMPLICIT: dict[str, Setup] = {
     "set": prepared("cuMemsetD8Async", memory, 1, 16, None),
     "set_synchronous": prepared("cuMemsetD8_v2", memory, 1, 16),

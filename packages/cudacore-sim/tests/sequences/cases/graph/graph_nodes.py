@@ -443,7 +443,7 @@ def destroyed_event(cu: Recorder) -> None:
 
 @sequence
 def unloaded_library(cu: Recorder) -> None:
-    """The library of a kernel node is unloaded before the graph is instantiated."""
+    """The library of a kernel node is unloaded; the node and its graph still exist."""
     graph = tools.graph(cu)
     library = cu.library(KERNELS)
     kernel = cu.prepare("cuLibraryGetKernel", c_void_p, library, b"nothing")

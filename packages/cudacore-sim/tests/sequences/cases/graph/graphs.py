@@ -25,7 +25,7 @@ def create(cu: Recorder) -> None:
 
 @sequence
 def create_without_context(cu: Recorder) -> None:
-    """Creating a graph needs no current context; adding some types of nodes does."""
+    """Which calls for graphs need a current context."""
     address = cu.memory(64)
     event = cu.event()
     cu.prepare("cuCtxSetCurrent", None)
@@ -53,7 +53,7 @@ def destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def no_graph(cu: Recorder) -> None:
-    """NULL instead of a graph or a node."""
+    """Calls with NULL instead of a graph or a node."""
     graph = tools.graph(cu)
     cu.call("cuGraphAddEmptyNode", c_void_p, None, None, 0)
     cu.call("cuGraphAddEmptyNode", None, graph, None, 0)
@@ -134,7 +134,7 @@ def order_of_many(cu: Recorder) -> None:
 
 @sequence
 def sizes_of_arrays(cu: Recorder) -> None:
-    """Queries of nodes and edges with arrays that are larger or smaller than their number."""
+    """Queries of nodes and edges with arrays that are larger or smaller than the number of results."""
     graph = tools.graph(cu)
     first = tools.empty(cu, graph)
     second = tools.empty(cu, graph, first)
@@ -463,7 +463,7 @@ def wrong_type(cu: Recorder) -> None:
 
 @sequence
 def unknown_types(cu: Recorder) -> None:
-    """Types of nodes that do not exist, and reserved bytes that are not zero."""
+    """Nodes are added with types that do not exist, and with reserved bytes that are not zero."""
     graph = tools.graph(cu)
     for kind in (5, 14, 15, 99, -1):
         cu.see("type", kind)

@@ -225,7 +225,7 @@ def references_of_captures(cu: Recorder) -> None:
 
 @sequence
 def calls_in_destructors(cu: Recorder) -> None:
-    """The calls of the driver that a destructor can make. The destructor runs on a thread of the driver."""
+    """The calls of the driver that a destructor can make, and the thread on which the destructor runs."""
     event, spare, graph, address = cu.event(), cu.stream(NON_BLOCKING), tools.graph(cu), cu.memory(64)
     done = threading.Event()
     threads: list[object] = []
@@ -352,7 +352,7 @@ def frees_in_destructors(cu: Recorder) -> None:
 
 @sequence
 def frees_in_host_functions(cu: Recorder) -> None:
-    """The objects that a host function can free. A module is not among these: unloading it waits for the function."""
+    """The objects that a host function can free. Unloading a module is not tried: it would wait for the function."""
     stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
     other = Witness(cu)
     second = other.create(2)

@@ -133,12 +133,12 @@ def described(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> An
 
 
 def rows(source: Any, target: Any, **fields: int) -> Any:
-    """Describe a copy of rows. A device address is given as an int."""
+    """Return the description of a copy of rows. A device address is given as an int."""
     return described(Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8), source, target, fields)
 
 
 def slices(source: Any, target: Any, **fields: int) -> Any:
-    """Describe a copy of slices. A device address is given as an int."""
+    """Return the description of a copy of slices. A device address is given as an int."""
     copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
     return described(copy, source, target, fields)
 

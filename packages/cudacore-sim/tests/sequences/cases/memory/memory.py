@@ -48,7 +48,7 @@ def free(cu: Recorder) -> None:
 
 @sequence
 def free_other_kinds(cu: Recorder) -> None:
-    """Each kind of memory is freed by its own function."""
+    """Which function frees which kind of memory."""
     pinned = cu.prepare("cuMemHostAlloc", c_void_p, 64, 0)
     managed = cu.prepare("cuMemAllocManaged", c_uint64, 64, 1)
     ordered = cu.prepare("cuMemAllocAsync", c_uint64, 64, None)
@@ -178,7 +178,7 @@ def register(cu: Recorder) -> None:
 
 @sequence
 def register_arguments(cu: Recorder) -> None:
-    """Sizes and flags of registrations, and memory that cannot be registered."""
+    """Registering memory with valid and invalid sizes and flags, and memory that cannot be registered."""
     memory, address = pages(4)
     cu.call("cuMemHostRegister_v2", address, 0, 0)
     cu.call("cuMemHostRegister_v2", None, 4096, 0)
@@ -243,7 +243,7 @@ def prefetch(cu: Recorder) -> None:
 
 @sequence
 def advice(cu: Recorder) -> None:
-    """Advice on managed memory."""
+    """Calls of cuMemAdvise with valid and invalid advice."""
     address = cu.prepare("cuMemAllocManaged", c_uint64, 1 << 20, 1)
     for advice in range(8):
         cu.call("cuMemAdvise_v2", address, 4096, advice, DEVICE)

@@ -44,26 +44,26 @@ def see_pointer(cu: Recorder, address: int, base: int | None = None) -> None:
 
 @sequence
 def device(cu: Recorder) -> None:
-    """Device memory, at its beginning."""
+    """The driver's information about the first address of device memory."""
     see_pointer(cu, cu.memory(1000))
 
 
 @sequence
 def inside_device(cu: Recorder) -> None:
-    """An address within device memory."""
+    """The driver's information about an address inside device memory."""
     address = cu.memory(1000)
     see_pointer(cu, address + 20, address)
 
 
 @sequence
 def pinned(cu: Recorder) -> None:
-    """Pinned memory."""
+    """The driver's information about pinned memory."""
     see_pointer(cu, cu.prepare("cuMemHostAlloc", c_void_p, 1000, 0))
 
 
 @sequence
 def registered(cu: Recorder) -> None:
-    """Registered memory."""
+    """The driver's information about registered memory."""
     memory = mmap.mmap(-1, 8192)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     cu.prepare("cuMemHostRegister_v2", address, 8192, 0)
@@ -72,13 +72,13 @@ def registered(cu: Recorder) -> None:
 
 @sequence
 def managed(cu: Recorder) -> None:
-    """Managed memory."""
+    """The driver's information about managed memory."""
     see_pointer(cu, cu.prepare("cuMemAllocManaged", c_uint64, 1000, 1))
 
 
 @sequence
 def stream_ordered(cu: Recorder) -> None:
-    """Memory of a pool."""
+    """The driver's information about memory of a pool."""
     address = cu.prepare("cuMemAllocAsync", c_uint64, 1000, None)
     cu.prepare("cuCtxSynchronize")
     see_pointer(cu, address)
@@ -92,7 +92,7 @@ def stream_ordered(cu: Recorder) -> None:
 
 @sequence
 def unknown(cu: Recorder) -> None:
-    """Addresses that are unknown to the driver."""
+    """Queries for addresses that are unknown to the driver."""
     memory = ctypes.create_string_buffer(64)
     see_pointer(cu, ctypes.addressof(memory))
     see_pointer(cu, 0)
@@ -100,7 +100,7 @@ def unknown(cu: Recorder) -> None:
 
 @sequence
 def several_attributes(cu: Recorder) -> None:
-    """Several attributes at once: for an unknown address, they are zero, without an error."""
+    """Several attributes are queried by one call, which succeeds even for an unknown address."""
     address = cu.memory(1000)
     memory = ctypes.create_string_buffer(64)
     kind, ordinal, pointer, size = c_int(), c_int(), c_uint64(), c_size_t()
@@ -138,7 +138,7 @@ def synchronous_operations(cu: Recorder) -> None:
 
 @sequence
 def bad_attributes(cu: Recorder) -> None:
-    """Attributes that do not exist, and NULL for the value."""
+    """Queries of attributes that do not exist, and with NULL for the value."""
     address = cu.memory(1000)
     for attribute in (0, 5, 15, 22, 999, -1):
         cu.call("cuPointerGetAttribute", c_uint64, attribute, address)

@@ -13,17 +13,17 @@ READ, READ_WRITE = 1, 3
 
 
 def access(flags: int = READ_WRITE) -> Access:
-    """Describe access of device 0."""
+    """Return a description of the access that device 0 gets."""
     return Access(Location(DEVICE, 0), flags)
 
 
 def reserve(cu: Recorder, size: int = SIZE) -> int:
-    """Reserve addresses."""
+    """Reserve an address range, and return its address."""
     return int(cu.prepare("cuMemAddressReserve", c_uint64, size, 0, 0, 0))
 
 
 def create(cu: Recorder, size: int = SIZE) -> int:
-    """Create physical memory."""
+    """Create physical memory, and return its handle."""
     return int(cu.prepare("cuMemCreate", c_uint64, size, device_allocation(), 0))
 
 
