@@ -209,7 +209,7 @@ def tests_drivers(session: nox.Session, driver: str) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def tests_cell(session: nox.Session) -> None:
-    """Run one of the sessions of tests_all that are not in ``tests``: a different one each day, or ``-- N``."""
+    """Run one of the sessions of tests_all that are not in ``tests``: by default, another one each day."""
     running = "{}.{}".format(*sys.version_info)
     cells = [
         (python, cuda)
@@ -320,7 +320,7 @@ def tests_san(session: nox.Session) -> None:
 def stress(session: nox.Session) -> None:
     """Use, close and drop shared objects on many threads, with all C and C++ under ASan and UBSan, then under TSan.
 
-    ``-- --seconds 600 --seed 7`` runs longer, with other choices.
+    ``-- --seconds 600 --seed 7`` runs longer, with other random choices.
     """
     install(session, "editable")
     for name, options, libraries, env, wrapper in (

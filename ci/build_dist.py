@@ -36,7 +36,7 @@ endian = 'little'
 
 
 def make_tools(folder: Path, architecture: str) -> None:
-    """Write commands that compile for an architecture into a folder, with a cross file that names them to Meson."""
+    """Fill a folder with compiler commands for an architecture, and with a cross file by which Meson finds them."""
     target = f"-target {architecture}-linux-gnu.{GLIBC}"
     # -s omits the symbols for debuggers.
     for name, command in (("cc", f"cc {target} -s"), ("c++", f"c++ {target} -s"), ("ar", "ar")):

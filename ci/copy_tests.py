@@ -25,7 +25,7 @@ def main() -> None:
         shutil.copytree(tests, target / "packages" / tests.relative_to(packages), ignore=IGNORE)
         shutil.copy(tests.with_name("README.md"), target / "packages" / tests.parent.name)  # tests run its examples
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
-    for name in ("docs", "examples"):  # tests run their programs
+    for name in ("docs", "examples"):  # tests run the programs in these folders
         shutil.copytree(ROOT / name, target / name, ignore=IGNORE)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)

@@ -92,7 +92,7 @@ def target(on_sim: bool) -> str:
 
 
 def driver_version() -> tuple[int, int]:
-    """Return the version of CUDA that the driver is for."""
+    """Return the CUDA version that the driver supports."""
     from cudacore_handles._base.driver_version import driver_version
 
     version = driver_version()
@@ -190,7 +190,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if node.stash.get(CALL_FAILED, False):
         return  # the traceback keeps the test's objects
-    node.funcargs.clear()  # all other fixtures are torn down, but these references still keep their values alive
+    node.funcargs.clear()  # all other fixtures are torn down, but this dict still keeps their values alive
     leaked = more_than(before)
     # A thread of the driver releases what graphs kept alive, so the counts can fall a moment later.
     end = time.monotonic() + SECONDS_TO_SETTLE

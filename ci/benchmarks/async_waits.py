@@ -67,7 +67,7 @@ WAYS = (sync_event, sync_blocking_event, await_event, await_stream, wait_in_thre
 
 
 async def measure(way: Callable[[], Awaitable[None]], length: int, rounds: int) -> tuple[float, float]:
-    """Return by how much the best round exceeds the kernel's duration, and the mean processor time, in microseconds."""
+    """Return by how much the best round exceeds the kernel's duration, and the mean processor time per round, in µs."""
     best, processor = float("inf"), 0.0
     for _ in range(rounds):
         stream.sync()

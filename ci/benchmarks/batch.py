@@ -38,7 +38,7 @@ TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 
 
 def jobs(target: CompileTargetName, salt: int) -> list[CompileJob]:
-    """Return different compilations. `salt` makes their sources new, because the driver also has a cache."""
+    """Return COUNT different jobs. A new `salt` gives new sources, which are not yet in the driver's cache."""
     options = ProgramOptions(arch="sm_90", no_cache=True)
     return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
 
@@ -116,7 +116,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     for target in TARGETS:
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            seconds(target, 0, executor=pool)  # starts the processes
+            seconds(target, 0, executor=pool)  # starts the pool's processes, before the rounds begin
             rounds = [
                 (
                     seconds(target, salt, max_workers=1),

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# rows.py has the same value. This script does not import rows.py, because the import would count as start-up time.
+# rows.py has the same TARGET. This script does not import rows.py, because the import would count as start-up time.
 TARGET = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
 
 

@@ -99,7 +99,7 @@ bool wanted(const char *name);
   } while (0)
 #define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
 
-/* floor_graphs.c */
+/* Measures the rows about graphs; defined in floor_graphs.c. */
 void graphs(CUcontext context, CUlibrary library, CUdeviceptr pointer);
 
 #endif

@@ -17,7 +17,7 @@ SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
-# Runs in a separate process, so that the reporting process has no context on the device.
+# This program compiles the kernels. It runs in a separate process, so that the reporting process has no CUDA context.
 COMPILE = f"""
 import sys
 import {OURS} as core

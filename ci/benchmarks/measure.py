@@ -122,7 +122,7 @@ class Clock:
     start: float = field(default_factory=time.monotonic)
 
     def allows(self, number: int) -> bool:
-        """Return whether there is time for another round of average length."""
+        """Return whether to begin another round after `number` rounds: one of average length must end in time."""
         elapsed = time.monotonic() - self.start
         return number < self.most_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
 
@@ -176,7 +176,7 @@ def time_import(module: str, env: dict[str, str]) -> float | str:
 def time_first_result(command: list[str], env: dict[str, str], cold: bool = False) -> float | str:
     """Return the time from the start of a process to the first result of a kernel, in nanoseconds.
 
-    `cold` adds a new and empty folder to the command, for a program cache.
+    If `cold` is true, the command's last argument is a new, empty folder for the program cache.
     """
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter_ns()

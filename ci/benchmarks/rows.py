@@ -181,7 +181,7 @@ def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
 
 
 def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
-    """A row that uses a graph of very many nodes. Only cudacore can make such a graph from columns."""
+    """A row that uses a graph of very many nodes. Only cudacore can make it, from columns of arguments."""
     over_floor = (factor, 0.0) if factor else None
     return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
 

@@ -5,8 +5,9 @@
 If cudacore is not installed, ``--wheels FOLDER`` installs all wheels of a folder for this run. Each round runs the
 candidates one after another, each in a new process on the same core. Rows with several threads get more cores. A row is
 measured in at least five rounds, until the two best rounds of each candidate agree to 3 %. ``--rounds`` and
-``--seconds`` limit that. The minimum is compared with the target; the quartiles show how much the other measurements
-differ from it. ``--compare before=FOLDER`` adds another version of cudacore, which is installed in the folder.
+``--seconds`` limit the number of rounds and the total time. The minimum is compared with the target; the quartiles show
+how much the other measurements differ from it. ``--compare before=FOLDER`` adds another version of cudacore, which is
+installed in the folder.
 
 Without a GPU, only compiling, importing and the sizes of the wheels are measured. On the simulated driver
 (``python -m cudacore_sim python run.py``), all rows are tried out, but the figures mean nothing. The exit status is 1

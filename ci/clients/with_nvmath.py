@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The use of ``cuda.core`` by nvmath-python: operands and streams. Its libraries need the CUDA runtime."""
+"""How nvmath-python uses ``cuda.core``, for operands and streams. The libraries of nvmath need the CUDA runtime."""
 
 from __future__ import annotations
 

@@ -165,6 +165,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the extension to the build."""
     app.connect("autodoc-process-signature", complete_signature)
     app.connect("doctree-read", name_as_imported)
-    app.connect("missing-reference", find_in_packages, priority=400)  # called before intersphinx's
+    app.connect("missing-reference", find_in_packages, priority=400)  # called before the handler of intersphinx
     app.connect("env-check-consistency", add_names_of_packages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -106,7 +106,7 @@ PyMODINIT_FUNC PyInit_filler(void) {
   api = PyCapsule_Import("cudacore_handles.api", 0);
   if (api == NULL)
     return NULL;
-  if (api->size < sizeof *api) { /* the table lacks functions that newer headers declare */
+  if (api->size < sizeof *api) { /* the installed cudacore is older than the headers: its table lacks functions */
     PyErr_SetString(PyExc_ImportError, "filler needs a newer cudacore-handles than the one that is installed");
     return NULL;
   }
