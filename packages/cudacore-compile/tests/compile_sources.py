@@ -32,7 +32,7 @@ extern "C" __global__ void map(float *p, unsigned n) {
 }
 """
 FUNCTION = 'extern "C" __device__ float f(float x) { return 2.0f * x + 1.0f; }'
-# Both as one program.
+# The kernel and the function as one program.
 WHOLE = KERNEL.replace('extern "C" __device__ float f(float x);', FUNCTION)
 # The same function as NVVM IR: text that all versions of NVVM accept.
 FUNCTION_IR = f"""{HEAD}
@@ -86,7 +86,7 @@ def build_part(source: str, target: str, code_type: str = "c++", arch: str = "sm
 
 
 def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:
-    """Return the results of the kernel ``map`` for some floats. If `count`, the kernel also takes their number."""
+    """Return the results of the kernel ``map`` for some floats. If `count`, it also gets the number of floats."""
     stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(4 * len(values))
     numbers = np.frombuffer(buffer.__buffer__(), np.float32)
     numbers[:] = values

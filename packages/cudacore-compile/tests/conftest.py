@@ -22,7 +22,7 @@ from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
 
-# Helper modules beside the tests: compile_sources, cache/cache_programs.
+# The tests can import the helper modules in these folders: compile_sources and cache/cache_programs.
 for folder in (".", "cache"):
     sys.path.append(str(Path(__file__).resolve().parent / folder))
 
@@ -100,7 +100,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command; return its status, its standard output and its stderr."""
+    """Run the command; return its status, its stdout and its stderr."""
     from cudacore_compile._command import main
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -78,7 +78,7 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
     assert result.returncode == 0, result.stderr
     fine, refused = map(int, result.stdout.split())
     assert fine + refused == 30
-    # Text that is cut off after a complete declaration is valid.
+    # A text that happens to be cut off after a complete declaration is valid.
     assert fine <= (3 if kind in ("ptx", "ptx program", "nvvm") else 0)
 
 
@@ -173,7 +173,7 @@ def test_mutated_code(kind: str, tmp_path: Path) -> None:
 
 
 def test_truncated_cubin_is_told() -> None:
-    """A truncated cubin would be linked by an nvJitLink that reads beyond its end."""
+    """A truncated cubin would be passed to nvJitLink, which reads beyond the cubin's end."""
     code = Program(FUNCTION, "c++", ProgramOptions(arch="sm_90", relocatable_device_code=True)).compile("cubin")
     for length in (10, 63, len(code.code) - 1):
         part = type(code).from_cubin(bytes(code.code)[:length], name="part")

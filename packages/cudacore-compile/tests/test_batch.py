@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many compilations at once."""
+"""Batches: many compilations in one call."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def jobs(*numbers: int, arch: str = "sm_90", target: str = "cubin") -> list[Comp
 
 
 class Immediate(Executor):
-    """An executor that runs each call at once, and counts the calls."""
+    """An executor whose submit() runs the call immediately. It counts the calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -76,7 +76,7 @@ def test_order_of_the_results() -> None:
 
 
 def test_ways_to_say_a_job() -> None:
-    """A tuple or a mapping would become a wrong job."""
+    """A job that is given as a tuple or a mapping would get wrong fields."""
     options = ProgramOptions(arch="sm_90")
     results = compile_many([(SOURCE, options, "ptx"), {"code": SOURCE, "options": options, "target_type": "ptx"}])
     assert results[0] is results[1]
@@ -108,7 +108,7 @@ def test_the_same_is_compiled_once() -> None:
 
 
 def test_jobs_that_change() -> None:
-    """Names from an iterator, or options that a loop changes, would differ between the worker and the key."""
+    """Names from an iterator, or options that a loop changes, would not be the same for the worker as in the key."""
     cache = InMemoryProgramCache()
     source = "template <class T> __global__ void f(T *p) { *p = N; }"
     options = ProgramOptions(arch="sm_90")
@@ -373,7 +373,7 @@ def test_interrupt(tmp_path: Any) -> None:
         time.sleep(2)
         worker.send_signal(signal.SIGINT)
         try:
-            stdout, stderr = worker.communicate(timeout=120)  # the whole batch takes many times as long
+            stdout, stderr = worker.communicate(timeout=120)  # the whole batch would take many times as long
         finally:
             worker.kill()
     assert (stdout, stderr, worker.returncode) == ("interrupted []\n", "", 0)

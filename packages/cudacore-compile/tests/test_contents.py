@@ -133,7 +133,7 @@ def test_damaged_cubins() -> None:
         for _ in range(choose.randrange(1, 30)):
             if image:
                 image[choose.randrange(len(image))] = choose.randrange(256)
-        for at in choose.sample(range(40, 64), 3):  # the header's table of sections
+        for at in choose.sample(range(40, 64), 3):  # the fields of the ELF header that locate the table of sections
             if choose.random() < 0.2 and len(image) > at:
                 image[at] = choose.randrange(256)
         code = ObjectCode.from_cubin(bytes(image))
@@ -162,7 +162,7 @@ def test_templates_however_they_are_spaced(device: Device, target: str, spaced: 
 
 
 def test_names_that_the_compiler_was_not_given(device: Device) -> None:
-    """A kernel could not be found by its C++ name alone, or another kernel of that name would be found."""
+    """A kernel without a name expression could not be found by its C++ name, or an ambiguous name would be accepted."""
     source = """
     namespace n { __global__ void g(int *p) { *p = 1; } __global__ void h(int) {} __global__ void h(float) {} }
     """
@@ -200,7 +200,7 @@ def test_global(device: Device, name: str) -> None:
     assert isinstance(buffer, Buffer)
     assert buffer.size == 4
     buffer.copy_from(bytearray(b"\x07\0\0\0"), stream=stream)
-    del code  # the view keeps it loaded
+    del code  # the view keeps the code loaded
     out = bytearray(4)
     buffer.copy_to(out, stream=stream)
     assert out == b"\x07\0\0\0"

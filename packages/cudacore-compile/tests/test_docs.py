@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the guide."""
+"""The table of targets in the guide to compiling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "compile.rst"
 
 
 def test_table() -> None:
-    """The table of the guide would have targets that do not exist, or lack some."""
+    """The guide's table would have targets that do not exist, or would lack existing ones."""
     guide = GUIDE.read_text(encoding="utf-8")
     rows = re.findall(r"   \* - ``\"([\w+]+)\"``.*\n     - .*\n     - (.*)\n", guide)
     shown = {name: tuple(re.findall(r'"(\w+)"', targets)) for name, targets in rows}

@@ -41,7 +41,7 @@ def test_what_it_has() -> None:
     assert len(plain.code) > len(fatbin.code)
     for part in parts[:2]:
         assert part.code in plain.code  # type: ignore[operator]
-    assert b".entry _Z3setIfEvPT_S0_(" in plain.code  # without its comments
+    assert b".entry _Z3setIfEvPT_S0_(" in plain.code  # PTX is stored without its comments
     assert pickle.loads(pickle.dumps(fatbin)).code == fatbin.code
 
 
@@ -93,7 +93,7 @@ def test_ltoir_is_linked() -> None:
 
 @pytest.mark.parametrize("code", [b"nothing", b"\xedCN\x7f" + bytes(60), b"\xedCN\x7f" + b"\xff" * 60])
 def test_ltoir_of_no_architecture(code: bytes) -> None:
-    """LTO-IR of an unknown format would be labelled with an arbitrary architecture."""
+    """LTO-IR whose format is unknown would get an arbitrary architecture in the fat binary."""
     with pytest.raises(ValueError, match="LTO-IR does not say for which architecture it is"):
         make_fatbin([ObjectCode.from_ltoir(code)])
 

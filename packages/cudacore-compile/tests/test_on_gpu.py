@@ -21,7 +21,7 @@ from cudacore_handles import CUDAError, Device, ObjectCode
 from cudacore_handles._compiler.driver_linker import driver_cuda_version
 
 VALUES = np.random.default_rng(9).uniform(-2, 2, 1000).astype(np.float32)
-# Doubling is exact, so the result is rounded once, whether the compiler fuses the two operations or not.
+# Doubling is exact. So the result is rounded only once, whether or not the compiler fuses multiplication and addition.
 TWICE_PLUS_ONE = np.float32(2) * VALUES + np.float32(1)
 
 
@@ -104,7 +104,7 @@ def test_libdevice(device: Device) -> None:
     np.testing.assert_allclose(run_map(device, code, VALUES), np.sin(VALUES), rtol=1e-5, atol=1e-6)
 
 
-# Rounded at each operation, because fma=False; the order of operations is fixed, too.
+# With fma=False, each operation is rounded. The order of operations is also fixed, so results are equal in each bit.
 ROUNDING = 'extern "C" __device__ float f(float x) { return sqrtf(fabsf(x)) / 3.0f + x * 0.1f; }'
 ROUNDING_KERNEL = KERNEL.replace("p[i] = f(p[i])", "p[i] = f(p[i]) * 0.7f + f(p[i] + 0.3f)")
 
@@ -168,7 +168,7 @@ def test_listed_kernels_are_as_the_driver_has_them(
     assert listing["many"]["max_threads"] == 64
 
 
-@pytest.mark.cuda_gpu  # the simulator takes it
+@pytest.mark.cuda_gpu  # the simulator accepts PTX of any version
 def test_ptx_newer_than_the_driver(device: Device) -> None:
     """If the driver is too old for PTX, the error would not have both versions, and what to do."""
     major, minor = ptx_of(driver_cuda_version())

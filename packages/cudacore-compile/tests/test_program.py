@@ -51,7 +51,7 @@ def test_source_is_utf_8() -> None:
 
 
 def test_program_keeps_its_source() -> None:
-    """Changing a bytearray or the headers would change the program that was made of them."""
+    """Changing a bytearray or the headers would change a program that was already made from them."""
     source = bytearray(b'#include "a.h"\nstatic_assert(A == 1);')
     headers: dict[str, str | bytes] = {"a.h": "#define A 1"}
     program = Program(source, "c++", SM_90, headers=headers)
@@ -61,7 +61,7 @@ def test_program_keeps_its_source() -> None:
 
 
 def test_program_keeps_its_options() -> None:
-    """Changing the options, or a list in them, would change the program that was made of them."""
+    """Changing the options, or a list in them, would change a program that was already made with them."""
     options = ProgramOptions(arch="sm_90", define_macro=["A=1"])
     program = Program("static_assert(A == 1);", "c++", options)
     assert isinstance(options.define_macro, list)
@@ -122,7 +122,7 @@ def test_bad_options(options: Any, match: str) -> None:
 
 
 def test_options_of_other_languages() -> None:
-    """Options that this program does not support would be refused only at the compilation, or ignored silently."""
+    """Options that the program's language does not support would be refused only by compile(), or ignored silently."""
     with pytest.raises(ValueError, match=r"^extra_sources is not supported by the NVRTC backend"):
         Program(KERNEL, "c++", ProgramOptions(extra_sources=[("a", b"source")]))
     with pytest.warns(RuntimeWarning, match=r"^ProgramOptions.use_libdevice: without effect on C\+\+ programs"):
@@ -219,7 +219,7 @@ def test_handle() -> None:
 
 
 def test_program_lives_as_long_as_it_is_used() -> None:
-    """NVRTC programs would leak, pile up with each compilation, or be made before they are needed."""
+    """NVRTC's program objects would leak, pile up with each compilation, or be created before they are needed."""
     before = live()
     program = Program(TEMPLATES, "c++", SM_90)
     assert live() == before
@@ -300,7 +300,7 @@ def test_repr() -> None:
 
 
 def test_no_copies() -> None:
-    """A copy would share the compiler's program, which can be compiled only once."""
+    """A copy of a program would share its NVRTC program object, which can be compiled only once."""
     program = Program(KERNEL, "c++", SM_90)
     for make in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="a Program cannot be pickled or copied"):

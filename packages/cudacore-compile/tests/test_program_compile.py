@@ -149,7 +149,7 @@ def test_logs_without_write() -> None:
 
 
 def test_empty_log_leaves_interpreter_alone() -> None:
-    """An empty log, which is one NUL, would be written into the bytes object that all of Python shares."""
+    """NVRTC would write the NUL of an empty log into Python's shared object for that bytes value."""
     Program(KERNEL, "c++", SM_90).compile("ptx", logs=io.StringIO())
     assert [bytes([n])[0] for n in range(256)] == list(range(256))
 
@@ -205,7 +205,7 @@ def test_pch_status(options: dict[str, Any], status: str | None, tmp_path: Path)
 
 
 def test_pch_that_is_not_made_again(tmp_path: Path) -> None:
-    """The status would not distinguish a precompiled header that is used from a new one."""
+    """The status would not distinguish between an existing precompiled header that was used and a new one."""
     program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch=True, pch_dir=tmp_path))
     statuses = []
     for _ in range(2):
@@ -249,7 +249,7 @@ def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize("options", [{}, {"debug": True}, {"lineinfo": True}, {"relocatable_device_code": True}])
 def test_intermediate_ptx(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The PTX beside a cubin would need another compilation, or belong to another one."""
+    """The PTX of a cubin would need a second compilation, or would come from a compilation of other code."""
     program = Program(TEMPLATES, "c++", ProgramOptions(arch="sm_90", **options))
     assert program.intermediate_ptx is None
     expected = program.compile("ptx", ["f<int>"])

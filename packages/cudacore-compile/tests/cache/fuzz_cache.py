@@ -35,7 +35,7 @@ class StaleError(AssertionError):
 
 
 class Generator:
-    """Random sources."""
+    """Generates random CUDA C++ source code."""
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
@@ -301,7 +301,7 @@ class Generator:
 
 
 class Case:
-    """One program, with files that change."""
+    """One random program, and the files that it can include, which change between compilations."""
 
     def __init__(self, seed: int, counts: collections.Counter[str]) -> None:
         self.choose = random.Random(seed)
@@ -348,7 +348,7 @@ class Case:
             other = self.choose.choice([one for one in self.versions if os.path.isfile(one)])
             if not os.path.lexists(path):
                 (os.link if how < 0.6 else os.symlink)(os.path.abspath(other), path)
-        elif how < 0.8:  # as editors do
+        elif how < 0.8:  # replace the file by a new one, as editors do
             Path(path + "~").write_text(text, newline="")
             os.replace(path + "~", path)
         else:

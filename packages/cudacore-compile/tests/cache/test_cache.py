@@ -157,7 +157,7 @@ def test_templates_hit(make: Make) -> None:
     for target in ("cubin", "ptx", "ltoir"):
         cold = program().compile(target, ["scale<float>", "scale<double>"], cache=cache)
         if isinstance(cache, FileStreamProgramCache):
-            cache = make()  # like another process
+            cache = make()  # a new object has read nothing yet, like a cache of another process
         hits = cache.statistics.hits
         warm = program().compile(target, ["scale<double>", "scale<float>"], cache=cache)
         assert cache.statistics.hits == hits + 1
@@ -180,7 +180,7 @@ def test_kernel_from_cache(device: Any, make: Make) -> None:
 
 
 def test_log_is_kept(make: Make) -> None:
-    """A warning would be seen at the first compilation only."""
+    """The compiler's warnings would be missing from the log when the code comes from the cache."""
     cache = make()
     logs = [io.StringIO(), io.StringIO()]
     for log in logs:
@@ -211,7 +211,7 @@ def test_what_the_mapping_has(make: Make) -> None:
         code=SOURCE, code_type="c++", options=options, target_type="cubin", name_expressions=["scale<int>"]
     )
     assert cache[key] == code
-    # Bytes that a user stores have no lowered names, so a program that needs those does not find them.
+    # Bytes that a user stores have no lowered names, so a compilation that needs lowered names does not use the bytes.
     cache[key] = b"bytes of a user's"
     assert Program(SOURCE, "c++", options).compile("cubin", ["scale<int>"], cache=cache).code == code
 

@@ -129,7 +129,8 @@ def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyP
     assert searches.loads()
     monkeypatch.setenv(variable, "/elsewhere")
     assert searches.loads()
-    # The dynamic loader ignores variables that are set later, so the build is unknown then.
+    # The dynamic loader ignores LD_ variables that are set after the process has started. So it is unknown which build
+    # it would load.
     assert searches.loads() == variable.startswith("LD_")
 
 
@@ -148,7 +149,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another library has loaded its own NVRTC, that NVRTC compiles. It would be mistaken for the installed one."""
+    """If another library has loaded its own NVRTC, which then compiles, it would be mistaken for the installed one."""
     assert searches.loads()
     monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
     notes = dict(searches.notes)

@@ -180,7 +180,7 @@ def test_forged_entry(tmp_path: Path, facts: Any) -> None:
 
 @pytest.mark.parametrize("total", [b"0\n", b"", b"-5 00000000\n", b"                   0 12345678\n", b"\xff" * 30])
 def test_damaged_total(tmp_path: Path, total: bytes) -> None:
-    """If the count of bytes is too small, the cache would exceed its limit."""
+    """If the recorded number of bytes is too small, the cache would exceed its limit."""
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     for key in "abc":
         cache[key] = b"x" * 3000
@@ -257,7 +257,7 @@ def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
-    """Incomplete files would fill the disk, or a wrong count of bytes would remain."""
+    """Incomplete files would fill the disk, or a wrong total of bytes would remain."""
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     cache["a"] = b"1" * 3000
     (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")

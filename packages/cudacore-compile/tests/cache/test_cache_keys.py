@@ -100,7 +100,7 @@ def test_headers_in_memory() -> None:
 
 
 def test_uncacheable_programs_are_compiled() -> None:
-    """A program that a cache cannot take would not be compiled at all."""
+    """A program that cannot be cached would not be compiled at all."""
     cache = InMemoryProgramCache()
     for _ in range(2):
         Program("__device__ const char *now = __TIME__;" + KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE"})
@@ -242,7 +242,7 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: write("inc/part/v.h", "2"),
         lambda: os.unlink("inc/part/v.h"),
         lambda: write("first/part/v.h", "1"),
-        lambda: (os.unlink("first/part/v.h"), os.symlink("target", "first/part/v.h")),  # which leads nowhere
+        lambda: (os.unlink("first/part/v.h"), os.symlink("target", "first/part/v.h")),  # a link to a missing file
         lambda: write("first/part/target", "3"),
     ):
         change()
@@ -326,7 +326,7 @@ def test_suffix_that_the_compiler_tries() -> None:
     check("#if __has_include(<v>)\n#include <v>\n#else\n#define VALUE 1111\n#endif", change=change, include_path="inc")
 
 
-# -- everything else
+# -- options, libraries and the environment
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -495,7 +495,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert len(beside) == 1
     assert not _cache_digest.has_other_builtins()
     cache = InMemoryProgramCache()
-    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # not found, and upgraded
+    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # missing; upgraded
         with monkeypatch.context() as patch:
             patch.setattr(_cache_digest, "_find_builtins", find)
             program.compile("ptx", cache=cache)
@@ -529,7 +529,7 @@ def test_wrong_arguments() -> None:
 
 
 def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
-    """A file that the compiler reads would be missing, among the hundreds of a real library."""
+    """Of the hundreds of headers of a real library, one that the compiler reads would be missing from the key."""
     if nvrtc_version < (13, 3):
         pytest.skip("headers come with NVRTC from 13.3 on")
     source = "#include <cuda/std/tuple>\n#include <cuda_fp16.h>\n#include <cooperative_groups.h>"

@@ -90,7 +90,7 @@ def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nvjitlink_that_is_too_old() -> None:
-    """Code that the driver linked, because nvJitLink could not, would be returned under another driver."""
+    """Code that the driver linked, because nvJitLink is too old for it, would be returned under another driver."""
     assert key(b".version 8.0", "ptx", "cubin")
     with pytest.raises(UncacheableError, match=r"the driver would link it: nvJitLink .* takes PTX up to"):
         key(b".version 99.0", "ptx", "cubin")

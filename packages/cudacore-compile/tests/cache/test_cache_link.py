@@ -205,7 +205,7 @@ def test_variable_that_is_set_meanwhile(parts: tuple[ObjectCode, ObjectCode], mo
 
 
 def test_linker_that_others_can_change(parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """Code that the program has added through the handle would be stored for programs that did not add it."""
+    """Code that was added through the linker's handle would be cached under a key that does not include it."""
     cache = InMemoryProgramCache()
     linker = Linker(*parts, options=LinkerOptions(arch="sm_90"))
     assert linker.handle

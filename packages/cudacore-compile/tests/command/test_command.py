@@ -45,7 +45,7 @@ def files() -> set[str]:
     return {path.name for path in Path().iterdir() if path.is_file()} - {"size.h", "kernel.cu", "bad.cu"}
 
 
-# -- what it writes
+# -- output files
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
@@ -264,7 +264,7 @@ def test_hints_and_notes(run: Run) -> None:
 
 
 def test_logs_that_are_none() -> None:
-    """Other text would be parsed as a message, or a message would be lost."""
+    """Text of the log that is not a message would be parsed as one, or a message would be lost."""
     assert parse_log("") == []
     assert parse_log("noise\n\n  more\nRemark: this is none\n") == []
     found = parse_log("a(b).cu(3): warning #1-D: last line\n  x\n  ^\n\nnvrtc: error: bad option\nk.cu(2): error: e")
@@ -291,7 +291,7 @@ def test_byte_order_mark(run: Run) -> None:
 
 
 def test_given_again(run: Run) -> None:
-    """An option that is given twice would count once."""
+    """Of an option that is given several times with different values, only one value would be used."""
     Path("kernel.cu").write_text("static_assert(A == 1 && B == 2 && C == 3); __global__ void f() { int unused; }")
     words = ["-D", "A=1", "-X", "define_macro=B=2", "-X", "define_macro=C=3"]
     assert run("kernel.cu", "--arch", "sm_90", "-X", "diag_suppress=177", "-X", "diag_suppress=550", *words) == (
@@ -425,7 +425,7 @@ def test_interrupt() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
-    for _ in range(1200):  # until it compiles
+    for _ in range(1200):  # until the compiler is running
         if "libnvrtc" in Path(f"/proc/{worker.pid}/maps").read_text() or worker.poll() is not None:
             break
         time.sleep(0.05)

@@ -25,7 +25,7 @@ def _sources(_own_folder: None) -> None:
 
 
 def test_statistics(run: Run) -> None:
-    """The benefit of the cache could not be seen, because each command would forget its hits."""
+    """The cache's benefit could not be seen, because each command would forget the number of its cache hits."""
     assert run("cache")[1].splitlines()[1].startswith("0 hits, 0 misses (0% hits)")
     for _ in range(3):
         assert run(*WORDS)[0] == 0

@@ -44,7 +44,7 @@ def program(name: str) -> str:
 
 
 def test_code_is_written_last(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """If the command were killed between two files, a new output could remain without its rule forever."""
+    """If the command is killed between writing two files, new code could remain forever without its dependency file."""
     written = []
     write = files.write
 
@@ -73,7 +73,7 @@ def test_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dependencies_that_are_not_known() -> None:
-    """An incomplete list would be treated as complete."""
+    """A list of included files would be treated as complete although it is not."""
     hidden = "#define NAME(x) <x##.h>\n#include NAME(h)\n"
     with pytest.raises(UncacheableError):
         Program(hidden, "c++", {"arch": "sm_90"}).dependencies()
@@ -81,7 +81,7 @@ def test_dependencies_that_are_not_known() -> None:
         Program(SOURCE, "c++", {"arch": "sm_90", "raw_options": "--x"}).dependencies()
 
 
-# -- the rules
+# -- the rules in dependency files
 
 
 def test_rule(run: Run) -> None:

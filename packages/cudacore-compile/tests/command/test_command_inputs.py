@@ -142,7 +142,7 @@ def test_resources_of_linked_code(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_compilers_do_not_use_the_cache_in_the_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a driver, code from its cache would come without warnings, and without the report of `-v`."""
+    """Code would be taken from the cache of the driver, which has no warnings and no reports of `-v`."""
     compiled: list[Any] = []
     linked: list[Any] = []
     monkeypatch.setattr(plan, "compile_many", lambda jobs, **_: compiled.extend(jobs) or compile_many(jobs))

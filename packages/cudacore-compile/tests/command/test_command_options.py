@@ -31,7 +31,7 @@ from cudacore_compile._compilers.diagnostics import split_log
 Run = Callable[..., tuple[int, str, str]]
 QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
 WARNS = 'extern "C" __global__ void warns() { int unused; }'
-# A kernel that spills if it gets few registers.
+# A kernel whose registers spill to memory if it may use only a few.
 SPILLS = (
     'extern "C" __global__ void spills(float *p) { float a[64];\n'
     + "".join(f"a[{i}] = p[{i}] * p[{i + 1}];\n" for i in range(64))
@@ -198,7 +198,7 @@ def test_resources(run: Run) -> None:
 
 
 def test_other_output_is_shown(run: Run) -> None:
-    """The requested times would not be shown."""
+    """The compilation times that `--time` requests would not be shown."""
     status, _, err = run("quick.cu", "-arch=sm_90", "-X", "time=-")
     assert (status, "quick.cu, CUDA C++ Frontend" in err) == (0, True)
 
@@ -259,7 +259,7 @@ def test_raw_options_are_not_cached(build: Callable[..., Any]) -> None:
     assert len(cache) == 0  # the compilation may have changed the state of NVRTC
 
 
-# -- what there is
+# -- the available compilers, and completion
 
 
 def test_compilers(run: Run) -> None:

@@ -126,7 +126,7 @@ def test_older_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signal_ends_a_batch() -> None:
-    """Ctrl-C would not end the compilations of a batch that are running."""
+    """Ctrl-C would not end the running compilations of a batch."""
     with alarm(raise_alarm), soon(), pytest.raises(Alarm):
         compile_many([SLOW_JOB, (SLOW, {"arch": "sm_80"}), (SLOW, {"arch": "sm_120"})], max_workers=2)
 
@@ -192,7 +192,7 @@ def test_a_compiler_that_cannot_be_cancelled() -> None:
 
 
 def test_after_fork() -> None:
-    """A child process would wait for a thread that only its parent has; Python 3.14 would warn of that thread."""
+    """A forked child would wait for a thread that only its parent has, or fork() would warn of that thread."""
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
     child = os.fork()
     if child == 0:

@@ -104,7 +104,7 @@ def test_standard_headers_of_cuda() -> None:
         pytest.skip(str(error))
     there = {file.name for file in folder.iterdir() if file.is_file() and re.fullmatch(r"[a-z]\w*", file.name)}
     assert there <= _COUNTERPARTS
-    if "string_view" in there:  # the newest headers of CUDA, which have all counterparts
+    if "string_view" in there:  # the newest CUDA headers, which have a counterpart of each standard header
         assert there == _COUNTERPARTS
 
 

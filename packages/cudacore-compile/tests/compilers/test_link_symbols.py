@@ -47,7 +47,7 @@ def needs(version: tuple[int, int]) -> None:
         pytest.skip(f"needs nvJitLink {version[0]}.{version[1]}, of which it is known what it refuses itself")
 
 
-# ---- what is refused
+# ---- symbols that are refused
 
 
 @pytest.mark.parametrize("second", ["ptx", "cubin"])
@@ -147,7 +147,7 @@ def test_after_ltoir(python: Run) -> None:
     assert result.stdout.split() == ["LINK_DUPLICATE_SYMBOL", "lives"], result.stderr
 
 
-# ---- what is not
+# ---- symbols that are accepted
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
@@ -220,7 +220,7 @@ def test_other_architecture(python: Run) -> None:
 
 
 def test_handle_on_another_thread(python: Run) -> None:
-    """A linker whose handle is read on one thread, and that links on another, would end the process."""
+    """If a linker's handle is read on one thread and the linker then links on another thread, the process would end."""
     result = python(f"""
         import threading
         from cudacore_compile import Linker, Program
@@ -259,7 +259,7 @@ def test_names_of_parts(tmp_path: Path) -> None:
     assert "'part 1 (ptx)' 'part 2 (ptx)'" in undefined.command
 
 
-# ---- what is read
+# ---- the formats that symbols are read from
 
 
 def host_object(fatbins: bytes) -> bytes:
@@ -287,7 +287,7 @@ def archive(members: dict[str, bytes]) -> bytes:
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_fat_binaries_objects_and_libraries(compress: bool) -> None:
-    """Duplicates would be found only in plain code."""
+    """Duplicate symbols would be found only in plain code, not in fat binaries, objects and libraries."""
     images = [build(F, "cubin"), build(F, "cubin", arch="sm_80"), build(F, arch="sm_75")]
     fatbin = make_fatbin(images, compress=compress)
     one, two = (

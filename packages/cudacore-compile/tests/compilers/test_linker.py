@@ -35,7 +35,7 @@ def live() -> int:
     return live_counts()["nvjitlink_linker"]
 
 
-INFO = "(ptxas )?info +:"  # the assembler does not always print its name
+INFO = "(ptxas )?info +:"  # the assembler does not always print its name before a message
 
 
 SM_90 = LinkerOptions(arch="sm_90")
@@ -154,7 +154,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     if not on_sim:  # the simulator runs only PTX
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
-        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX does not state the kind
+        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # "bits": not known
         results.append(run_map(device, linked, range(100)))
         results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
@@ -162,7 +162,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
 
 
 def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """The information about parameters in PTX would be missing in the cubin."""
+    """The kinds of parameters that PTX has would be missing in the cubin that is linked from it."""
     assert Linker(*ptx, options=SM_90).link("cubin")._signatures == {"map": "p8 n4"} or Linker(
         *ptx, options=SM_90
     ).link("cubin")._signatures == {"map": "a8 n4"}
@@ -388,7 +388,7 @@ def test_weak_reference(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Threads that link with one linker would get each other's code, or one would close it while another uses it."""
+    """Threads that link with one linker would get each other's code, or one would close it during another's link."""
     linker = Linker(*ltoir, options=SM_90)
     expected = {target: linker.link(target).code for target in ("cubin", "ptx")}
     wrong: list[object] = []
@@ -399,7 +399,7 @@ def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
                 if linker.link(target).code != expected[target]:
                     wrong.append(target)
                 linker.handle  # noqa: B018
-            except ValueError as error:  # closed meanwhile
+            except ValueError as error:  # another thread has closed the linker
                 if "closed" not in str(error):
                     wrong.append(error)
 
@@ -412,7 +412,7 @@ def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     assert not wrong
 
 
-# ---- no nvJitLink
+# ---- without nvJitLink
 
 
 @pytest.fixture

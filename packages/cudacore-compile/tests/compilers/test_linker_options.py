@@ -49,7 +49,7 @@ def test_flags(field: str, value: Any, flags: list[bytes], ltoir: tuple[ObjectCo
 
 
 def test_every_option_is_tested() -> None:
-    """An option could be added, or be dropped from the table of flags, without anything noticing."""
+    """No test would fail if an option were added without a test, or were dropped from the table of flags."""
     fields = {field.name for field in dataclasses.fields(LinkerOptions)}
     assert {field for field, _, _ in FLAGS} | {"name", "arch", "numba_debug"} == fields
 

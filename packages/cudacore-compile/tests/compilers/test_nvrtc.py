@@ -21,7 +21,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_import_is_light(python: Run) -> None:
-    """Importing the package would cost the import of cuda.bindings or NumPy, or load the compiler or the driver."""
+    """Importing the package would also import cuda.bindings or NumPy, or load the compiler or the driver."""
     result = python(
         """
         import sys
@@ -35,7 +35,7 @@ def test_import_is_light(python: Run) -> None:
 
 
 def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
-    """Compiling would cost the import of cuda.bindings; only the handle of a program needs it."""
+    """Compiling would import cuda.bindings, which takes time, and which only the handle of a program needs."""
     result = python(
         """
         import sys
@@ -130,7 +130,7 @@ def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
 
 
 def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken NVRTC would be reported by an exception of the search, not by an NVRTCError."""
+    """For a broken NVRTC, the search's own exception would be raised instead of an NVRTCError."""
     import cuda.pathfinder
 
     def fail(name: str) -> None:

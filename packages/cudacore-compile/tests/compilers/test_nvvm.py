@@ -108,7 +108,7 @@ def test_options() -> None:
 def test_option_newer_than_the_compiler() -> None:
     """If a libNVVM is too old for an option, the error would not state the required version."""
     try:
-        _nvvm.load()._library.llvm_version(b"compute_100")  # added in the same version as the option
+        _nvvm.load()._library.llvm_version(b"compute_100")  # this function was added in the same version as the option
     except CUDAError:
         with pytest.raises(
             NVVMError, match=r"not know ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"
@@ -163,7 +163,7 @@ def test_unknown_architecture() -> None:
     ],
 )
 def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
-    """Options for C++ only would be ignored silently."""
+    """Options that only C++ has would be ignored silently for NVVM IR."""
     with pytest.raises(ValueError, match=match):
         Program(**({"code": FUNCTION_IR, "code_type": "nvvm"} | arguments))
     with pytest.warns(RuntimeWarning, match="name_expressions: without effect on programs in nvvm"):

@@ -260,7 +260,7 @@ def test_fdevice_time_trace_with_other_contents(build: Build, tmp_path: Path) ->
 
 
 def test_frandom_seed(build: Build) -> None:
-    """Generated names would not depend on the seed alone."""
+    """Generated names would not be the same for the same seed, or not differ for different seeds."""
     source = "namespace { __device__ int hidden; __global__ void k(int **p) { *p = &hidden; } }"
     one, same, other = (build(source, frandom_seed=seed).code for seed in "aab")
     assert one == same

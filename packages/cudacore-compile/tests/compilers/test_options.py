@@ -113,7 +113,7 @@ def test_flags(field: str, value: Any, flags: list[bytes]) -> None:
 
 
 def test_every_option_is_tested() -> None:
-    """An option could be added, or be dropped from the table of flags, without anything noticing."""
+    """No test would fail if an option were added without a test, or were dropped from the table of flags."""
     assert {field for field, _, _ in FLAGS} | ELSEWHERE == {field.name for field in dataclasses.fields(ProgramOptions)}
 
 
@@ -238,7 +238,8 @@ WRONG_VALUES = [
     ("extra_sources", [("a\0b", "; a module")]),
     ("extra_sources", [("a", b"")]),
 ]
-# NVRTC removes white space at the end of an option. It would search another directory than the one that a cache checks.
+# NVRTC removes white space at the end of an option. So it would search another directory than the one that a cache
+# checks.
 ENDS = [
     ("include_path", ["/a", "/b "]),
     ("pre_include", "a.h\t"),
@@ -269,13 +270,13 @@ def test_wrong_value(field: str, value: Any) -> None:
      ("define_macro", lambda n: {"A": n})],
 )  # fmt: skip
 def test_numbers_that_python_does_not_write(field: str, make: Callable[[int], Any]) -> None:
-    """For a number of thousands of digits, the error would not name the option."""
+    """For a number with so many digits that Python refuses to print it, the error would not name the option."""
     with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field} is a number of too many digits"):
         ProgramOptions(**{field: make(10**5000)})
 
 
 def test_values_are_checked_when_used() -> None:
-    """A value that was set later would escape the checks."""
+    """A value that is set after the options were created would not be checked."""
     for field, value in (("max_register_count", -1), ("name", "a\0b"), ("arch", "hopper")):
         options = ProgramOptions(arch="sm_90")
         setattr(options, field, value)

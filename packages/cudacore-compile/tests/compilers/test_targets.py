@@ -45,14 +45,14 @@ def test_table_takes_strings_and_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("code_type", ["fortran", "cubin", ""])
 def test_code_types_that_are_not_there(code_type: str) -> None:
-    """A type of source code that cannot be compiled would reach the compiler."""
+    """An unknown type of source code would not be refused before it reaches the compiler."""
     with pytest.raises(UnsupportedCodeError, match=rf"^Unsupported code_type='{code_type}': {TABLE}$"):
         Program("__device__ int x;", code_type)
 
 
 @pytest.mark.parametrize("value", [None, 1, b"ptx"])
 def test_wrong_types(value: Any) -> None:
-    """An object that is not a name would be looked up."""
+    """A name that is not a str would be looked up instead of being refused."""
     with pytest.raises(TypeError, match="code_type must be a str or SourceCodeType"):
         Program("__device__ int x;", value)
     program = Program("__device__ int x;", "c++", ProgramOptions(arch="sm_90"))

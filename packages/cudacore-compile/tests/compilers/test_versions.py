@@ -16,7 +16,7 @@ from cudacore_handles import CUDAError
 
 
 def test_what_is_there() -> None:
-    """A compiler would be missing, or be another one than the one in use."""
+    """The list of compilers would lack one, or name another version or file than the compiler in use."""
     found = versions()
     assert list(found) == ["NVRTC", "NVVM", "nvJitLink", "driver"]
     assert found["NVRTC"].version == _nvrtc.load().version_text
