@@ -35,13 +35,13 @@ def stream(device: ch.Device) -> ch.Stream:
 
 @pytest.fixture
 def code(device: ch.Device) -> ch.ObjectCode:
-    """Give the kernels of graph_tools.PTX."""
+    """Give the loaded code of graph_tools.PTX."""
     return ch.ObjectCode.from_ptx(graph_tools.PTX)
 
 
 @pytest.fixture
 def conditional(device: ch.Device, need_driver: Callable[[str, str], None]) -> ch.ObjectCode:
-    """Give the kernels of graph_tools.CONDITIONAL."""
+    """Give the loaded code of graph_tools.CONDITIONAL, whose kernels set conditions."""
     need_driver("12.3", "conditional nodes")
     return ch.ObjectCode.from_ptx(graph_tools.CONDITIONAL)
 
@@ -60,7 +60,7 @@ def times(code: ch.ObjectCode) -> ch.Kernel:
 
 @pytest.fixture
 def numbers(device: ch.Device) -> graph_tools.Numbers:
-    """Give 16 numbers."""
+    """Give 16 numbers in device memory."""
     return graph_tools.Numbers(16)
 
 

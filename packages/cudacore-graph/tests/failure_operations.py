@@ -25,7 +25,7 @@ DESTROYS = {
     "cuMemFreeAsync",
 }  # fmt: skip
 # Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
-ASKED = "cuCtxGetId"  # whether a context was reset: if this query fails, the operation itself reports the reset
+ASKED = "cuCtxGetId"  # checks whether a context was reset; if this query fails, the operation itself detects a reset
 ON_THE_WAY = (
     "cuCtxGetCurrent",
     "cuCtxGetId",
@@ -35,8 +35,8 @@ ON_THE_WAY = (
 )
 # The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
-# The calls by which a copy finds a device with access, if there are several devices. If a call fails, the current
-# device is used.
+# If there are several devices, a copy finds by these calls one that can access both memories. If a call fails, the
+# current device is used.
 PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
 # Queries for messages and other texts. If a query fails, the text omits its result.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
@@ -90,7 +90,7 @@ class World:
         return branch
 
     def state(self) -> tuple[object, ...]:
-        """Return everything that an operation must leave unchanged."""
+        """Return the state that each operation must leave unchanged."""
         self.stream.sync()
         for index in range(16):
             self.numbers[index] = 0
@@ -252,7 +252,7 @@ operation("GraphDefinition", lambda w, _: cg.GraphDefinition())
 operation(
     "close of a definition", lambda w, own: own.close(), begin=lambda w: w.definition.clone()[0], quiet=ON_THE_WAY
 )
-operation(  # from now on, other code can use the graph, and CUDA itself keeps what the nodes use
+operation(  # from here on, other code can use the graph, so CUDA's user objects keep what the nodes use
     "handle", lambda w, own: int(own["definition"].handle), begin=sample
 )
 operation("clone", lambda w, _: w.definition.clone()[0])
@@ -530,7 +530,7 @@ def finish_forks(w: World, forks: tuple[cg.GraphBuilder, ...]) -> None:
 def finish_conditional(
     w: World, builder: cg.GraphBuilder, condition: cg.GraphCondition, name: str, *count: int
 ) -> None:
-    """Use the condition if the operation has failed to do so, then end the capture."""
+    """Add a node that uses the condition if the operation has not added one, then end the capture."""
     if not condition._used:
         getattr(builder, name)(condition, *count)
     finish(w, builder)

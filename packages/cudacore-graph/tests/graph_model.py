@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model that test_state_machine.py compares graphs with: expected results of launches, and existing objects."""
+"""The model that test_state_machine.py compares graphs with: the results of launches, and which objects exist."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Step(NamedTuple):
     parts: tuple[list[Step], ...]
 
     def chosen(self) -> list[list[Step]]:
-        """Return the graphs in the node that a launch runs, in order. The body of a loop is repeated."""
+        """Return the graphs of this node that a launch runs, in order; the body of a loop once per iteration."""
         value, parts = self.op.addend, self.parts
         return {
             "if_then": lambda: [parts[0]] if value else [],
@@ -92,7 +92,7 @@ def flatten(steps: list[Step], disabled: Iterable[Node] = ()) -> tuple[list[Op],
 
 
 def evaluate(steps: list[Step], disabled: Iterable[Node], cells: dict[int, int | None]) -> None:
-    """Change the cells as a launch does; None if the result is not determined."""
+    """Change the cells as a launch does. A cell becomes None if the order of the work on it is not determined."""
     ops, pairs = flatten(steps, disabled)
     open_ = set()
     for a, b in pairs:
@@ -111,7 +111,7 @@ def is_for_the_host(steps: list[Step]) -> bool:
     return any(step.op.kind in ("call", "record") or any(map(is_for_the_host, step.parts)) for step in steps)
 
 
-# ---- the existing objects ----
+# ---- the objects that exist ----
 
 
 class Node:
@@ -120,7 +120,7 @@ class Node:
         self.pinned = pinned  # whether the node must stay, because a loop would not end without it
         self.function: Callable[[], None] | None = None
         self.bodies: list[Level] = []
-        self.part: list[Step] = []  # of a child graph
+        self.part: list[Step] = []  # the steps of a child graph
         level.nodes.append(self)
         level.root.version += 1
 
@@ -134,8 +134,8 @@ class Level:
         self.root: Level = owner.level.root if owner is not None else self
         self.nodes: list[Node] = []
         self.edges: set[tuple[Node, Node]] = set()
-        # Of a root.
-        self.version = 0  # of its shape
+        # The fields below are used only for root graphs.
+        self.version = 0  # counts the changes of nodes and edges
         self.has_memory = False
         self.has_lost_condition = False
         self.was_copied = False

@@ -109,7 +109,7 @@ class TestBatch:
 
     @pytest.mark.parametrize("already", [False, True])
     def test_all_or_none_with_memory(self, definition: cg.GraphDefinition, numbers: Numbers, already: bool) -> None:
-        """A batch that fails after a memory node would remain in part, because the driver cannot remove nodes then."""
+        """Part of a failed batch would remain, because CUDA cannot remove nodes from a graph with memory nodes."""
         before = {definition.allocate(64)} if already else set()
         condition = definition.create_condition(0)
         address = next(iter(before)).dptr if already else 0

@@ -125,7 +125,7 @@ class TestCapture:
         stream = device.create_stream()
         with torch.cuda.stream(torch.cuda.ExternalStream(stream.__cuda_stream__()[1])):
             x = torch.ones(1024, device="cuda")
-            (x * 2 + 1).sum()  # objects that are made at first use
+            (x * 2 + 1).sum()  # makes the objects that PyTorch makes at first use
         stream.sync()
         out = torch.zeros(1024, device="cuda")
         torch.cuda.synchronize()
@@ -155,7 +155,7 @@ class TestCapture:
         on = external or (lambda stream: cupy.cuda.ExternalStream(stream.__cuda_stream__()[1]))
         x, out = cupy.ones(1024, "f4"), cupy.zeros(1024, "f4")
         with on(stream):
-            cupy.add(x, x, out=out)  # compiled at first use
+            cupy.add(x, x, out=out)  # compiles the kernel, as at each first use
             out.fill(0)
         stream.sync()
         with stream.create_graph_builder() as builder, on(builder):
@@ -169,7 +169,7 @@ class TestCapture:
 
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_fails(self, device: ch.Device) -> None:
-        """The driver would crash: a failing capture destroys the body that it goes into, but not the node around it."""
+        """The driver would crash: a failed capture destroys the body that it fills, but not the conditional node."""
         stream = device.create_stream()
         builder = stream.create_graph_builder().begin_building()
         condition = builder.create_condition(default_value=1)
@@ -207,7 +207,7 @@ class TestCapture:
         stream.sync()
 
     def test_embed(self, stream: ch.Stream, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-        """A built graph would not become a node of another graph, or the child would not keep what it uses."""
+        """A built graph could not become a node of another graph, or the child would not keep what its nodes use."""
         with device.create_graph_builder() as child:
             ch.launch(child, ONE, add, numbers.buffer, 1)
         with stream.create_graph_builder() as builder:
@@ -313,7 +313,7 @@ class TestForks:
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     @pytest.mark.parametrize("way", ["end", "close"])
     def test_builder_whose_body_has_failed(self, device: ch.Device, way: str) -> None:
-        """The builder of the surrounding graph would continue with a graph that no longer exists."""
+        """After the capture of a body failed, the outer builder would continue with a graph that no longer exists."""
         stream = device.create_stream()
         builder = stream.create_graph_builder().begin_building()
         _, fork = builder.split(2)
@@ -340,7 +340,7 @@ class TestForks:
 
     @pytest.mark.parametrize("drop", ["close", "collect"])
     def test_fork_of_what_is_given_up(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, drop: str) -> None:
-        """Work for a fork of a capture that has ended would run."""
+        """Work for a fork would run immediately if its capture has ended, instead of being refused."""
         builder = stream.create_graph_builder().begin_building()
         _, fork, lost = builder.split(3)
         fork_stream = fork.stream
@@ -404,7 +404,7 @@ class TestConditionals:
         assert numbers[0] == 104
 
     def test_branches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """Bodies would be mixed up."""
+        """The wrong body of an if, an if-else or a switch would be captured or run."""
         with stream.create_graph_builder() as builder:
             with builder.if_then(builder.create_condition(1)) as body:
                 ch.launch(body, ONE, add, numbers.buffer, 1)
@@ -466,7 +466,7 @@ class TestConditionals:
 
 
 def test_debug_dot_print(stream: ch.Stream, tmp_path: Path) -> None:
-    """The driver's own description could not be written."""
+    """A captured graph could not be written as the driver's description in the DOT language."""
     with stream.create_graph_builder() as builder:
         builder.callback(print)
     path = tmp_path / "graph.dot"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many nodes of one kernel, with columns of arguments."""
+"""Many nodes that launch one kernel: each parameter has a column with the argument of each node."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_other_columns(definition: cg.GraphDefinition, add: ch.Kernel, numbers: 
 
 
 def test_bools(definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
-    """An array of bools would be refused, though a list of them is not."""
+    """An array of bools would be refused, although a list of bools is accepted."""
     code = """
     .version 8.0
     .target sm_90
@@ -138,7 +138,7 @@ def test_none(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """The sequence would return another node, which now has the handle of a destroyed one."""
+    """In place of a destroyed node, the sequence would return a newer node that got the same handle."""
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4)
     nodes[1].destroy()
     for _ in range(50):
@@ -156,7 +156,7 @@ def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kerne
 
 
 def test_changed_nodes(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """Updating a node would change the arguments of the nodes that were added with it, or lose its own."""
+    """Updating a node would change the arguments of other nodes of the same call, or lose its own arguments."""
     nodes = definition.launch_many(ONE, add, addresses(numbers, 3), 5)
     nodes[1].update(args=(numbers.at(1), 7))
     nodes[2].update(config=ch.LaunchConfig(grid=1, block=1, priority=-1))
@@ -308,7 +308,7 @@ def test_other_graphs(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
-    """A value whose conversion changes the list would make the next value be read beyond its end."""
+    """If the conversion of a value shortens the list, the next value would be read beyond the end of the list."""
     values: list[Any] = []
 
     class Shrinks:
@@ -334,7 +334,7 @@ def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, 
 
 
 def test_threads(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Threads that add nodes to one graph, and read nodes of other threads, would corrupt its table."""
+    """Threads that add nodes to one graph, and read nodes of other threads, would corrupt its table of nodes."""
 
     def work(_: int) -> None:
         ch.Device().set_current()

@@ -77,7 +77,7 @@ def test_nodes_are_the_same_objects(definition: cg.GraphDefinition, add: ch.Kern
 
 
 def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
-    """A weak reference would keep a node alive, or return one that was destroyed."""
+    """A weak reference would keep a node alive, or return a destroyed node."""
     node = definition.empty()
     reference = weakref.ref(node)
     raw = node._raw
@@ -89,7 +89,7 @@ def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
 
 
 def test_collections_leave_nodes_alone(definition: cg.GraphDefinition) -> None:
-    """Each garbage collection would visit all nodes of a large graph, or the list would have a node twice."""
+    """Each garbage collection would visit all nodes of a large graph, or nodes() would return a node twice."""
     nodes = [definition.empty() for _ in range(100)]
     assert not any(gc.is_tracked(node) for node in nodes)
     gc.collect()
@@ -243,7 +243,7 @@ def test_cycle(definition: cg.GraphDefinition) -> None:
 
 
 def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
-    """The cycle of a graph in a node would not be found, or looked for in the wrong graph."""
+    """A cycle in the body of a node would not be found, or would be searched for in the wrong graph."""
     body = definition.if_then(definition.create_condition(1)).then
     nodes = [body.empty()]
     for _ in range(20):
@@ -298,7 +298,7 @@ def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kerne
 
 
 def test_destroyed_child(definition: cg.GraphDefinition) -> None:
-    """A definition of a child graph would outlive its node, and pass a null graph to the driver."""
+    """The definition of a destroyed node's child graph would seem usable, and pass a null graph to the driver."""
     child = cg.GraphDefinition()
     child.empty()
     node = definition.embed(child)
@@ -331,7 +331,7 @@ def test_child_keeps_its_root(device: ch.Device, add: ch.Kernel, numbers: Number
 
 
 def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A clone would share nodes with the original, or its mapping would contain other nodes than the clone's."""
+    """A clone would share nodes with the original, or the mapping to the clone's nodes would contain other nodes."""
     first = definition.launch(ONE, add, numbers.buffer, 1)
     second = first.launch(ONE, add, numbers.buffer, 10)
     copy, pairs = definition.clone()
@@ -476,7 +476,7 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
 
 
 def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another thread destroys a node between our check and the driver's call, the error would be a different one."""
+    """If a thread destroys a node between our check and the driver's call, the usual error would not be raised."""
     node = definition.memset(numbers.buffer, 0, 4)
     call = _native.locked_call
 

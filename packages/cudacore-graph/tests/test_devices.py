@@ -139,7 +139,7 @@ def test_copies_between_devices(
 def test_copies_of_buffers_ask_for_no_places(
     definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, stream: ch.Stream, cuda_sim: Any
 ) -> None:
-    """Adding a copy would query the driver for locations that are already known, 100 ns for each operand."""
+    """Adding a copy would query the driver for locations that are already known, which takes 100 ns per operand."""
     dst, src = (device.allocate(64, stream=stream) for _ in range(2))
     stream.sync()
     asked = cuda_sim.calls("cuPointerGetAttributes")
@@ -152,7 +152,7 @@ def test_copies_of_buffers_ask_for_no_places(
 def test_copies_between_devices_without_access(
     definition: cg.GraphDefinition, device: ch.Device, remote: Remote, stream: ch.Stream
 ) -> None:
-    """The error would not say that the driver cannot make such a node, or what to do instead."""
+    """The error for a copy between devices without access would not name the devices, or how to give access."""
     here = ch.DeviceMemoryResource(device, {}).allocate(64, stream=stream)
     stream.sync()
     for dst, src in ((remote.memory, here), (here, remote.memory)):

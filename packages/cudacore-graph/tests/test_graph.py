@@ -221,7 +221,7 @@ class TestViews:
     def test_kernel_with_attributes(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """Cached parameters would be those before a change, or parameters that cannot be changed would be accepted."""
+        """After a change, cached older parameters would be used, or unchangeable parameters would be accepted."""
         cluster = ch.LaunchConfig(grid=1, block=1, cluster=1, is_cooperative=True)
         node = definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
@@ -343,7 +343,7 @@ class TestViews:
 
 class TestOptions:
     def test_upload_and_flags(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-        """Options would not reach the driver."""
+        """Options of instantiate() would not reach the driver."""
         from cudacore_handles._base.handle import hold
         from cudacore_handles._cffi import ffi, lib
 

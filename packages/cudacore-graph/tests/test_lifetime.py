@@ -84,7 +84,7 @@ def test_tensor_map(device: ch.Device, stream: ch.Stream, how: str) -> None:
 
 @pytest.mark.parametrize("share", ["definition", "node"])
 def test_handle(stream: ch.Stream, share: str) -> None:
-    """Graphs that other code instantiates from a handle would use objects that only our definition keeps."""
+    """Graphs that other code instantiates from a handle would use objects that are freed with our definition."""
     from cuda.bindings import driver
 
     class Call:

@@ -41,7 +41,7 @@ def run_on(run_python: Run, version: str, text: str) -> None:
 
 @pytest.mark.parametrize("version", ["12.0", "12.1", "12.2", "12.3"])
 def test_nodes_of_every_type(run_python: Run, version: str) -> None:
-    """Before CUDA 12.2, no function adds nodes of any type: each type has its own functions to add and update nodes."""
+    """A node could not be added or updated: before CUDA 12.2, each type of node has its own functions for that."""
     run_on(
         run_python,
         version,
@@ -141,7 +141,7 @@ assert numbers[0] == 1
 
 
 def test_a_kernel_of_others(run_python: Run) -> None:
-    """A kernel with unknown parameters could not be in a graph; its arguments are packed by their values."""
+    """A kernel with unknown parameters could not be in a graph, with its arguments packed by their own types."""
     run_on(
         run_python,
         "12.0",

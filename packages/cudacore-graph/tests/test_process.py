@@ -162,7 +162,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 @CONDITIONAL
 def test_fork_in_a_capture(run_python: Run) -> None:
-    """A child would hang in a capture that it inherited, or end it for its parent."""
+    """A child would hang in a capture that it inherited, or end the parent's capture."""
     result = run_python(
         f"""
 import gc, os, sys, warnings

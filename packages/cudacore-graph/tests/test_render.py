@@ -228,7 +228,7 @@ def test_nothing_of_a_page_is_used(picture: cg.GraphDefinition) -> None:
     """Two pictures in one notebook would use each other's styles or shapes, or a picture would load another file."""
     svg = picture.to_svg()
     assert not re.search(r"<style|<script|<image|<use| id=|url\(|href", svg)
-    assert svg.count("http") == 1  # the name space
+    assert svg.count("http") == 1  # the URL of the SVG name space
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -291,7 +291,7 @@ MANY: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
 
 @pytest.mark.parametrize("name", MANY)
 def test_many_are_one(definition: cg.GraphDefinition, name: str) -> None:
-    """A picture of a large graph would be too large to be readable, or lack the number of nodes."""
+    """A picture of a large graph would be too large to be readable, or not state the number of nodes."""
     items, expected = MANY[name]
     definition.add_many(items)
     assert texts(definition.to_svg()) == expected

@@ -63,8 +63,8 @@ class Machine(RuleBasedStateMachine):
             self.turn = ch.ObjectCode.from_ptx(graph_tools.CONDITIONAL).get_kernel("turn")
         self.numbers = Numbers(CELLS)
         self.cells: dict[int, int | None] = dict.fromkeys(range(CELLS), 0)
-        self.free_cell = 1  # cell 0 stays 0
-        self.memory: dict[int, int] = {}  # addresses of memory that graphs allocate
+        self.free_cell = 1  # the next unused cell; cell 0 stays 0
+        self.memory: dict[int, int] = {}  # by negative cell: the address of memory that a graph allocates
         self.roots: list[Level] = []
         self.execs: list[Exec] = []
 
@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
         for root in self.roots:
             self.forget(root)
 
-    # The arguments of the rules.
+    # These methods draw the arguments of the rules.
 
     @staticmethod
     def pick(data: st.DataObject, things: Iterable[Any]) -> Any:
@@ -121,7 +121,7 @@ class Machine(RuleBasedStateMachine):
         return call
 
     def arguments(self, op: Op) -> tuple[Any, ...]:
-        """Return the name of the method that adds such a node, and its arguments."""
+        """Return the name of the method that adds a node for `op`, and the arguments of the method."""
         cell = self.at(op.cell)
         if op.kind == "mix":
             sources = [self.at(source) for source in (*op.sources, 0, 0, 0)[:3]]
@@ -292,7 +292,7 @@ class Machine(RuleBasedStateMachine):
         new = {(node, other) if forward else (other, node) for other in others}
         is_cycle = any(b in level.ancestors([a]) for a, b in new)
         if is_cycle and level.root.has_memory:
-            return  # the cycle could not be removed again, because the driver removes no edges here
+            return  # the driver could not remove the cycle again, because the graph has memory nodes
         view = node.face.succ if forward else node.face.pred
         faces = [other.face for other in others]
         if how.endswith("add"):
@@ -447,10 +447,10 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ch.CUDAError, match="a node does what"):
                 root.face.instantiate(options)
         elif root.is_single and root.was_copied:
-            return  # it can be instantiated only after all copies are destroyed
+            return  # the graph can be instantiated only after all its copies are destroyed
         elif root.is_single and root.execs:
             if root.latest not in root.execs:
-                return  # with only older executable graphs, the result is undefined
+                return  # if the latest executable graph is closed and older ones exist, the result is undefined
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.instantiate(options)
         else:

@@ -11,5 +11,5 @@ import cudacore_handles as ch
 
 @pytest.fixture
 def numbers(device: ch.Device) -> Numbers:
-    """Give 48 numbers."""
+    """Give 48 numbers in device memory."""
     return Numbers(48)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of builders: which calls they allow; and that no stream is left in capture."""
+"""The states of builders: which calls each state allows; and that no stream remains in capture."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class TestStates:
     def test_work_where_nothing_is_built(
         self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, state: str
     ) -> None:
-        """Work that is submitted to a builder that is not building would run at once, and would not be in a graph."""
+        """Work that is submitted to a builder that is not capturing would run at once, and would be in no graph."""
         other, event = device.create_stream(), device.create_event()
         builder = stream.create_graph_builder()
         _ = add.arguments_info

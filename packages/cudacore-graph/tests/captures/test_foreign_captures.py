@@ -22,7 +22,7 @@ MODES = ("GLOBAL", "THREAD_LOCAL", "RELAXED")
 
 
 class Foreign:
-    """A capture that another library makes. It calls only the driver's own functions."""
+    """A capture as another library would make it, with calls of the driver's functions only."""
 
     def __init__(self, stream: ch.Stream, mode: str = "GLOBAL") -> None:
         from cuda.bindings import driver
@@ -71,7 +71,7 @@ def check_kept(device: ch.Device, capture: Foreign, alive: weakref.ref[Any], num
 
 @pytest.fixture
 def numbers(device: ch.Device) -> Numbers:
-    """Give 48 numbers."""
+    """Give 48 numbers in device memory."""
     return Numbers(48)
 
 
@@ -205,7 +205,7 @@ def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch
 
 
 def test_functions_in_a_capture_of_others(device: ch.Device) -> None:
-    """A function would be called by a graph that keeps it only until its first call."""
+    """A host function would be released after its first call, although the graph calls it again."""
     stream = device.create_stream()
     seen: list[str] = []
 
@@ -254,7 +254,7 @@ def test_a_capture_of_others_that_comes_to_nothing(
 
 
 def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """If other code has ended a builder's capture, the builder's graph would keep what another graph uses."""
+    """If other code has ended a builder's capture, its graph would keep objects that only another graph uses."""
     stream = device.create_stream()
     builder = stream.create_graph_builder().begin_building()
     ch.launch(builder, ONE, add, numbers.at(0), 1)
@@ -280,7 +280,7 @@ def begins(stream: ch.Stream, way: str) -> Any:
 def test_a_capture_that_begins_while_arguments_are_read(
     device: ch.Device, add: ch.Kernel, numbers: Numbers, way: str, prepared: bool
 ) -> None:
-    """The graph would keep nothing of the launch, and its replay would write to freed memory."""
+    """The graph would not keep the arguments of the captured launch, and its replay would write to freed memory."""
     stream = device.create_stream()
     captures: list[Any] = []
 

@@ -66,7 +66,7 @@ def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
     """A garbage collection in the middle of a call would wait forever for the lock of that call."""
     from cudacore_handles._sdk import graph_native as _native
 
-    builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # some share a lock
+    builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # so many that some share a lock
     streams = [builder.stream for builder in builders]
     definition = cg.GraphDefinition()
     cycle: list[Any] = [builders]

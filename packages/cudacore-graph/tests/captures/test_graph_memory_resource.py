@@ -35,7 +35,7 @@ def test_allocation_becomes_a_node(device: ch.Device, stream: ch.Stream, add: ch
 
 
 def test_one_for_a_device(device: ch.Device) -> None:
-    """Each use would make a new resource."""
+    """Each call would return a new resource instead of the one of the device."""
     resource = cg.GraphMemoryResource(device)
     assert resource is cg.GraphMemoryResource(device.device_id)
     assert pickle.loads(pickle.dumps(resource)) is resource
@@ -45,7 +45,7 @@ def test_one_for_a_device(device: ch.Device) -> None:
 
 
 def test_of_a_class_of_ones_own(device: ch.Device) -> None:
-    """A subclass would get the existing object of another class."""
+    """A subclass would return the existing resource of another class."""
 
     class Mine(cg.GraphMemoryResource): ...
 

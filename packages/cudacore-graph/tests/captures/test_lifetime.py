@@ -191,11 +191,11 @@ def test_drops(device: ch.Device, numbers: Numbers, kind: str, mode: str, nonblo
     body = begin_body(builder, mode)
     point()  # in a body
     ch.launch(body, ONE, made.add, numbers.at(2), 1)
-    point()  # before its end
+    point()  # before the end of the body
     if body is not builder:
         body.end_building()
     builder.join(builder, fork)
-    point()  # before the end
+    point()  # before the end of the capture
     builder.end_building()
     assert next(points, None) is None
     if body is not builder:
@@ -314,7 +314,7 @@ FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "current context": lambda made, pool: made.device.set_current(),
     "sharing": lambda made, pool: (made.sharable.ipc_descriptor, made.shared.allocation_handle),
 }
-# Features that a driver may be too old for.
+# Kinds of objects that older drivers lack.
 NEWER = {
     "pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),
     "new pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),

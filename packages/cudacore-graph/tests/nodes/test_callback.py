@@ -33,7 +33,7 @@ class TestCallback:
         assert isinstance(first.function, functools.partial)
 
     def test_update(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-        """An executable graph would call the function that its definition has now."""
+        """After a node of its definition is updated, an executable graph would call the new function, not its own."""
         called: list[int] = []
         node = definition.callback(lambda: called.append(1))
         graph = definition.instantiate()
@@ -67,7 +67,7 @@ class TestCallback:
         assert reference() is None
 
     def test_many_released_at_once(self, device: ch.Device) -> None:
-        """Many functions that are released with one graph would overflow the queue, or need a context."""
+        """Releasing many functions with one graph would overflow the queue of owners, or need a current context."""
         alive = weakref.WeakSet[Any]()
         definition = cg.GraphDefinition()
 
@@ -114,7 +114,7 @@ class TestCallback:
 
         data = bytearray(b"abcd")
         node = definition.callback(read, user_data=data)
-        data[:] = b"wxyz"  # the node has a copy
+        data[:] = b"wxyz"  # the node has its own copy of the data
         assert node.function is None
         kept = ctypes.create_string_buffer(b"1234")
         node.callback(read, user_data=ctypes.addressof(kept))
@@ -131,7 +131,7 @@ class TestCallback:
         assert seen == [4096]
 
     def test_ctypes_null(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """Without user data, a function would still get an address."""
+        """Without user data, a function would get an address instead of NULL."""
         seen: list[Any] = []
         definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append))
         run(definition)

@@ -134,7 +134,7 @@ class TestConditionals:
         assert other.condition == alias
 
     def test_used_again_after_a_body(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """Conditions that are used in a body, or were created for it, would be lost with the body."""
+        """After a body is destroyed, conditions that were used in it, or created on it, could not be used again."""
         outer, inner = definition.create_condition(1), definition.create_condition(0)
         node = definition.if_then(outer)
         own = node.then.create_condition(0)

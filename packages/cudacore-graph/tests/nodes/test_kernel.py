@@ -136,7 +136,7 @@ class TestKernel:
         error: type[Exception],
         match: str,
     ) -> None:
-        """A node would launch with garbage."""
+        """A node with a wrong number or type of arguments would be added, and launch with garbage."""
         with pytest.raises(error, match=match):
             definition.launch(ONE, add, *arguments)
         assert not definition.nodes()
@@ -161,7 +161,7 @@ class TestKernel:
 
 
 def test_too_many_threads(stream: ch.Stream, add: ch.Kernel, numbers: Numbers, definition: cg.GraphDefinition) -> None:
-    """A launch that no device supports would end a capture, or its error in a node would not give a reason."""
+    """A launch with too many threads would end a capture, or the error for such a node would give no reason."""
     large = ch.LaunchConfig(grid=1, block=1025)
     builder = stream.create_graph_builder().begin_building()
     with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):

@@ -59,7 +59,7 @@ class TestMemory:
         assert not definition.nodes()
 
     def test_what_the_driver_refuses(self, definition: cg.GraphDefinition) -> None:
-        """The error would not say that memory nodes are the reason, or that a graph is contained in another one."""
+        """The error would not give the reason: memory or conditional nodes, or that the graph is inside another."""
         node = definition.allocate(64)
         body = definition.if_then(definition.create_condition(0)).then
         graph = definition.instantiate()
@@ -77,7 +77,7 @@ class TestMemory:
         graph.close()
 
     def test_nothing_can_be_taken_out(self, definition: cg.GraphDefinition) -> None:
-        """If memory nodes are the reason, the error would name another reason or none."""
+        """When a node or an edge cannot be removed because the graph has memory nodes, the error would not say so."""
         first = definition.empty()
         second = first.join()
         definition.allocate(64)
@@ -92,7 +92,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("copy", ["clone", "child"])
     def test_copies_of_what_there_can_be_one_of(self, definition: cg.GraphDefinition, copy: str) -> None:
-        """The error would not say that an earlier copy is the reason, or dropping that copy would not help."""
+        """If a copy prevents instantiation, the error would not say so, or dropping the copy would not help."""
         definition.empty()
         other = definition.clone()[0] if copy == "clone" else cg.GraphDefinition()
         if copy == "child":
