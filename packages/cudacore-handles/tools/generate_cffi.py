@@ -6,7 +6,7 @@ import sys
 from cffi import FFI
 
 # Functions that cffi generates convert their results with this macro, after they have acquired the GIL again. If a call
-# failed, its error record is copied with the result. A status is an int; all other integers are unsigned.
+# failed, its error record is copied with the result. A result of type int is a status; all other integers are unsigned.
 _PREAMBLE = """
 #include <cudacore/cudacore.h>
 

@@ -93,7 +93,7 @@ def read_stub(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def read_adders(tree: ast.Module) -> Iterator[str]:
-    """Return the rows of the methods that add nodes."""
+    """Return the rows of ``ADDERS(X)``, one for each method that adds nodes."""
     for cls in tree.body:
         if not isinstance(cls, ast.ClassDef) or cls.name != ADDERS:
             continue

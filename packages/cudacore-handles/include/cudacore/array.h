@@ -35,7 +35,7 @@ typedef struct cch_array_desc {
   size_t height;     /**< rows; 0: the array has one dimension */
   size_t depth;      /**< planes or layers; 0: at most two dimensions */
   int32_t format;    /**< CCH_FORMAT_* */
-  uint32_t channels; /**< of a texel: 1, 2 or 4 */
+  uint32_t channels; /**< channels per texel: 1, 2 or 4 */
   uint32_t flags;    /**< CCH_ARRAY_* */
   uint32_t levels;   /**< levels of a mipmapped array; for an array 0 or 1 */
 } cch_array_desc;
@@ -43,7 +43,8 @@ typedef struct cch_array_desc {
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
 CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** Borrows an array. `context` is NULL if it is not known. `owner` as in cch_context_wrap(). @since 0.1 */
+/** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap(). @since
+ * 0.1 */
 CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 

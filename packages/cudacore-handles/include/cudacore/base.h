@@ -151,8 +151,8 @@ typedef enum cch_kind {
 } cch_kind;
 
 /**
- * Releases an object that a foreign owner keeps alive. The function is called once, when the box that it was given to
- * is destroyed. At that point, CUDA calls are allowed and no lock of this library is held. It is never called after
+ * Releases a foreign object that was kept alive for a box (its owner). The function is called once, when the box is
+ * destroyed. At that point, CUDA calls are allowed and no lock of this library is held. It is never called after
  * cch_process_exiting(). A box whose last reference the function drops is destroyed soon after the function returns.
  * The function must return: it must not call longjmp(), throw an exception or end the thread, because the destruction
  * of other boxes waits for it.

@@ -7,7 +7,7 @@
  * Checkpoints of the GPU state of a process. The process is given by its id. Needs a driver for CUDA 12.8.
  *
  * A process is locked, checkpointed, restored and unlocked, in this order. While it is locked, its CUDA calls wait. A
- * checkpoint copies its GPU memory to the host and releases the GPU.
+ * checkpoint copies the process's GPU memory to the host and releases the GPU.
  */
 
 #include <cudacore/base.h>

@@ -45,7 +45,7 @@ CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *s
 /** A part of an allocation and its destination, in up to three dimensions. */
 typedef struct cch_copy_shape {
   size_t size;       /**< sizeof(cch_copy_shape) */
-  size_t width;      /**< bytes a row */
+  size_t width;      /**< bytes per row */
   size_t height;     /**< rows per slice; 0 means 1 */
   size_t depth;      /**< slices; 0 means 1 */
   size_t dst_offset; /**< offset of the first byte in the destination */

@@ -113,13 +113,13 @@ CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 /**
  * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context. This happens
  * to memory of cch_deviceptr_alloc(), cch_deviceptr_alloc_host() and cch_deviceptr_alloc_managed(), and to
- * registrations of cch_deviceptr_register_host(). The driver is queried about these, except inside a function that CUDA
- * calls. Memory of pools, virtual memory and wrapped memory survive a reset, so the driver is not queried about them.
- * Any thread. @since 0.1
+ * registrations of cch_deviceptr_register_host(). The driver is queried about such memory, except inside a function
+ * that CUDA calls. Memory of pools, virtual memory and wrapped memory survive a reset, so the driver is not queried
+ * about them. Any thread. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
 
-/** Bytes. @since 0.1 */
+/** The size of an allocation in bytes. @since 0.1 */
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 
 /**

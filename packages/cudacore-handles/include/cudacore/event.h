@@ -24,7 +24,7 @@ CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned 
 
 /**
  * Borrows an event. Its context is not known, because the driver cannot report it. So cch_event_record() on a default
- * stream records the event in the current context. `owner` as in cch_context_wrap(). @since 0.1
+ * stream records the event in the current context. `owner` and `release` are as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);

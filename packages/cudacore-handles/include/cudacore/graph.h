@@ -66,7 +66,7 @@ typedef struct cch_memcpy_node {
   size_t size;
   CUdeviceptr dst;                /**< an address, of a device or of the host */
   CUdeviceptr src;                /**< likewise */
-  size_t width;                   /**< bytes a row */
+  size_t width;                   /**< bytes per row */
   size_t height;                  /**< rows per slice; 0 means 1 */
   size_t depth;                   /**< slices; 0 means 1 */
   size_t dst_pitch;               /**< bytes from row to row; 0: the width */
@@ -77,13 +77,13 @@ typedef struct cch_memcpy_node {
   CUarray CCH_NULLABLE src_array; /**< used instead of `src` */
 } cch_memcpy_node;
 
-/** Of CCH_NODE_MEMSET. */
+/** For CCH_NODE_MEMSET. */
 typedef struct cch_memset_node {
   size_t size;
   CUdeviceptr dst;
   uint32_t value;
-  uint32_t element_size; /**< bytes: 1, 2 or 4 */
-  size_t width;          /**< elements a row */
+  uint32_t element_size; /**< bytes per element: 1, 2 or 4 */
+  size_t width;          /**< elements per row */
   size_t height;         /**< rows; 0 means 1 */
   size_t pitch;          /**< bytes from row to row; not used for one row */
 } cch_memset_node;
@@ -120,7 +120,7 @@ typedef struct cch_alloc_node {
   CUdeviceptr address; /**< out */
 } cch_alloc_node;
 
-/** Of CCH_NODE_FREE. */
+/** For CCH_NODE_FREE. */
 typedef struct cch_free_node {
   size_t size;
   CUdeviceptr address;
@@ -133,7 +133,7 @@ typedef enum cch_conditional_type {
   CCH_CONDITIONAL_SWITCH = 2
 } cch_conditional_type;
 
-/** For CCH_NODE_CONDITIONAL. Its bodies are empty graphs: cch_graph_node_child(). */
+/** For CCH_NODE_CONDITIONAL. Its bodies are empty graphs at first; cch_graph_node_child() returns them. */
 typedef struct cch_conditional_node {
   size_t size;
   CUgraphConditionalHandle condition;
@@ -161,7 +161,7 @@ CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
 /** The graph that contains a child graph or a body, borrowed; NULL for a root graph. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
-/** Keeps a bundle as long as the graph and everything that is instantiated from it exist. @since 0.1 */
+/** Keeps a bundle as long as the graph, or anything that is instantiated from it, exists. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
 /**
@@ -241,13 +241,13 @@ typedef struct cch_column {
 typedef struct cch_kernel_columns {
   size_t size;
   cch_kernel *kernel;
-  const cch_launch_config *const *configs; /**< one for all nodes, or one for each */
+  const cch_launch_config *const *configs; /**< one for all nodes, or one for each node */
   size_t config_count;
-  const cch_column *columns; /**< one for each parameter of the kernel */
+  const cch_column *columns; /**< one column for each parameter of the kernel */
   size_t column_count;
   const uint32_t *edges; /**< pairs of indices: the second node depends on the first, which has the lower index */
   size_t edge_count;     /**< pairs */
-  cch_graph_node *const *after; /**< existing nodes: dependencies of all new nodes that no edge leads to */
+  cch_graph_node *const *after; /**< existing nodes, on which all new nodes depend that no edge leads to */
   size_t after_count;
   cch_bundle *bundle;   /**< owners of the memory that the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
@@ -340,7 +340,7 @@ typedef struct cch_edge {
   cch_graph_node *to;
 } cch_edge;
 
-/** Edges, each with references to its nodes, which can be taken over in the same way. */
+/** Edges, each with references to its nodes. They can be taken over as in a cch_node_list. */
 typedef struct cch_edge_list {
   size_t count;
   cch_edge *edges;

@@ -18,10 +18,10 @@ CCH_BEGIN_DECLS
 
 /** How CUDA uses a resource (CU_GRAPHICS_REGISTER_FLAGS_*). @since 0.1 */
 typedef enum cch_graphics_flags {
-  CCH_GRAPHICS_READ_ONLY = 1,          /**< only reads it */
+  CCH_GRAPHICS_READ_ONLY = 1,          /**< CUDA only reads the resource */
   CCH_GRAPHICS_WRITE_DISCARD = 2,      /**< CUDA overwrites the whole resource and does not read it */
-  CCH_GRAPHICS_SURFACE_LOAD_STORE = 4, /**< uses it as a surface */
-  CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< gathers texels of it */
+  CCH_GRAPHICS_SURFACE_LOAD_STORE = 4, /**< CUDA uses the resource as a surface */
+  CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< CUDA gathers texels of the resource */
 } cch_graphics_flags;
 
 /** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). @since 0.1 */

@@ -22,9 +22,9 @@ typedef struct cch_launch_config {
   uint32_t size;         /**< sizeof(cch_launch_config) */
   uint32_t flags;        /**< CCH_LAUNCH_* bits, no others */
   uint32_t grid[3];      /**< blocks, even if there are clusters */
-  uint32_t block[3];     /**< threads a block */
+  uint32_t block[3];     /**< threads per block */
   uint32_t cluster[3];   /**< blocks per cluster; {0, 0, 0} for no clusters */
-  uint32_t shared_bytes; /**< dynamic shared memory per block */
+  uint32_t shared_bytes; /**< bytes of dynamic shared memory per block */
   int32_t priority;      /**< used with CCH_LAUNCH_PRIORITY; lower numbers run first */
 } cch_launch_config;
 
@@ -40,8 +40,8 @@ CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char
 /**
  * Borrows a kernel, and keeps `library`. If `library` is NULL, the box keeps the library that the driver reports,
  * provided that it was loaded by cch_library_load(). CCH_EMISMATCH if the driver (12.5) reports another library than
- * the given one. Returns the driver's error if it does not find the kernel in the given library. `owner` as in
- * cch_context_wrap(). @since 0.1
+ * the given one. Returns the driver's error if it does not find the kernel in the given library. `owner` and `release`
+ * are as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
                                void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);

@@ -19,7 +19,7 @@ CCH_BEGIN_DECLS
  */
 CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size);
 
-/** Borrows a library. `owner` as in cch_context_wrap(). @since 0.1 */
+/** Borrows a library. `owner` and `release` are as in cch_context_wrap(). @since 0.1 */
 CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
                                 cch_release_fn CCH_NULLABLE release);
 

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 /** A loaded nvJitLink. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvjitlink cch_nvjitlink;
 
-/** Loads nvJitLink, as cch_nvrtc_load() does NVRTC. @since 0.1 */
+/** Loads nvJitLink, as cch_nvrtc_load() loads NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
 
 /** The nvJitLink of a dlopen() handle, which must stay open. @since 0.1 */
@@ -39,8 +39,8 @@ typedef enum cch_nvjitlink_input {
   CCH_NVJITLINK_LTOIR = 3,
   CCH_NVJITLINK_FATBIN = 4,
   CCH_NVJITLINK_OBJECT = 5,  /**< a host object with device code */
-  CCH_NVJITLINK_LIBRARY = 6, /**< an archive of such objects */
-  CCH_NVJITLINK_ANY = 10     /**< determined from the contents; nvJitLink 12.5 */
+  CCH_NVJITLINK_LIBRARY = 6, /**< an archive of host objects */
+  CCH_NVJITLINK_ANY = 10     /**< the type is determined from the contents; needs nvJitLink 12.5 */
 } cch_nvjitlink_input;
 
 /** Adds code of a type (nvJitLinkAddData). The code is copied. `name` is its name in messages. @since 0.1 */

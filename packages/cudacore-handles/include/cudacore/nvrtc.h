@@ -72,7 +72,7 @@ CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
 /** The outputs of a program, once it is compiled. */
 typedef enum cch_nvrtc_output {
   CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, like PTX; there may be more NULs between the logs of phases */
-  CCH_NVRTC_PTX = 1,    /**< also beside a cubin */
+  CCH_NVRTC_PTX = 1,    /**< PTX, even if a cubin was requested */
   CCH_NVRTC_CUBIN = 2,  /**< a cubin, for an architecture such as `sm_90` */
   CCH_NVRTC_LTOIR = 3,  /**< LTO-IR, with the option `-dlto` */
   CCH_NVRTC_OPTIXIR = 4 /**< OptiX-IR, with the option `--optix-ir` */

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 /** A loaded libNVVM. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvvm cch_nvvm;
 
-/** Loads libNVVM, as cch_nvrtc_load() does NVRTC. @since 0.1 */
+/** Loads libNVVM, as cch_nvrtc_load() loads NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *CCH_NULLABLE path);
 
 /** The libNVVM of a dlopen() handle, which must stay open. @since 0.1 */
@@ -54,7 +54,7 @@ CCH_EXPORT int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count,
 
 /** The outputs of a program, once it is compiled. */
 typedef enum cch_nvvm_output {
-  CCH_NVVM_LOG = 0, /**< text with a NUL at its end, as for PTX */
+  CCH_NVVM_LOG = 0, /**< text with a NUL at its end, like a log of NVRTC */
   CCH_NVVM_CODE = 1 /**< the output of the compilation */
 } cch_nvvm_output;
 

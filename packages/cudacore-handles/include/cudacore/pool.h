@@ -58,7 +58,8 @@ CCH_EXPORT int cch_pool_of(cch_pool **out, int location_type, int location_id, i
 CCH_EXPORT int cch_pool_trim(cch_pool *pool, size_t keep);
 
 /**
- * Borrows a pool. `device` is the ordinal of its device, -1 for a host pool. `owner` as in cch_context_wrap().
+ * Borrows a pool. `device` is the ordinal of its device, -1 for a host pool. `owner` and `release` are as in
+ * cch_context_wrap().
  * @since 0.1
  */
 CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *CCH_NULLABLE owner,

@@ -27,8 +27,8 @@ CCH_BEGIN_DECLS
 CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
 
 /**
- * Borrows a stream. CU_STREAM_LEGACY, NULL and CU_STREAM_PER_THREAD return the boxes of the default streams. `owner` as
- * in cch_context_wrap(). @since 0.1
+ * Borrows a stream. CU_STREAM_LEGACY, NULL and CU_STREAM_PER_THREAD return the boxes of the default streams. `owner`
+ * and `release` are as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream CCH_NULLABLE raw, void *CCH_NULLABLE owner,
                                cch_release_fn CCH_NULLABLE release);

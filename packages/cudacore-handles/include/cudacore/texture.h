@@ -36,7 +36,7 @@ typedef struct cch_texture_resource {
   cch_array *array;
   cch_mipmapped_array *mipmapped;
   cch_deviceptr *memory; /**< linear memory, or pitched memory if `height` is not 0 */
-  size_t offset;         /**< in the memory */
+  size_t offset;         /**< offset of the texture in the memory, in bytes */
   size_t width;          /**< linear memory: its size in bytes; pitched memory: texels per row */
   size_t height;         /**< rows */
   size_t pitch;          /**< bytes from row to row */

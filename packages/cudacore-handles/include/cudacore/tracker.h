@@ -31,7 +31,7 @@ typedef struct cch_tracker_config {
 typedef struct cch_tracker_counts {
   size_t size;           /**< sizeof(cch_tracker_counts) */
   int64_t current_bytes; /**< bytes of live allocations; in a measurement, the change since it began */
-  int64_t current_count; /**< number of live allocations; in a measurement, the change */
+  int64_t current_count; /**< number of live allocations; in a measurement, the change since it began */
   int64_t peak_bytes;    /**< the maximum of current_bytes */
   int64_t peak_count;    /**< the maximum of current_count */
   int64_t total_bytes;   /**< bytes of all allocations, including those that were freed */

@@ -43,8 +43,8 @@ typedef struct cch_virtual_config {
 CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
 
 /** Makes memory of `size` bytes rounded up to the granularity (cuMemAddressReserve, cuMemCreate, cuMemMap,
- * cuMemSetAccess). If a step fails, the earlier ones are undone. The memory is freed with its last reference, after the
- * work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
+ * cuMemSetAccess). If a step fails, the earlier steps are undone. The memory is freed with its last reference, after
+ * the work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
 CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
 /**
@@ -56,8 +56,8 @@ CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *
                                 size_t size);
 
 /**
- * The number of pieces of physical memory of an allocation of virtual memory; 0 for other memory. A part has the number
- * of its whole allocation. @since 0.1
+ * The number of pieces of physical memory of an allocation of virtual memory; 0 for other memory. For a part, the
+ * number of pieces of its whole allocation. @since 0.1
  */
 CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 
