@@ -31,7 +31,7 @@ CUDA = 'extern "C" __global__ void k(int *p) { *p = 1; } template <typename T> _
 
 
 class Foreign:
-    """A stream of another library."""
+    """A stream of another library, with the method ``__cuda_stream__``."""
 
     def __init__(self, *pair: object) -> None:
         self.pair = pair
@@ -41,21 +41,21 @@ class Foreign:
 
 
 class Attribute:
-    """A stream of a library that has the protocol's older form."""
+    """A stream of another library, with the older form of the protocol: ``__cuda_stream__`` is an attribute."""
 
     def __init__(self, handle: int) -> None:
         self.__cuda_stream__ = (0, handle)
 
 
 class Log:
-    """Takes a compiler's log."""
+    """A file-like object to which a compiler's log is written."""
 
     def write(self, text: str) -> None:
         pass
 
 
 class Interface:
-    """An array of another library, with ``__cuda_array_interface__`` alone."""
+    """An array of another library, which has only ``__cuda_array_interface__``."""
 
     def __init__(self, address: int, **fields: Any) -> None:
         good = {"shape": (4, 4), "typestr": "<f4", "data": (address, False), "version": 3}
@@ -63,7 +63,7 @@ class Interface:
 
 
 class Described:
-    """An array of another library, with ``__array_interface__`` alone."""
+    """An array of another library, which has only ``__array_interface__``."""
 
     def __init__(self, **fields: Any) -> None:
         self.__array_interface__ = {"shape": (4, 4), "typestr": "<f4", "data": (0x1000, False), "version": 3} | fields

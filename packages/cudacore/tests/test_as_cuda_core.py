@@ -49,7 +49,7 @@ def test_everything_is_cudacores() -> None:
 
 
 def test_what_is_not_there() -> None:
-    """The error for a library that needs a missing name would not explain it."""
+    """If a library needs a name of ``cuda.core`` that is missing here, the error would not say why it is missing."""
     private = "cuda.core is cudacore here, which has of the private names of cuda.core these alone: _memoryview.Stri"
     expected = {
         "from cuda.core._memory import Buffer": f"ImportError: cuda.core._memory: {private}",
@@ -156,7 +156,7 @@ def test_too_late() -> None:
 
 
 def test_old_cuda_python(tmp_path: Path) -> None:
-    """A regular package ``cuda`` would hide the folder, and the program would silently run on ``cuda.core``."""
+    """If ``cuda`` is a regular package, the program would silently run on the real ``cuda.core``."""
     (tmp_path / "cuda" / "core").mkdir(parents=True)
     for folder in ("cuda", "cuda/core"):
         (tmp_path / folder / "__init__.py").touch()

@@ -145,7 +145,7 @@ def test_a_process_goes_on_where_it_was(worker: Worker, process: Process) -> Non
 
 
 def test_a_lock_alone(worker: Worker, process: Process) -> None:
-    """A process that is only locked would continue to run, or never run again."""
+    """A process that is locked, but not checkpointed, would continue to run, or could not be unlocked."""
     process.lock()
     worker.ask()
     assert worker.answer(0.2) is None
@@ -307,7 +307,7 @@ def test_processes_are_compared_by_their_ids() -> None:
     ],
 )
 def test_each_call_can_fail(process: Process, name: str, operation: Callable[[Process], object]) -> None:
-    """A failure of the driver would be reported as success, or change the state."""
+    """A failure of the driver would be reported as success, or change the state of the process."""
     import cudacore_sim as sim
 
     with sim.failing(f"cuCheckpointProcess{name}", error=999), pytest.raises(cudacore.CUDAError) as caught:

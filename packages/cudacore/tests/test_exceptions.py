@@ -47,7 +47,7 @@ def made_exceptions(function: ast.FunctionDef) -> set[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_frame_holds_the_exception_that_it_raises(package: str) -> None:
-    """An exception, its traceback and our frame would form a reference cycle. It would keep the program's objects."""
+    """An exception, its traceback and our frame would form a reference cycle, which keeps a program's objects."""
     found = list(functions(package))
     assert found
     for where, function in found:

@@ -54,7 +54,7 @@ def messages(value: object) -> Iterator[str]:
             continue
         try:
             unbound, bound = getattr(cls, name), getattr(value, name)
-        except Exception as error:  # not set yet, or not supported by this driver
+        except Exception as error:  # the value is not set yet, or this driver does not support it
             yield str(error)
             continue
         if not callable(bound):

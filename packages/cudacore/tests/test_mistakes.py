@@ -34,7 +34,7 @@ class Program:
         self.device.set_current()
         self.stream = self.device.create_stream()
         self.kernel = core.ObjectCode.from_ptx(PTX.format(52, "", "").encode()).get_kernel("k")
-        # A cubin, in which the kinds of parameters are unknown.
+        # A kernel whose kinds of parameters are unknown: a cubin does not record them.
         code = core.Program(SOURCE, "c++", core.ProgramOptions(arch=f"sm_{self.device.arch}")).compile("cubin")
         self.untyped = core.ObjectCode.from_cubin(code.code).get_kernel("k")
         self.config = core.LaunchConfig(grid=1, block=32)
@@ -240,6 +240,6 @@ def test_subclass_of_config_has_its_own_arguments() -> None:
 
 
 def test_kernels_are_no_sequences(program: Program) -> None:
-    """Because kernel[...] explains a mistake, Python would treat a kernel as iterable."""
+    """Python would treat a kernel as iterable, because kernels have a ``__getitem__`` that explains a mistake."""
     with pytest.raises(TypeError):
         list(program.kernel)  # type: ignore[call-overload]

@@ -105,7 +105,7 @@ def test_import_is_light() -> None:
 
 @pytest.mark.parametrize("module", ["cudacore_handles", "cudacore_compile", "cudacore"])
 def test_import_needs_no_dataclasses(module: str) -> None:
-    """Programs would start later: dataclasses imports inspect, and both take as long to import as one package."""
+    """Programs would start later: dataclasses imports inspect, which takes as long as one of our packages."""
     result = run_python(f"import sys, {module}; print('dataclasses' in sys.modules)")
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 

@@ -39,7 +39,7 @@ def reports_of(page: str) -> list[str]:
 @pytest.mark.parametrize(("page", "number"), [("control", 0), ("testing", 0), ("testing", 1)])
 def test_tests(page: str, number: int, tmp_path: Path) -> None:
     """Tests that a reader pastes into a file would not pass."""
-    tests = blocks_of(f"simulator/{page}", "python")[number]  # not the included files
+    tests = blocks_of(f"simulator/{page}", "python")[number]  # without the files that the page includes
     (tmp_path / "test_pasted.py").write_text(tests.code)
     options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
     ran = run("-m", "pytest", *options, "test_pasted.py", folder=tmp_path)

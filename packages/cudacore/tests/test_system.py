@@ -137,7 +137,7 @@ def test_clock_event_reasons() -> None:
     """A reason for lower clocks would be reported as another one."""
     numbers = {name.split("REASON_")[1]: int(value) for name, value in nvml.ClocksEventReasons.__members__.items()}
     ours = {name.name: number for name, number in _clocks.EVENT_REASONS.items()}
-    assert {name: number for name, number in numbers.items() if number}.items() <= ours.items()  # old NVML lacks some
+    assert {name: number for name, number in numbers.items() if number}.items() <= ours.items()  # older NVML lacks some
 
 
 def test_codes_of_errors() -> None:
@@ -243,7 +243,7 @@ def test_machine() -> None:
     driver = system.get_kernel_mode_driver_version()
     assert driver >= (525,)
     assert system.get_nvml_version()[1:] == driver
-    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # can differ from the driver's version
+    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # the branch can differ from the driver's version
     assert "python" in system.get_process_name(os.getpid())
     with pytest.raises(system.NotFoundError):
         system.get_process_name(2**22 + 1)
@@ -481,7 +481,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.cuda_sim
 def test_without_nvml() -> None:
-    """A machine without NVML, or bindings without it, would fail at the import, or not name the package."""
+    """A machine without NVML, or bindings without NVML, would fail at the import, or not name the package."""
     result = run(
         """
         import cudacore, sys

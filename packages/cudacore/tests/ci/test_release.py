@@ -50,7 +50,7 @@ def test_tag_that_is_refused(tag: str, version: str, why: str) -> None:
 
 
 def test_files_of_each_project() -> None:
-    """Because the workflow selects files by name, a project on PyPI would get no files, or another project's files."""
+    """The workflow that publishes a release would upload no files to a project on PyPI, or another project's files."""
     found = names()
     assert sorted(found) == sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
     files = [f"{name.replace('-', '_')}-0.1.0.tar.gz" for name in found]

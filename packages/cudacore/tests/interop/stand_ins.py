@@ -37,28 +37,28 @@ def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
 
 
 class UnownedMemory:
-    """CuPy's class of this name."""
+    """A stand-in for CuPy's class of this name."""
 
     def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
         self.ptr, self.size, self._owner, self.device_id = ptr, size, owner, device_id
 
 
 class MemoryPointer:
-    """CuPy's class of this name."""
+    """A stand-in for CuPy's class of this name."""
 
     def __init__(self, mem: UnownedMemory, offset: int) -> None:
         self.mem, self.ptr = mem, mem.ptr + offset
 
 
 class CUDARuntimeError(RuntimeError):
-    """CuPy's class of this name."""
+    """A stand-in for CuPy's class of this name."""
 
     def __init__(self, status: int) -> None:
         self.status = status
 
 
 class MemoryPool:
-    """CuPy's class of this name. When memory runs out, the pool frees its unused blocks and tries again."""
+    """A stand-in for CuPy's class of this name. When memory runs out, it frees unused blocks and tries again."""
 
     def __init__(self, allocator: Callable[[int], MemoryPointer]) -> None:
         self._allocator = allocator
@@ -94,7 +94,7 @@ def lines_of(log: Path) -> list[tuple[str, str]]:
 
 
 class CUDAPluggableAllocator:
-    """PyTorch's class of this name, which loads functions by their names."""
+    """A stand-in for PyTorch's class of this name, which loads functions by their names."""
 
     def __init__(self, path: str, alloc: str, free: str) -> None:
         library = ctypes.CDLL(path)
@@ -110,7 +110,7 @@ class CUDAPluggableAllocator:
 
 
 class MemPool:
-    """PyTorch's class of this name. Like PyTorch's, it holds no reference to its allocator."""
+    """A stand-in for PyTorch's class of this name. Like that class, it holds no reference to its allocator."""
 
     def __init__(self, allocator: CUDAPluggableAllocator) -> None:
         self._allocator = weakref.ref(allocator)
@@ -123,7 +123,7 @@ class MemPool:
 
 
 class HostOnlyCUDAMemoryManager(abc.ABC):
-    """Numba's class of this name."""
+    """A stand-in for Numba's class of this name."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
@@ -147,7 +147,7 @@ class HostOnlyCUDAMemoryManager(abc.ABC):
 
 
 class NumbaPointer:
-    """Numba's class MemoryPointer."""
+    """A stand-in for Numba's class MemoryPointer."""
 
     def __init__(self, context: Any, pointer: Any, size: int, owner: Any = None, finalizer: Any = None) -> None:
         self.device_pointer, self.size = pointer, size
@@ -161,7 +161,7 @@ MemoryInfo = collections.namedtuple("MemoryInfo", ["free", "total"])
 
 
 class RMMStream:
-    """RMM's class rmm.pylibrmm.stream.Stream."""
+    """A stand-in for RMM's class rmm.pylibrmm.stream.Stream."""
 
     def __init__(self, obj: Any = None) -> None:
         self._handle: tuple[int, int] = obj.__cuda_stream__()
@@ -171,7 +171,7 @@ class RMMStream:
 
 
 class RMMResource:
-    """RMM's class rmm.mr.DeviceMemoryResource; it allocates from a pool."""
+    """A stand-in for RMM's class rmm.mr.DeviceMemoryResource. It allocates from a pool."""
 
     def __init__(self) -> None:
         self.buffers: dict[int, core.Buffer] = {}
@@ -190,7 +190,7 @@ class RMMResource:
 
 
 class CallbackMemoryResource(RMMResource):
-    """RMM's class of this name."""
+    """A stand-in for RMM's class of this name."""
 
     def __init__(self, allocate_func: Callable[..., int], deallocate_func: Callable[..., None]) -> None:
         self._allocate, self._deallocate = allocate_func, deallocate_func
@@ -206,7 +206,7 @@ class CallbackMemoryResource(RMMResource):
 
 
 class CudaAsyncViewMemoryResource(RMMResource):
-    """RMM's class of this name."""
+    """A stand-in for RMM's class of this name."""
 
     def __init__(self, pool_handle: Any) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ from cudacore import interop
 
 @pytest.mark.cuda_sim
 def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path: Path) -> None:
-    """CuPy's memory would be allocated again before the work of its stream is done."""
+    """Memory of CuPy's arrays would be allocated again before the work on the arrays' stream is done."""
     log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
     allocate = interop.cupy_allocator(log)
     streams = [device.create_stream() for _ in range(2)]
@@ -49,7 +49,7 @@ def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path
 
 @pytest.mark.cuda_sim
 def test_cupy_streams_without_protocol(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
-    """The allocator would not work with CuPy 13."""
+    """The allocator would not work with CuPy 13, whose streams lack the protocol ``__cuda_stream__``."""
     allocate = interop.cupy_allocator(statistics)
     cupy.stream = SimpleNamespace(ptr=2)
     assert allocate(100).ptr != 0
@@ -169,7 +169,7 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
     for nth in range(1, len(calls) + 1):
         with sim.failing(None, nth):
             memory = pool.alloc(1000, 0, handle)
-        if memory is not None:  # the allocation succeeds without the failed call
+        if memory is not None:  # the allocation has succeeded although a call failed
             pool.free(memory, 1000, 0, handle)
         assert statistics.allocation_counts.current_count == 0
     assert len(calls) > 1
@@ -266,7 +266,7 @@ def test_resources_are_checked(device: core.Device) -> None:
 @pytest.mark.cuda_sim
 @pytest.mark.usefixtures("cupy", "numba", "rmm")
 def test_resources_return_buffers(stream: core.Stream) -> None:
-    """An AttributeError would not say that the memory resource is wrong."""
+    """If a memory resource does not return a buffer, the error would be an AttributeError that does not say so."""
     mr = PythonResource()
     mr.result = 3
     manager = interop.numba_memory_manager(mr)(SimpleNamespace(device=SimpleNamespace(id=0)))

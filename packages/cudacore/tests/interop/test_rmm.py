@@ -22,7 +22,7 @@ from cudacore import interop
 def test_rmm_allocates_from_the_resource(
     rmm: RMMResource, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
 ) -> None:
-    """RMM would not allocate from the resource, or not in the order of its streams."""
+    """RMM would not allocate from the resource, or would not order allocations on the given streams."""
     resource = interop.rmm_resource(statistics)
     on = RMMStream(stream)
     memory = resource.allocate(100, on)
@@ -105,7 +105,7 @@ def test_rmm_orders_by_its_streams(rmm: RMMResource, device: core.Device, tmp_pa
 def test_rmm_in_a_thread_without_context(
     rmm: RMMResource, statistics: core.StatisticsResourceAdaptor, needs_python: bool
 ) -> None:
-    """RMM's first allocation of a thread would fail."""
+    """RMM's first allocation on a thread without a current context would fail."""
     resource = interop.rmm_resource(core.TrackingResourceAdaptor(statistics) if needs_python else statistics)
     on = RMMStream(core.LEGACY_DEFAULT_STREAM)
     with ThreadPoolExecutor(1) as executor:
@@ -157,7 +157,7 @@ def test_rmm_keeps_the_pool(rmm: RMMResource, device: core.Device) -> None:
 def test_bad_allocations_from_rmm(
     rmm: RMMResource, device: core.Device, stream: core.Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RMM would allocate memory that no code can use, or memory would leak."""
+    """Invalid requests would reach RMM, or memory of RMM would leak when a buffer cannot be made."""
     mr = interop.RMMMemoryResource()
     with pytest.raises(ValueError, match="size is -1"):
         mr.allocate(-1, stream=stream)

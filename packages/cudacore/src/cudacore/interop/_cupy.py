@@ -118,7 +118,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
 
 
 def _stream_of(stream: Any) -> Stream:
-    """Return a stream of cudacore for a stream of CuPy. It keeps CuPy's stream alive."""
+    """Return a stream of cudacore for a stream of CuPy. The result keeps CuPy's stream alive."""
     if hasattr(stream, "__cuda_stream__"):
         return Device().create_stream(stream)
     return Device().create_stream(_WithProtocol(stream))

@@ -10,7 +10,7 @@ from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stre
 
 
 class _Address(int):
-    """An address: an int, as new versions of Numba expect, with the attribute of a ctypes pointer for old versions."""
+    """An address: an int, as new versions of Numba expect, with a pointer's attribute ``value``, for old versions."""
 
     @property
     def value(self) -> int:

@@ -33,8 +33,8 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
     Pass it to ``rmm.mr.set_current_device_resource``. For a :class:`DeviceMemoryResource`, the result is a
     ``rmm.mr.CudaAsyncViewMemoryResource`` of its pool: RMM itself allocates from the pool, without Python code. The
     pool is kept as long as the result is, even if the memory resource is closed. For other resources, such as adaptors,
-    it is a ``rmm.mr.CallbackMemoryResource``, which calls Python for each allocation and free. Allocations and frees
-    are ordered on the streams that are passed to RMM.
+    the result is a ``rmm.mr.CallbackMemoryResource``, which calls Python for each allocation and free. Allocations and
+    frees are ordered on the streams that are passed to RMM.
 
     Pools of RMM hold a lock while they allocate from this resource. So no garbage is collected if memory runs out:
     finalizers could free memory of that pool, and wait for the lock forever. Python code of the memory resource, such
@@ -203,7 +203,7 @@ class RMMMemoryResource(AccessibleMemoryResource):
         Raises
         ------
         MemoryError
-            If RMM has no memory, also after garbage was collected; see :attr:`MemoryResource.collects_garbage`.
+            If RMM has no memory left, even after garbage was collected; see :attr:`MemoryResource.collects_garbage`.
         """
         nbytes, accepted = check_size(size), Stream_accept(stream, allow_stream_protocol=True)
         if nbytes == 0:

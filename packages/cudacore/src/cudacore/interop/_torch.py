@@ -28,8 +28,8 @@ def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     Parameters
     ----------
     memory_resource : MemoryResource, optional
-        A resource of a pool whose memory kernels can use, or an adaptor of one that counts, limits or logs. Default:
-        that of the current device, ``Device().memory_resource``.
+        A resource of a pool whose memory kernels can use, or an adaptor of such a resource that counts, limits or logs.
+        Default: that of the current device, ``Device().memory_resource``.
 
     Returns
     -------
@@ -102,7 +102,7 @@ _allocators: dict[tuple[type, bool], Any] = {}
 
 
 def _keep_forever(allocator: Any) -> None:
-    """Keep an object beyond the end of the interpreter, which clears modules before the last pools are destroyed."""
+    """Keep an object until the process ends, because modules are cleared before the last pools are destroyed."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(allocator))

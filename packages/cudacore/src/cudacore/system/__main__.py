@@ -17,7 +17,7 @@ _UNKNOWN = 0xFFFFFFFF_FFFFFFFF  # what NVML reports if it cannot determine the m
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or the same as JSON.
+    """Print the table of GPUs, or the same data as JSON.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ class Device:
 
     @property
     def pci_info(self) -> PciInfo:
-        """PciInfo: the device on the PCI bus. MIG devices have none: NvmlError."""
+        """PciInfo: the device on the PCI bus. For MIG devices, an NvmlError is raised."""
         return PciInfo(self._handle)
 
     def get_nvlink_count(self) -> int:
@@ -527,7 +527,7 @@ def get_topology_common_ancestor(device1: Device, device2: Device) -> GpuTopolog
 
 
 def get_p2p_status(device1: Device, device2: Device, index: GpuP2PCapsIndex | str) -> GpuP2PStatus:
-    """Return whether two devices have a capability, and if not, why (nvmlDeviceGetP2PStatus).
+    """Return whether two devices have a peer-to-peer capability, or the reason why not (nvmlDeviceGetP2PStatus).
 
     Parameters
     ----------

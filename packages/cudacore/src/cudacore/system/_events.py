@@ -71,17 +71,17 @@ class EventData:
 
     @property
     def event_data(self) -> int:
-        """int: the number of the Xid error. Other events have none: ValueError."""
+        """int: the number of the Xid error. For other events, ValueError is raised."""
         return self._of_xid("event_data")
 
     @property
     def gpu_instance_id(self) -> int:
-        """int: the GPU instance of the MIG device with an Xid error. Other events have none: ValueError."""
+        """int: the GPU instance of the MIG device with an Xid error. For other events, ValueError is raised."""
         return self._of_xid("gpu_instance_id")
 
     @property
     def compute_instance_id(self) -> int:
-        """int: the compute instance of the MIG device with an Xid error. Other events have none: ValueError."""
+        """int: the compute instance of the MIG device with an Xid error. For other events, ValueError is raised."""
         return self._of_xid("compute_instance_id")
 
 
@@ -140,7 +140,7 @@ class SystemEvent:
         """Device: the device on which the event occurred."""
         from cudacore.system._device import Device
 
-        # The same layout as in the bus id: domain, bus and device in 16, 8 and 8 bits.
+        # The id has the layout of a PCI bus id: domain, bus and device in 16, 8 and 8 bits.
         domain, bus, device = self._gpu_id >> 16, self._gpu_id >> 8 & 0xFF, self._gpu_id & 0xFF
         return Device(pci_bus_id=f"{domain:08x}:{bus:02x}:{device:02x}.0")
 

@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Items(Generic[T_co]):
-    """A sequence of values that were read at one time."""
+    """A sequence of values that were read at the same time."""
 
     __slots__ = ("_items",)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from cudacore.system import exceptions
 from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UninitializedError, UnknownError
 
-#: The oldest cuda-bindings for each CUDA version that have all functions of NVML that this package needs.
+#: For each CUDA version, the oldest version of cuda-bindings that has all NVML functions that this package needs.
 OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
 _INSTALL = (
     "cudacore.system needs cuda.bindings.nvml, of cuda-bindings 13.1.2 or later (CUDA 12: 12.9.6 or later): "

@@ -160,12 +160,12 @@ class ProcessInfo:
 
     @property
     def gpu_instance_id(self) -> int:
-        """int: the GPU instance of a process on a MIG device. Other processes have none: NotSupportedError."""
+        """int: the GPU instance of a process on a MIG device. For other processes, NotSupportedError is raised."""
         return self._instance(self._gpu_instance)
 
     @property
     def compute_instance_id(self) -> int:
-        """int: the compute instance of a process on a MIG device. Other processes have none: NotSupportedError."""
+        """int: the compute instance of a process on a MIG device. For others, NotSupportedError is raised."""
         return self._instance(self._compute_instance)
 
 
@@ -247,7 +247,7 @@ class FieldValue:
         kind = int(field_value.value_type)
         self._value: int | float = 0
         if self._code == 0:
-            value = getattr(field_value.value, _VALUE_MEMBERS[kind])[0]  # an array of one element
+            value = getattr(field_value.value, _VALUE_MEMBERS[kind])[0]  # each member is an array of one element
             self._value = float(value) if kind == 0 else int(value)
 
     def __repr__(self) -> str:

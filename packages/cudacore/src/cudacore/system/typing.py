@@ -156,7 +156,7 @@ class FanControlPolicy(_Name):
 
 
 class GpuP2PCapsIndex(_Name):
-    """A capability between two devices."""
+    """A peer-to-peer capability of two devices."""
 
     READ = "read"
     WRITE = "write"
@@ -168,7 +168,7 @@ class GpuP2PCapsIndex(_Name):
 
 
 class GpuP2PStatus(_Name):
-    """Whether two devices have a capability, and if not, why."""
+    """Whether two devices have a peer-to-peer capability, or the reason why not."""
 
     OK = "ok"
     CHIPSET_NOT_SUPPORTED = "chipset not supported"
