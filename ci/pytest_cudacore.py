@@ -120,7 +120,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _why_too_old(error: BaseException) -> str | None:
-    """Return the feature that the driver is too old for, if an error (even one of a child process) names it."""
+    """Return why a test is skipped, if an error, even one of a child process, shows that the driver is too old."""
     text = str(error)
     missing = _TOO_OLD.search(text)
     if missing is not None and missing[1] in FEATURES:

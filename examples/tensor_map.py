@@ -83,7 +83,7 @@ def main() -> None:
     stream = device.create_stream()
     kernel = core.Program(SOURCE, "c++").compile("cubin").get_kernel("multiply")
 
-    n = 40  # not a multiple of the tile
+    n = 40  # not a multiple of the tile's size
     numbers = np.random.default_rng(0).integers(-9, 9, (2, n, n)).astype(np.float32)
     maps = []
     for matrix in numbers:

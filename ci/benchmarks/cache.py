@@ -41,7 +41,7 @@ def best(function: Callable[[], object], prepare: Callable[[], object] = lambda:
 
 
 def forget() -> None:
-    """Forget what this process has read about files, so that it starts like a new process."""
+    """Clear what this process remembers about files, so that the next lookup begins as in a new process."""
     inputs._closures.clear()
     inputs._questions.clear()
     walk.FILES = walk.Files()

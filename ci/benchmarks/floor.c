@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floor: the time of the driver calls of each row in rows.py, made by plain C without Python.
+ * The floor: the time that the driver calls of each row in rows.py take in plain C, without Python.
  *
  * usage: floor CODE [ROW...]: prints a line for each row: its name, and the nanoseconds of each measurement
  * usage: floor --first CODE: does the work of first_result.py once
@@ -69,7 +69,7 @@ double now(void) {
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static char **chosen; /* the names of rows, ending with NULL; NULL for all */
+static char **chosen; /* the names of the rows to measure, ending with NULL; NULL for all rows */
 
 bool wanted(const char *name) {
   for (char **each = chosen; each != NULL && *each != NULL; each++)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and run the floor: the same operations in plain C, which are in floor.c and floor_graphs.c."""
+"""Build and run the floor: the operations of rows.py in plain C, in floor.c and floor_graphs.c."""
 
 from __future__ import annotations
 

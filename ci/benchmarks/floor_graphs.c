@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floor of the rows about graphs: see graphs.py. */
+/* The operations of the rows about graphs in plain C. Their Python code is in graphs.py. */
 #include "floor.h"
 
 enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* the same numbers as in rows.py */

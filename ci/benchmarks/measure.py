@@ -46,7 +46,7 @@ def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.Co
 
 @dataclass
 class Candidate:
-    """Base class of what is measured and compared: a module, another version of cudacore, or the floor."""
+    """Base class of things to measure and compare: a module, another version of cudacore, or the floor."""
 
     name: str
     command: list[str]

@@ -58,7 +58,7 @@ class Row:
     statement : str
         The Python code that is timed.
     number, repeat : int
-        Executions in one measurement, and measurements in one process; the minimum counts.
+        Number of executions in one measurement, and of measurements in one process. The minimum counts.
     setup : str
         Code that is executed before each measurement. The statement can use its variables.
     drain : bool
@@ -86,7 +86,7 @@ class Row:
     threads : bool
         Whether the row runs several threads, and so gets a separate process and more cores.
     per : int
-        Operations in one execution of the statement.
+        Number of operations in one execution of the statement.
     """
 
     name: str

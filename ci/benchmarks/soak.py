@@ -21,7 +21,7 @@ import cudacore_handles
 from rows import KERNELS, TARGET, TINY
 
 MEGABYTE = 1_000_000
-# Bytes by which the allocator's arenas and caches of eight threads may grow after the warm-up.
+# The number of bytes by which memory may grow after the warm-up: the allocator's arenas and caches of eight threads.
 ALLOWED_GROWTH = 16 * MEGABYTE
 
 

@@ -113,7 +113,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(autouse=True)
 def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset the state of earlier tests that would prevent caching in this test."""
+    """Reset state that earlier tests have left, and that would prevent caching in this test."""
     monkeypatch.setattr(_process_state, "_left", set())
 
 

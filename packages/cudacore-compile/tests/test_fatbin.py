@@ -81,7 +81,7 @@ def test_code_for_a_family() -> None:
 
 
 def test_ltoir_is_linked() -> None:
-    """A linker would not use the LTO-IR of a fat binary, or would use that for another architecture."""
+    """A linker would not use the LTO-IR of a fat binary, or would use LTO-IR for another architecture."""
     function = 'extern "C" __device__ int f(int x) { return x + __CUDA_ARCH__; }'
     kernel = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }'
     fatbin = make_fatbin(compile_many([(function, {"arch": arch}, "ltoir") for arch in ("sm_80", "sm_90")]))

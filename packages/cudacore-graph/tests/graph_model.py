@@ -15,7 +15,7 @@ MASK = 2**32 - 1
 
 
 class Op(NamedTuple):
-    """The work of a node. A cell is the index of a number in memory; a negative one is in memory of a graph."""
+    """The work of a node. A cell is the index of a number in memory; a negative one, of memory that a graph allocates."""
 
     kind: str
     cell: int = 0
@@ -187,7 +187,7 @@ class Exec:
         self.version = root.version
         self.steps = root.steps()
         self.disabled: set[Node] = set()
-        self.has_views = True  # False once the definition was dropped, or an update came from a changed one
+        self.has_views = True  # False once the definition was dropped, or an update came from a changed definition
 
     def step_of(self, node: Node) -> int:
         return next((i for i, step in enumerate(self.steps) if step.node is node), -1)

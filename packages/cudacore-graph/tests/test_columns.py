@@ -51,7 +51,7 @@ def test_strides(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Number
 
 
 def test_other_columns(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """Lists of buffers, arrays of the standard library, and one value for all would be refused."""
+    """Lists of buffers, arrays of the standard library, and one value for all nodes would be refused."""
     parts = [numbers.buffer[4 * index : 4 * index + 4] for index in range(4)]
     definition.launch_many(ONE, add, parts, array("I", [1, 2, 3, 4]))
     definition.launch_many(ONE, add, tuple(parts), memoryview(array("I", [10, 20, 30, 40])))

@@ -168,7 +168,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_each_call_from_another_context(world: World, cuda_sim: Any, name: str, second_device: ch.Device) -> None:
-    """With another device's context, a failure would be lost, or that context would not be current afterwards."""
+    """While another device's context is current, a failure would be lost, or would leave a different context current."""
     op = OPERATIONS[name]
     quiet = (*op.quiet, "cuCtxSetCurrent")
     assert fail_each(op, world, cuda_sim, second_device, destroys=False, quiet=quiet) > 0

@@ -184,7 +184,7 @@ class TestViews:
     def test_kernel(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """An update of one node would change other nodes or the definition, or not keep what it uses."""
+        """An update of one node would change other nodes or the definition, or not keep what the updated node uses."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         definition.launch(ONE, add, numbers.at(1), 1)
         graph = definition.instantiate()

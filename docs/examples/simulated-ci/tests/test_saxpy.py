@@ -23,7 +23,7 @@ def test_saxpy(n):
 def test_full_memory(cuda_sim, nth):
     """One of the two allocations fails. The check after every test finds a leak of the other allocation."""
     x, y = numbers(100)
-    for attempt in (nth, nth + 1):  # an allocation is tried twice
+    for attempt in (nth, nth + 1):  # a failing allocation is tried once more
         cuda_sim.fail("cuMemAllocFromPoolAsync", attempt, error=2)  # CUDA_ERROR_OUT_OF_MEMORY
     np.testing.assert_allclose(saxpy(2.0, x, y), 2 * x + y, rtol=1e-6)
     assert cuda_sim.calls("cuLaunchKernelEx") == 0

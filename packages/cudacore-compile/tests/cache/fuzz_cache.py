@@ -338,13 +338,13 @@ class Case:
         elif os.path.isdir(path):
             os.rmdir(path)
         how = self.choose.random()
-        if how < 0.15 and os.path.isfile(path):  # the times of the file do not show the change
+        if how < 0.15 and os.path.isfile(path):  # the contents change, but the times of the file do not
             times = os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns
             Path(path).write_text(text, newline="")
             os.utime(path, ns=times)
         elif how < 0.55:
             Path(path).write_text(text, newline="")
-        elif how < 0.65 and any(map(os.path.isfile, self.versions)):  # the same file by another path
+        elif how < 0.65 and any(map(os.path.isfile, self.versions)):  # a link to another of the files
             other = self.choose.choice([one for one in self.versions if os.path.isfile(one)])
             if not os.path.lexists(path):
                 (os.link if how < 0.6 else os.symlink)(os.path.abspath(other), path)

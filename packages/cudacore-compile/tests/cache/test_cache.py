@@ -134,7 +134,7 @@ def test_least_recently_used_goes(make: Make) -> None:
 
 
 def test_threads(make: Make) -> None:
-    """Threads that share a cache would read the entry of another key, or let the cache exceed its size."""
+    """Threads that share a cache would read the entry of another key, or let the cache exceed its limit."""
     cache = make(max_size_bytes=40_000)
 
     def work(number: int) -> None:
@@ -201,7 +201,7 @@ def test_failures_are_not_kept(make: Make) -> None:
 
 
 def test_what_the_mapping_has(make: Make) -> None:
-    """The bytes in a cache would not be the code itself, as they are in cuda.core."""
+    """A cache would not map a key to the code itself, as a cache of cuda.core does."""
     from cudacore_compile import make_program_cache_key
 
     cache = make()
@@ -231,7 +231,7 @@ def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_spoiled_process(python: Callable[..., Any]) -> None:
-    """Code that an earlier compilation of the process has affected would be returned to other processes."""
+    """Code that an earlier compilation in the same process has affected would be cached, for other processes, too."""
     result = python("""
         import warnings
         from cudacore_compile import *

@@ -85,7 +85,7 @@ def test_pre_include() -> None:
 
 
 def test_headers_in_memory() -> None:
-    """Only the names of headers in memory would be in the key, or not the headers that they include."""
+    """The key would lack the contents of headers in memory, or of the headers that these include."""
     assert key('#include "a.h"', headers={"a.h": "1"}) != key('#include "a.h"', headers={"a.h": "2"})
     assert key('#include "a.h"', headers={"a.h": "1"}) != key('#include "a.h"', headers={"b.h": "1"})
     assert key(headers={"a": "bc"}) != key(headers={"ab": "c"})
@@ -146,7 +146,7 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """If another thread changes the directory, debug information of the new one would be stored for the old one."""
+    """If another thread changes the directory, code with the new path would be stored for the old directory."""
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "define_macro": "VALUE=1"})
     (tmp_path / "elsewhere").mkdir()

@@ -179,7 +179,7 @@ def test_file_that_changes_meanwhile(parts: tuple[ObjectCode, ObjectCode], monke
     [{"time": True}, {"ptxas_options": "--options-file=x"}, {"ptxas_options": ["-v", "/tmp/options"]}],
 )
 def test_what_is_not_cached(parts: tuple[ObjectCode, ObjectCode], options: dict[str, Any]) -> None:
-    """Times of another link would be reported, or code that depends on a file would be reused."""
+    """The times of an earlier link would be reported, or code that depends on a file would be reused."""
     cache = InMemoryProgramCache()
     try:
         Linker(*parts, options=LinkerOptions(arch="sm_90", **options)).link("cubin", cache=cache)

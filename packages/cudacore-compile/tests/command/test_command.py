@@ -59,7 +59,7 @@ def test_formats(run: Run, target: str) -> None:
 
 
 def test_several_files(run: Run) -> None:
-    """Files of several sources or architectures would overwrite each other."""
+    """The output files of several sources or architectures would overwrite each other."""
     Path("other.cu").write_text("__global__ void other() {}")
     assert run("kernel.cu", "other.cu", "--arch", "sm_80,sm_90", "--arch", "sm_120", "--to", "ptx")[0] == 0
     Path("other.cu").unlink()
@@ -344,7 +344,7 @@ def test_closed_output() -> None:
     ],
 )
 def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
-    """An invalid command would do something, or its error would look like a failed compilation."""
+    """An invalid command would not be refused, or its error would look like a failed compilation."""
     status, out, err = run(*words)
     assert (status, out) == (2, "")
     assert message in err
@@ -352,7 +352,7 @@ def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
 
 
 def test_files_that_are_not_there(run: Run) -> None:
-    """A missing file, or one that cannot be written, would print a traceback."""
+    """A missing source, or an output that cannot be written, would end in a traceback."""
     status, _, err = run("missing.cu", "--arch", "sm_90")
     assert (status, err) == (1, "cudacore-compile: error: [Errno 2] No such file or directory: 'missing.cu'\n")
     status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "kernel.cu/out.ptx")

@@ -46,7 +46,7 @@ def test_damaged_statistics(run: Run, text: str) -> None:
 
 
 def test_clear_makes_nothing(run: Run) -> None:
-    """Clearing a cache that does not exist would create it, perhaps with a wrong name."""
+    """Clearing a cache in a directory that does not exist would create the directory, perhaps with a misspelt name."""
     status, out, _ = run("cache", "clear", "--cache-dir", "typo")
     assert (status, out.startswith("0 entries, 0.0 MB, removed from"), Path("typo").exists()) == (0, True, False)
 
@@ -145,7 +145,7 @@ def test_explanations_of_links(run: Run) -> None:
 
 
 def test_explanations_of_what_cannot_be_compiled(run: Run) -> None:
-    """A command that contradicts itself would end in a traceback when it is explained."""
+    """``cache explain`` would end in a traceback for a command whose options contradict each other."""
     for words in (
         ("k.cu", "-arch=compute_90", "--to", "cubin"),
         ("k.cu", "-arch=compute_90", "--link", "-o", "a.cubin"),

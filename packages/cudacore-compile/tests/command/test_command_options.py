@@ -104,7 +104,7 @@ def test_values_without_a_space() -> None:
 
 
 def test_formats_as_nvcc_says_them(run: Run) -> None:
-    """nvcc's options for the format, and for architectures, would be unknown."""
+    """nvcc's options for the output format, and for architectures, would be unknown."""
     assert run("quick.cu", "-gencode", "arch=compute_90,code=[sm_90]", "-ptx")[0] == 0
     assert run("quick.cu", "--gpu-architecture=sm_80", "-cubin")[0] == 0
     assert parse(make_parser(), ["k.cu", "-gencode", 'arch=compute_80,code="sm_80,compute_80"']).arch == [

@@ -47,7 +47,7 @@ def alarm(handler: Callable[[], None], delay: float = 0.4) -> Iterator[None]:
 
 @contextmanager
 def soon() -> Iterator[None]:
-    """Fail if the block takes as long as the program's compilation; it usually takes a tenth of that."""
+    """Fail if the block takes as long as the program's compilation; the block usually takes a tenth of that."""
     start = time.monotonic()
     yield
     assert time.monotonic() - start < 4

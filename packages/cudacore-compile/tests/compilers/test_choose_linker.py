@@ -42,7 +42,7 @@ def test_ptx_of(cuda: Version, ptx: Version) -> None:
 def test_choice(
     nvjitlink: Version | None, driver: Version | None, what: dict[str, Any], backend: str | None, reason: str
 ) -> None:
-    """A linker that cannot link the code would be chosen, or the reason would be missing."""
+    """A linker that cannot link the code would be chosen, or the error would not give the reason."""
     choice = choose_linker(nvjitlink, driver, **what)
     assert choice.backend == backend
     assert reason in choice.reason

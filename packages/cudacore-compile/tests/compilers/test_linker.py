@@ -206,7 +206,7 @@ def test_log_of_ptx_program() -> None:
 
 
 def test_options_without_effect_on_ptx() -> None:
-    """An option that is set too late would be ignored silently."""
+    """Options of C++ programs, which have no effect on PTX, would be ignored without a warning."""
     options = ProgramOptions(arch="sm_90", ftz=True, pch=True)
     with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.pch, ProgramOptions\.ftz: without effect on PTX") as told:
         program = Program(bytes(build(FUNCTION, "ptx").code), "ptx", options)
@@ -429,7 +429,7 @@ def no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_nvjitlink(
     no_nvjitlink: None, ltoir: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error for a missing nvJitLink would not name the package, or why the driver was not used."""
+    """The error for a missing nvJitLink would not name the package, or not say why the driver was not used."""
     with pytest.raises(
         NVJitLinkError,
         match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*pip install .*compile\[cu\d\d,link\]",

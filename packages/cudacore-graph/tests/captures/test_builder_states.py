@@ -293,7 +293,7 @@ class TestStates:
         assert not is_capturing(stream)
 
     def test_many_threads(self, stream: ch.Stream) -> None:
-        """If several threads make the same call on a builder at once, one would undo the work of another."""
+        """If several threads make the same call on a builder at the same time, one would undo the work of another."""
         count = 8
 
         def at_once(function: Callable[[], object]) -> int:

@@ -6,8 +6,8 @@
  * @file allocator.h
  * Allocators for libraries that keep only an address, and functions for PyTorch's pluggable allocator.
  *
- * libcudacore_handles keeps the allocation of each address until cch_allocator_free(). Trackers count it like any other
- * allocation.
+ * libcudacore_handles keeps the allocation of each address until cch_allocator_free(). Trackers count such an
+ * allocation like any other.
  */
 
 #include <cudacore/base.h>

@@ -429,7 +429,7 @@ typedef struct cch_api {
 } cch_api;
 
 /**
- * The function table, or NULL when the library does not support `abi_version`, or is older than a table of
+ * The function table, or NULL when the library does not support `abi_version`, or when its table has fewer than
  * `struct_size` bytes. Pass CCH_ABI_VERSION and sizeof(cch_api). The table is static. Destructor-safe. @since 0.1
  */
 CCH_EXPORT const cch_api *cch_get_api(unsigned abi_version, size_t struct_size);

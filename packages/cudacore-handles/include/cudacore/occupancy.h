@@ -30,8 +30,8 @@ CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int
 
 /**
  * A block size that fills the device, and the number of such blocks (cuOccupancyMaxPotentialBlockSize). A block needs
- * the shared memory that `shared_bytes_of` returns, or `shared_bytes` if that is NULL. `limit` is the maximum number of
- * threads per block; 0 means the maximum of the kernel and the device. @since 0.1
+ * the shared memory that `shared_bytes_of` returns, or `shared_bytes` if `shared_bytes_of` is NULL. `limit` is the
+ * maximum number of threads per block; 0 means the maximum of the kernel and the device. @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
                                                       cch_shared_bytes_fn CCH_NULLABLE shared_bytes_of,

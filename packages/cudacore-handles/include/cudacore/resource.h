@@ -63,8 +63,9 @@ CCH_EXPORT int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit
 
 /**
  * Splits multiprocessors into groups of at least `least` multiprocessors, which the driver rounds up
- * (cuDevSmResourceSplitByCount). *count is the room for groups, and becomes their number. `rest` (may be NULL) gets the
- * remaining multiprocessors, or CCH_RESOURCE_NONE. Groups of a split cannot be split again. @since 0.1
+ * (cuDevSmResourceSplitByCount). *count is the number of groups that `out` has room for, and becomes the number of
+ * groups. `rest` (may be NULL) gets the remaining multiprocessors, or CCH_RESOURCE_NONE. Groups of a split cannot be
+ * split again. @since 0.1
  */
 CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *CCH_NULLABLE rest,
                                          const cch_resource *resource, unsigned flags, uint32_t least);

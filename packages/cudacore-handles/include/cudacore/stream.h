@@ -48,7 +48,8 @@ CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
 /** The priority of a stream (cuStreamGetPriority). @since 0.1 */
 CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
 
-/** 1 while the stream is being captured, valid or not, else 0 (cuStreamIsCapturing). @since 0.1 */
+/** 1 while the stream is being captured, even if the capture is no longer valid, else 0 (cuStreamIsCapturing). @since
+ * 0.1 */
 CCH_EXPORT int cch_stream_is_capturing(int *out, cch_stream *stream);
 
 /** 0 if all work is done, CUDA_ERROR_NOT_READY if not (cuStreamQuery). @since 0.1 */

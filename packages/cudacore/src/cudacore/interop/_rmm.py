@@ -28,7 +28,7 @@ from cudacore_handles._sdk.memory import (
 
 
 def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
-    """Return a memory resource of RMM that allocates from one of cudacore.
+    """Return a memory resource of RMM that allocates from a memory resource of cudacore.
 
     Pass it to ``rmm.mr.set_current_device_resource``. For a :class:`DeviceMemoryResource`, the result is a
     ``rmm.mr.CudaAsyncViewMemoryResource`` of its pool: RMM itself allocates from the pool, without Python code. The
@@ -154,7 +154,7 @@ def _name_of_innermost(rmm_mr: Any) -> str:
 
 
 class RMMMemoryResource(AccessibleMemoryResource):
-    """A memory resource that allocates from one of RMM.
+    """A memory resource that allocates from a memory resource of RMM.
 
     RMM allocates a buffer in the order of the given stream, and frees it in the order of the stream on which it is
     closed. The current device must be the one for which the resource of RMM was made.

@@ -179,7 +179,7 @@ class Device:
 
     @property
     def index(self) -> int:
-        """int: the number of the device among all (nvmlDeviceGetIndex)."""
+        """int: the index of the device among all devices of NVML (nvmlDeviceGetIndex)."""
         return int(call("device_get_index", self._handle))
 
     @property

@@ -61,7 +61,7 @@ class PciInfo:
 
     @property
     def link_generation(self) -> int:
-        """int: the newest PCIe generation of device and system together (nvmlDeviceGetMaxPcieLinkGeneration)."""
+        """int: the newest PCIe generation that both device and system support (nvmlDeviceGetMaxPcieLinkGeneration)."""
         return int(call("device_get_max_pcie_link_generation", self._handle))
 
     @property
