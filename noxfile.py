@@ -30,7 +30,7 @@ BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
 DIST = BUILD / "dist"
 MACHINE = platform.machine()
-# In the order of their dependencies.
+# The packages, in the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 COMPILE = ROOT / "packages" / "cudacore-compile"
@@ -432,7 +432,7 @@ def types(session: nox.Session) -> None:
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
     session.run("python", "ci/check_programs.py")
-    # Each package is checked separately. External types are ignored, because cuda.bindings has none.
+    # Each package is checked separately. Types of other projects' packages are ignored, because cuda.bindings has none.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
     for name in PACKAGES:
         package = name.replace("-", "_")

@@ -30,7 +30,7 @@ OPTIONS = {
 
 
 def digest(package: Path) -> str:
-    """Identify the sources of a package by names and contents."""
+    """Return a digest of the names and contents of a package's sources."""
     state = hashlib.sha256()
     for path in sorted(package.rglob("*")):
         relative = path.relative_to(package)

@@ -72,7 +72,7 @@ def patterns(package: str, info: str) -> list[str]:
 
 
 class Checker:
-    """Return the problems of one wheel."""
+    """A wheel to check, and the problems that were found in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,7 +133,7 @@ class Checker:
                 self.expect(requirement == f"{sibling[0]}=={series}.*", f"{requirement!r} does not pin {series}.*")
 
     def extras(self) -> dict[str, list[str]]:
-        """Return the requirements of the extras, without markers."""
+        """Return the requirements of each extra, without environment markers."""
         fields = email.message_from_bytes(self.archive.read(f"{self.info}/METADATA"))
         found: dict[str, list[str]] = {extra: [] for extra in fields.get_all("Provides-Extra", [])}
         for requirement in fields.get_all("Requires-Dist", []):

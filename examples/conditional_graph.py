@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with a loop: the device decides how often it runs."""
+"""A graph with a loop: the device decides how often the loop runs."""
 
 import numpy as np
 

@@ -25,8 +25,8 @@ static void load_driver(void) {
     fprintf(stderr, "%s\n", dlerror());
     exit(1);
   }
-  /* An older driver than cuda.h may lack a function's newest version. The name without a version has the same
-   * arguments. */
+  /* A driver that is older than cuda.h may lack the newest version of a function. The function without a version, which
+   * takes the same arguments, is then used. */
 #define LOAD(name)                                                                                                     \
   if (!(*(void **)&cu.name = dlsym(library, TEXT(name))) && !(*(void **)&cu.name = dlsym(library, #name))) {           \
     fprintf(stderr, "the driver has no %s\n", TEXT(name));                                                             \

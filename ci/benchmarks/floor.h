@@ -2,7 +2,7 @@
 #ifndef FLOOR_H
 #define FLOOR_H
 
-/* Shared by the files of the floor: the driver's functions, and the measurement of a row. */
+/* Declarations for the C files of the floor: the driver's functions, and the measurement of a row. */
 
 #include <cuda.h>
 #include <stdbool.h>

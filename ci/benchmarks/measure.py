@@ -39,7 +39,7 @@ def cores() -> tuple[set[int], set[int]]:
 
 
 def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command on these cores only."""
+    """Run a command on the given cores only."""
     pin = functools.partial(os.sched_setaffinity, 0, where)
     return subprocess.run(command, preexec_fn=pin, capture_output=True, text=True, check=False, **options)
 

@@ -94,7 +94,7 @@ class Kind:
         return core.register_host_memory(array) if self.name == "registered array" else array
 
     def measure(self, size: int, kernel: core.Kernel, total: core.Buffer) -> tuple[str, ...]:
-        """Return the cells of the row."""
+        """Return the cells of this kind's row in the table."""
         there = device.allocate(size, stream=stream)
         if self.resource is not None:
             resource = self.resource

@@ -21,7 +21,7 @@ from typing import Any
 FOLDERS = ("cudadrv", "cudapy", "nrt", "doc_examples")
 TIMEOUT = 1800  # time limit of a module in seconds; test_ufuncs takes half of it on one core
 
-# Failing tests: a part of the name, with the reason.
+# Known failures: a part of the test's name, with the reason.
 KNOWN = {
     "test_dispatcher_cpointer_arguments": "reads beyond the end of its arrays, which is found here",
     "test_localmem.TestCudaLocalMem.test_struct_model_type_arr": "writes beyond the end of its arrays of one element",

@@ -22,7 +22,7 @@ VERSION = "2026.1"
 MODULES = ("test_driver", "test_cumath", "test_gpuarray")
 TIMEOUT = 1800  # time limit of a module in seconds
 
-# Failing tests: a part of the name, with the reason.
+# Known failures: a part of the test's name, with the reason.
 KNOWN = {
     "test_recursive_launch": "launches a kernel from a kernel, which is not simulated",
     "test_jit_link_module": "launches a kernel from a kernel, which is not simulated",

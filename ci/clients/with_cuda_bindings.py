@@ -12,7 +12,7 @@ SOURCE = b'extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }'
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """Return the result of a function, or raise its error."""
+    """Return the values in a function's result, or raise an error if the code in it is a failure."""
     if int(result[0]):
         raise RuntimeError(repr(result[0]))
     return result[1] if len(result) == 2 else result[1:]
