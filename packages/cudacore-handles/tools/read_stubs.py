@@ -64,7 +64,8 @@ def is_property(function: ast.FunctionDef) -> bool:
 def read_class(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """Return the macros of a class and of its members, with their texts."""
     methods = [node for node in cls.body if isinstance(node, ast.FunctionDef)]
-    # If the parameter `cls` has a type, the class is a base class, and the signature is that of the derived classes.
+    # If the parameter `cls` has a type, the class is a base class, and the signature of `__new__` is for derived
+    # classes.
     constructors = (method for method in methods if method.name == "__new__" and not method.args.args[0].annotation)
     constructor = next(constructors, None)
     text = docstring_of(cls)

@@ -43,15 +43,15 @@ typedef struct cch_array_desc {
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
 CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap(). @since
- * 0.1 */
+/** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap().
+ * @since 0.1 */
 CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 
 /** Reads the properties of an array into `out`, whose `size` must be set. @since 0.1 */
 CCH_EXPORT int cch_array_describe(cch_array_desc *out, const cch_array *array);
 
-/** The bytes of all texels; 0 if `array` is not an array. @since 0.1 */
+/** The size of all texels in bytes; 0 if `array` is not an array. @since 0.1 */
 CCH_EXPORT size_t cch_array_size(const cch_array *array);
 
 /** The array's context, borrowed from the box; NULL when it is not known. @since 0.1 */

@@ -56,8 +56,8 @@ CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream
 
 /**
  * State of a stream's capture, a cch_capture_status (cuStreamGetCaptureInfo). If `graph` is not NULL, `*graph` is the
- * box of the graph, as a new reference; it is NULL if there is no capture, or if other code began the capture. @since
- * 0.1
+ * box of the graph, as a new reference; it is NULL if there is no capture, or if other code began the capture.
+ * @since 0.1
  */
 CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph, cch_stream *stream);
 

@@ -35,7 +35,7 @@ CCH_EXPORT int cch_checkpoint_save(int pid);
  * Restores the GPU state of a checkpointed process, and leaves it locked (cuCheckpointProcessRestore).
  *
  * `uuids` maps the old devices of the process to new ones: `count` pairs of UUIDs of 16 bytes each, the old UUID first.
- * NULL, with a count of 0: the same devices. Pairs need a driver for CUDA 13.0. @since 0.1
+ * If `uuids` is NULL and `count` is 0, the devices remain the same. Pairs need a driver for CUDA 13.0. @since 0.1
  */
 CCH_EXPORT int cch_checkpoint_restore(int pid, const unsigned char *CCH_NULLABLE uuids, size_t count);
 

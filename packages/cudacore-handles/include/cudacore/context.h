@@ -48,8 +48,8 @@ CCH_EXPORT int cch_context_synchronize(cch_context *context);
  * higher priorities, so `*highest` is the smallest number. @since 0.1 */
 CCH_EXPORT int cch_context_priorities(int *lowest, int *highest, cch_context *context);
 
-/** Free and total bytes of the memory of a context's device (cuMemGetInfo). It may be called while streams are
- * captured, in any mode. @since 0.1 */
+/** Free and total bytes of the memory of a context's device (cuMemGetInfo). This function may be called while streams
+ * are captured, in any mode. @since 0.1 */
 CCH_EXPORT int cch_context_memory_info(size_t *free, size_t *total, cch_context *context);
 
 /** Ordinal of the calling thread's current device (cuCtxGetDevice). CUDA_ERROR_INVALID_CONTEXT if no context is

@@ -71,7 +71,8 @@ CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t s
 CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 
 /**
- * The whole allocation that a part belongs to, borrowed from the part. If `ptr` is not a part, it is returned.
+ * The whole allocation that a part belongs to, borrowed from the part. If `ptr` is not a part, `ptr` itself is
+ * returned.
  * @since 0.1
  */
 CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);

@@ -55,7 +55,7 @@ typedef struct cch_error {
  * @since 0.1 */
 CCH_EXPORT void cch_error_last(cch_error *out);
 
-/** A cch_error that can grow. Set `size`, which determines the fields that exist. */
+/** A cch_error to which later versions can add fields. Set `size`, which determines the fields that exist. */
 typedef struct cch_error_record {
   size_t size; /**< sizeof(cch_error_record) */
   int32_t domain;

@@ -48,7 +48,7 @@ CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 CCH_EXPORT int cch_event_query(cch_event *event);
 
 /**
- * The same as cch_event_query(), but it does not invalidate a capture of this thread in any mode.
+ * The same as cch_event_query(), but never invalidates a capture of this thread, whatever the capture's mode.
  * @since 0.1
  */
 CCH_EXPORT int cch_event_poll(cch_event *event);

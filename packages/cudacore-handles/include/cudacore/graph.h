@@ -51,13 +51,13 @@ typedef enum cch_node_type {
 
 /**
  * For CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION makes the edges from kernels to the node
- * programmatic when the node is added (driver 12.3). It cannot be changed later.
+ * programmatic when the node is added (driver 12.3). This flag cannot be changed later.
  */
 typedef struct cch_kernel_node {
   size_t size;
   const cch_launch_config *config;
   cch_kernel *kernel;
-  const void *args; /**< the packed block, as in cch_launch() */
+  const void *args; /**< the block of packed arguments, as in cch_launch() */
   size_t args_size;
 } cch_kernel_node;
 
@@ -247,7 +247,7 @@ typedef struct cch_kernel_columns {
   size_t column_count;
   const uint32_t *edges; /**< pairs of indices: the second node depends on the first, which has the lower index */
   size_t edge_count;     /**< pairs */
-  cch_graph_node *const *after; /**< existing nodes, on which all new nodes depend that no edge leads to */
+  cch_graph_node *const *after; /**< existing nodes: each new node that no edge leads to depends on all of them */
   size_t after_count;
   cch_bundle *bundle;   /**< owners of the memory that the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
@@ -382,8 +382,8 @@ typedef struct cch_instantiate_params {
 
 /**
  * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. The driver can return
- * success and report a refusal in the result structure; this counts as a failure. The error record has the node.
- * `params` may be NULL. @since 0.1
+ * success and report a refusal in the result structure; this counts as a failure. The error record has the node that
+ * was refused. `params` may be NULL. @since 0.1
  */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
                                      const cch_instantiate_params *CCH_NULLABLE params);
@@ -393,7 +393,7 @@ typedef struct cch_update_result {
   size_t size;
   int32_t result; /**< CUgraphExecUpdateResult */
   uint32_t reserved;
-  CUgraphNode node; /**< the node of the new graph; NULL if no single node is responsible */
+  CUgraphNode node; /**< the responsible node of the new graph; NULL if there is no single one */
   CUgraphNode from; /**< the source of the edge, if an edge is responsible */
 } cch_update_result;
 

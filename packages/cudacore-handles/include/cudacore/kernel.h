@@ -28,8 +28,8 @@ typedef struct cch_launch_config {
   int32_t priority;      /**< used with CCH_LAUNCH_PRIORITY; lower numbers run first */
 } cch_launch_config;
 
-#define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */
-#define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the previous kernel has ended */
+#define CCH_LAUNCH_COOPERATIVE 1u /**< all blocks are resident at the same time (grid synchronisation) */
+#define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< the kernel may begin before the previous one has ended */
 #define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` is used instead of the stream's priority */
 
 /**

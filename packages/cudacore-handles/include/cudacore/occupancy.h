@@ -4,8 +4,8 @@
 
 /**
  * @file occupancy.h
- * How much of a kernel fits on a device at once. The device is that of `context` (NULL: the calling thread's current
- * context), or that of the stream.
+ * How much of a kernel fits on a device at the same time. The device is that of `context` (NULL: the calling thread's
+ * current context), or that of the stream.
  *
  * The kernel's limit of dynamic shared memory is not raised: blocks that exceed it do not fit. See
  * CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES and cch_kernel_set_attribute().
@@ -17,7 +17,7 @@ CCH_BEGIN_DECLS
 
 /**
  * Bytes of dynamic shared memory that a block of the given number of threads needs. The driver calls this function on
- * the calling thread. It must not call CUDA. The type is the same as CUDA's CUoccupancyB2DSize.
+ * the calling thread. The function must not call CUDA. The type is the same as CUDA's CUoccupancyB2DSize.
  */
 typedef size_t (*cch_shared_bytes_fn)(int block_size);
 
@@ -46,13 +46,14 @@ CCH_EXPORT int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *ker
                                                     cch_context *CCH_NULLABLE context);
 
 /**
- * The maximum number of blocks in a cluster with which a kernel can be launched on a stream. The clusters of the config
- * are ignored (cuOccupancyMaxPotentialClusterSize). @since 0.1
+ * The maximum number of blocks that a cluster can have when a kernel is launched on a stream. The clusters of the
+ * config are ignored (cuOccupancyMaxPotentialClusterSize). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
                                                         cch_kernel *kernel);
 
-/** The number of clusters of a launch on a stream that the device can hold at once (cuOccupancyMaxActiveClusters).
+/** The number of clusters of a launch on a stream that the device can hold at the same time
+ * (cuOccupancyMaxActiveClusters).
  * @since 0.1 */
 CCH_EXPORT int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                                  cch_kernel *kernel);

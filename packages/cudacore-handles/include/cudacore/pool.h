@@ -31,7 +31,7 @@ typedef struct cch_pool_config {
   int32_t location_id;   /**< device ordinal or NUMA node */
   uint32_t handle_types; /**< CUmemAllocationHandleType bits, 0 for none */
   uint32_t reserved;     /**< zero */
-  uint64_t max_size;     /**< bytes, 0 for the system's limit */
+  uint64_t max_size;     /**< maximum size in bytes, 0 for the system's limit */
   int32_t alloc_type;    /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
   uint32_t reserved_2;   /**< zero */
 } cch_pool_config;

@@ -6,19 +6,20 @@
  * @file resource.h
  * Resources of devices: streaming multiprocessors and work queues. A green context can have a part of them
  * (cch_context_create(), in context.h). A resource is a value: it can be copied, and is never freed. The driver has
- * them since CUDA 12.4.
+ * resources since CUDA 12.4.
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** Kinds of resource, as CUdevResourceType: multiprocessors, and (since CUDA 13.1) the configuration of work queues. */
+/** Kinds of resource, with CUDA's numbers (CUdevResourceType): multiprocessors, and (since CUDA 13.1) the configuration
+ * of work queues. */
 #define CCH_RESOURCE_NONE 0
 #define CCH_RESOURCE_SM 1
 #define CCH_RESOURCE_WORKQUEUE 1000
 
-/** How work queues are shared, as CUdevWorkqueueConfigScope. */
+/** How work queues are shared, with CUDA's numbers (CUdevWorkqueueConfigScope). */
 #define CCH_WORKQUEUE_DEVICE 0
 #define CCH_WORKQUEUE_BALANCED 1
 

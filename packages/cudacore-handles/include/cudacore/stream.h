@@ -20,8 +20,9 @@ CCH_BEGIN_DECLS
 #define CCH_STREAM_NON_BLOCKING 1u
 
 /**
- * Makes a stream in a context (cuStreamCreateWithPriority). `priority`: lower runs first; the driver clamps it
- * to the device's range. Streams of a green context (cuGreenCtxStreamCreate, of CUDA 12.5) must be non-blocking.
+ * Makes a stream in a context (cuStreamCreateWithPriority). Streams with a lower `priority` run first; the driver
+ * clamps the number to the device's range. Streams of a green context (cuGreenCtxStreamCreate, of CUDA 12.5) must be
+ * non-blocking.
  * @since 0.1
  */
 CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
@@ -48,8 +49,8 @@ CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
 /** The priority of a stream (cuStreamGetPriority). @since 0.1 */
 CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
 
-/** 1 while the stream is being captured, even if the capture is no longer valid, else 0 (cuStreamIsCapturing). @since
- * 0.1 */
+/** 1 while the stream is being captured, even if the capture is no longer valid, else 0 (cuStreamIsCapturing).
+ * @since 0.1 */
 CCH_EXPORT int cch_stream_is_capturing(int *out, cch_stream *stream);
 
 /** 0 if all work is done, CUDA_ERROR_NOT_READY if not (cuStreamQuery). @since 0.1 */

@@ -51,7 +51,7 @@ typedef struct cch_texture_desc {
   int32_t filter_mode;     /**< CCH_FILTER_* */
   uint32_t flags;          /**< CCH_TEXTURE_* */
   uint32_t max_anisotropy;
-  int32_t mipmap_filter_mode; /**< CCH_FILTER_* */
+  int32_t mipmap_filter_mode; /**< CCH_FILTER_*, between mipmap levels */
   float mipmap_level_bias;
   float min_mipmap_level_clamp;
   float max_mipmap_level_clamp;

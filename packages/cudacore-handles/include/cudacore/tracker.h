@@ -95,7 +95,7 @@ CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
 CCH_EXPORT int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
 
 /**
- * Writes the pending lines of the log. They are also written when there are many, and when the tracker is destroyed.
+ * Writes the pending lines of the log. Lines are also written when many are pending, and when the tracker is destroyed.
  * CCH_EINVAL if the file cannot be written. @since 0.1
  */
 CCH_EXPORT int cch_tracker_flush(cch_tracker *tracker);

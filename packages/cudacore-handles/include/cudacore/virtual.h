@@ -34,7 +34,7 @@ typedef struct cch_virtual_config {
   uint32_t flags;             /**< CCH_VIRTUAL_* */
   uint32_t reserved;          /**< zero */
   uint64_t address_hint;      /**< the preferred address; 0 for any */
-  uint64_t address_alignment; /**< alignment of the address; 0 for the driver's own */
+  uint64_t address_alignment; /**< alignment of the address; 0 for the driver's default */
   const cch_access *accesses; /**< the locations that can access the memory */
   size_t access_count;
 } cch_virtual_config;
