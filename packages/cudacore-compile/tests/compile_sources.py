@@ -86,7 +86,7 @@ def build_part(source: str, target: str, code_type: str = "c++", arch: str = "sm
 
 
 def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:
-    """Return the results of the kernel ``map`` for some floats. If `count`, it also gets the number of floats."""
+    """Return the results of the kernel ``map`` for some floats. With `count`, the kernel also gets their number."""
     stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(4 * len(values))
     numbers = np.frombuffer(buffer.__buffer__(), np.float32)
     numbers[:] = values

@@ -142,7 +142,7 @@ def test_with_a_cache() -> None:
 
 @pytest.mark.parametrize("executor", [None, "immediate"])
 def test_failures(executor: Any) -> None:
-    """One failure would lose the results of other jobs, or hide their failures."""
+    """One failure would lose the results of other jobs, or hide other failures."""
     good, bad = jobs(1, 2), CompileJob("nonsense", {"arch": "sm_90"})
     wrong = [CompileJob(SOURCE, {"arch": "nonsense"}), CompileJob(SOURCE, {"arch": 90}, "exe")]
     logs = io.StringIO()
@@ -204,7 +204,7 @@ def test_no_device(python: Callable[..., subprocess.CompletedProcess[str]]) -> N
 
 
 def test_logs() -> None:
-    """Warnings of a batch would be lost, or come in the order of the workers."""
+    """Warnings of a batch would be lost, or would not be in the order of the jobs."""
     todo = [CompileJob(f"__global__ void f() {{ int unused{i}; }}", {"arch": 90}, "ptx") for i in range(4)]
     logs = io.StringIO()
     compile_many(todo, logs=logs)
@@ -256,7 +256,7 @@ def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A batch of cached jobs would look up all headers for each of them."""
+    """A batch of cached jobs would look up all headers for each job."""
     (tmp_path / "v.h").write_text("#define VALUE 1")
     todo = [
         CompileJob(
@@ -333,7 +333,7 @@ def test_processes() -> None:
 
 
 def test_dask() -> None:
-    """A batch would not run on a cluster."""
+    """A batch would not run on a Dask cluster."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     # dask closes its own threads and files shortly after the filter of warnings has ended.
     with (
@@ -380,7 +380,7 @@ def test_interrupt(tmp_path: Any) -> None:
 
 
 def test_interrupt_right_behind_a_lock() -> None:
-    """An interrupt inside of a lock that is Python code leaves it locked: the executor's threads would wait forever."""
+    """Ctrl-C in a lock that is Python code would leave it locked, so that the executor's threads wait forever."""
 
     class Interrupt(BaseException):
         pass
@@ -429,7 +429,7 @@ def test_interrupt_right_behind_a_lock() -> None:
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The progress would not be shown, or be shown to a file."""
+    """The progress would not be shown, or would be written to a file."""
     compile_many(jobs(1, 2))
     assert capsys.readouterr() == ("", "")
     pytest.importorskip("rich")

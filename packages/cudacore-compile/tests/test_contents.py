@@ -154,7 +154,7 @@ SPACINGS = ["n::f<float>", "n::f< float >", " n :: f<float>", "n::f<float >\t"]
 @pytest.mark.parametrize("spaced", SPACINGS)
 @pytest.mark.parametrize("target", ["cubin", "ptx"])
 def test_templates_however_they_are_spaced(device: Device, target: str, spaced: str) -> None:
-    """A kernel would not be found because its name is written in another way."""
+    """A kernel would not be found if its name is written with other spaces."""
     code = build(target, f"sm_{device.arch}")
     assert code.get_kernel(spaced) == code.get_kernel("n::f<float>")
     two = "n :: f < unsigned  int >"

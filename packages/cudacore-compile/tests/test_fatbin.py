@@ -99,7 +99,7 @@ def test_ltoir_of_no_architecture(code: bytes) -> None:
 
 
 def test_what_cannot_be_combined() -> None:
-    """Contradictory code would be accepted, and an arbitrary part of it loaded."""
+    """Parts that contradict each other would be accepted, and an arbitrary one of them would be loaded."""
     with pytest.raises(ValueError, match="codes is empty"):
         make_fatbin([])
     with pytest.raises(ValueError, match="two of the type 'cubin' for the architecture 90"):

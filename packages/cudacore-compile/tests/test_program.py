@@ -328,7 +328,7 @@ def test_threads_compile_one_program() -> None:
 
 
 def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing a program would destroy it during a running compilation."""
+    """Closing a program would destroy NVRTC's program object while another thread compiles it."""
     before = live()
     program = Program(KERNEL, "c++", SM_90)
     compile_program = compilers.NVRTC.compile
@@ -397,7 +397,7 @@ template <typename T> __global__ void fill(T *out, T value, bool on, unsigned ti
 @pytest.mark.parametrize("format_", ["cubin", "ptx"])
 @pytest.mark.parametrize("pickled", [False, True])
 def test_kinds_of_parameters(device: Device, on_sim: bool, format_: str, pickled: bool) -> None:
-    """A cubin would have no information about its kernels' parameters; 3 for a `float` would become 4.2e-45."""
+    """A cubin would have no information about its kernels' parameters; 3 passed for a `float` would become 4.2e-45."""
     code = Program(TYPED, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile(format_, ["fill<float>"])
     if pickled:
         code = pickle.loads(pickle.dumps(code))

@@ -217,7 +217,7 @@ def test_what_the_mapping_has(make: Make) -> None:
 
 
 def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's cache that stores only bytes would lose names, or return damaged entries."""
+    """With a user's cache that stores only bytes, lowered names would be lost, or damaged entries would be returned."""
     cache = DictCache()
     cold = program().compile("cubin", ["scale<int>"], cache=cache)
     warm = program().compile("cubin", ["scale<int>"], cache=cache)

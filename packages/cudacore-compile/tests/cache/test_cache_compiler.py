@@ -142,14 +142,14 @@ def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
 
 
 def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within one tick of the clock of the file system, a second change would not be noticed."""
+    """A second change within the same tick of the file system's clock would not be noticed."""
     monkeypatch.setattr(_identity.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
     assert searches.loads()
     assert not searches.notes
 
 
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another library has loaded its own NVRTC, which then compiles, it would be mistaken for the installed one."""
+    """An NVRTC that another library has loaded, and that is then used, would be mistaken for the installed one."""
     assert searches.loads()
     monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
     notes = dict(searches.notes)

@@ -123,7 +123,7 @@ TRICKS = [
         + f"#define H <{'/'.join(f'M{n}' for n in range(9))}>\n#include H",
         "can mean more than 64 files",
     ),
-    # pasted words
+    # words that are pasted from parts
     (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "has tokens of which __TIME__ can be pasted"),
     (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
     ("#define CAT(a, b) a%:%:b\n#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),

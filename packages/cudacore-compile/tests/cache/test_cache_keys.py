@@ -265,7 +265,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_to_one_file() -> None:
-    """Two equal files, and one file with two paths, would have the same key.
+    """A program with two equal files would have the same key as a program with one file that has two paths.
 
     ``#pragma once`` includes the equal files twice, and the file with two paths once.
     """
@@ -495,7 +495,8 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert len(beside) == 1
     assert not _cache_digest.has_other_builtins()
     cache = InMemoryProgramCache()
-    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # missing; upgraded
+    # The library of built-in functions is missing, and then upgraded.
+    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):
         with monkeypatch.context() as patch:
             patch.setattr(_cache_digest, "_find_builtins", find)
             program.compile("ptx", cache=cache)

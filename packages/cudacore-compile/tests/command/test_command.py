@@ -50,7 +50,7 @@ def files() -> set[str]:
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
 def test_formats(run: Run, target: str) -> None:
-    """The output would not have the format of its suffix, or its code would differ from Program's."""
+    """The output would not have the format of its suffix, or its code would differ from that of Program.compile()."""
     assert run("kernel.cu", "--arch", "sm_90", "-o", f"out.{target}", "-e", "scale<int>") == (0, "", "")
     expected = Program(SOURCE, "c++", {"arch": "sm_90", "name": "kernel.cu"}).compile(target, ["scale<int>"])
     assert Path(f"out.{target}").read_bytes() == expected.code

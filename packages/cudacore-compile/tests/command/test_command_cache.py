@@ -38,7 +38,7 @@ def test_statistics(run: Run) -> None:
 
 @pytest.mark.parametrize("text", ["", "damaged", "[]", '{"hits": []}', '{"hits": "3", "unknown": 1}'])
 def test_damaged_statistics(run: Run, text: str) -> None:
-    """A damaged file of statistics would end builds."""
+    """A damaged file of statistics would make builds fail."""
     directory = FileStreamProgramCache().directory
     (directory / _cache._STATISTICS).write_text(text)
     assert run(*WORDS)[::2] == (0, "")

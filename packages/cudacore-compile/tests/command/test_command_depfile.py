@@ -29,7 +29,7 @@ extern "C" __global__ void f(int *p) { *p = VALUE; }
 
 @pytest.fixture(autouse=True)
 def _sources(_own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The installed command, and Ninja, are beside Python.
+    # The installed command, and Ninja, are in the folder of the Python executable.
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     Path("k.cu").write_text(SOURCE)
     Path("h.h").write_text('#include "deep.h"\n')

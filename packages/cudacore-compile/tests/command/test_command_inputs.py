@@ -43,7 +43,7 @@ def test_translation_units(run: Run, more: list[str]) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_names_of_several_files(run: Run) -> None:
-    """With several files, a template could not be requested from only one of them."""
+    """With several sources, an instance of a template that only one of them has could not be requested."""
     Path("kernel.cu").write_text(KERNEL + "template <class T> __global__ void scale(T *p) { *p *= 2; }")
     words = ("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "all.cubin", "--names", "names.json")
     assert run(*words, "-e", "scale<float>") == (0, "", "")

@@ -154,7 +154,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     if not on_sim:  # the simulator runs only PTX
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
-        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # "bits": not known
+        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX does not state the kind
         results.append(run_map(device, linked, range(100)))
         results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
     assert all(result.tobytes() == results[0].tobytes() for result in results)

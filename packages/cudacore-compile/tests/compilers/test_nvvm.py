@@ -171,7 +171,7 @@ def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
 
 
 def test_handle_and_close() -> None:
-    """cuda.bindings could not use the program, or it would leak."""
+    """cuda.bindings could not use the program's handle, or the program would leak."""
     before = live_counts()["nvvm_program"]
     program = Program(FUNCTION_IR, "nvvm", SM_90)
     handle = program.handle
@@ -205,7 +205,7 @@ def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_threads() -> None:
-    """Threads that compile one program at once would get each other's code."""
+    """Threads that compile one program at the same time would get each other's code."""
     program = Program(FUNCTION_IR, "nvvm", SM_90)
     expected = {target: program.compile(target).code for target in ("ptx", "ltoir")}
     wrong: list[object] = []

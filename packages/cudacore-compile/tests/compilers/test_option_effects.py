@@ -63,7 +63,7 @@ def test_code(options: dict[str, Any], text: str, build: Build) -> None:
 def test_code_with_and_without(
     source: str, options: dict[str, Any], without: dict[str, Any], text: str, build: Build
 ) -> None:
-    """A part of the code would be missing with an option, or be generated without it."""
+    """The effect of an option on the code would be missing, or would also occur without the option."""
     assert text in build(source, **options).text
     assert text not in build(source, **without).text
 
@@ -220,7 +220,7 @@ def test_diag_error(build: Build) -> None:
 
 
 def test_time(build: Build, tmp_path: Path) -> None:
-    """Times would not be recorded, or a file that cannot be written be overlooked."""
+    """Times would not be recorded, or it would not be an error if their file cannot be written."""
     build(KERNEL, time=tmp_path / "times.csv")
     assert "phase name" in (tmp_path / "times.csv").read_text()
     assert "phase name" in build(KERNEL, time="-").log

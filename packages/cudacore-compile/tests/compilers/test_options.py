@@ -138,7 +138,7 @@ def test_defaults_give_no_flags() -> None:
     ],
 )
 def test_arch_flag(arch: str | int, target: str | None, flag: bytes) -> None:
-    """An architecture would be changed, or PTX would be assembled needlessly."""
+    """The flag would name another architecture than the option, or PTX would be assembled needlessly."""
     assert ProgramOptions(arch=arch).as_bytes("NVRTC", target)[0] == flag
 
 
@@ -166,14 +166,14 @@ def test_ltoir_implies_link_time_optimization() -> None:
 
 @pytest.mark.parametrize("target", ["ptx", "cubin"])
 def test_link_time_optimization_makes_ltoir_only(target: str) -> None:
-    """The compiler would return empty PTX or an empty cubin."""
+    """With link-time optimization, the compiler would return empty PTX or an empty cubin."""
     options = ProgramOptions(arch="sm_90", link_time_optimization=True)
     with pytest.raises(ValueError, match=rf"link_time_optimization makes LTO-IR, not {target}"):
         options.as_bytes("nvrtc", target)
 
 
 def test_cubin_of_virtual_arch() -> None:
-    """The compiler would return an empty cubin."""
+    """For a virtual architecture, the compiler would return an empty cubin."""
     with pytest.raises(ValueError, match=r"arch='compute_90a' is a virtual architecture.*set arch=\"sm_90a\""):
         ProgramOptions(arch="compute_90a").as_bytes("nvrtc", "cubin")
 
