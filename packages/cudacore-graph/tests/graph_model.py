@@ -15,7 +15,7 @@ MASK = 2**32 - 1
 
 
 class Op(NamedTuple):
-    """The work of a node. A cell is the index of a number in memory; a negative one, of memory that a graph allocates."""
+    """The work of a node. A cell is the index of a number in memory; negative ones are in memory of graphs."""
 
     kind: str
     cell: int = 0

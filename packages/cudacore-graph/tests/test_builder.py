@@ -363,7 +363,7 @@ class TestForks:
     @pytest.mark.cuda_sim
     @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventCreate", "cuStreamWaitEvent"])
     def test_split_fails(self, stream: ch.Stream, cuda_sim: Any, call: str) -> None:
-        """Forks that are no longer referenced would have to be joined."""
+        """After split() fails, forks to which no reference exists would have to be joined."""
         with stream.create_graph_builder() as builder:
             with cuda_sim.failing(call, nth=2, error=2), pytest.raises(ch.CUDAError):
                 builder.split(3)

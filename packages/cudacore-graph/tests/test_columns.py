@@ -322,7 +322,7 @@ def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> No
 
 
 def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A copy would share its nodes with the graph."""
+    """A copy of a graph would share its nodes with the original."""
     nodes = definition.launch_many(ONE, add, addresses(numbers, 3), 5)
     copy = definition.copy()
     assert len(copy.nodes()) == 3
@@ -349,7 +349,7 @@ def test_threads(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Number
 
 @pytest.mark.cuda_sim
 def test_no_object_for_a_node(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Adding a hundred thousand nodes would create as many objects."""
+    """Adding a hundred thousand nodes would create as many Python objects."""
     columns = np.full(20_000, numbers.at(0), np.uint64), np.ones(20_000, np.uint32)
     edges = chain(20_000)
     blocks = sys.getallocatedblocks()

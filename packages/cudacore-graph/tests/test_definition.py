@@ -433,7 +433,7 @@ def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
 
 
 def test_never_made(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-    """An object that was not made by a method would be used as if it had a handle."""
+    """A node or graph that was created without a handle would be used as if it had one."""
 
     class Node(cg.GraphNode):
         def __init__(self) -> None: ...

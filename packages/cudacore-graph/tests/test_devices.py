@@ -117,7 +117,7 @@ def test_allocation_on_the_other(definition: cg.GraphDefinition, other_device: c
 def test_copies_between_devices(
     definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, remote: Remote, stream: ch.Stream
 ) -> None:
-    """A node would copy on the current device although only the other one has access to the memory."""
+    """A node would copy on the current device although only the other device has access to the memory."""
     if not other_device.can_access_peer(device):
         pytest.skip("needs a second device that can reach the first one's memory")
     resource = ch.DeviceMemoryResource(device, {})

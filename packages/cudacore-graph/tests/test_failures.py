@@ -168,7 +168,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_each_call_from_another_context(world: World, cuda_sim: Any, name: str, second_device: ch.Device) -> None:
-    """While another device's context is current, a failure would be lost, or would leave a different context current."""
+    """While another device's context is current, a failure would be lost, or would change the current context."""
     op = OPERATIONS[name]
     quiet = (*op.quiet, "cuCtxSetCurrent")
     assert fail_each(op, world, cuda_sim, second_device, destroys=False, quiet=quiet) > 0

@@ -109,7 +109,7 @@ def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream,
 
 class TestUpdate:
     def test_parameters(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
-        """A graph would not take over the parameters of another one, or would not keep what they use."""
+        """An update would not set the parameters of the given graph, or the objects that they use would not be kept."""
         definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
         other, second = cg.GraphDefinition(), Numbers(1)
@@ -407,7 +407,7 @@ class TestOptions:
 
 
 def test_threads(device: ch.Device, add: ch.Kernel, code: ch.ObjectCode) -> None:
-    """Threads that build and launch at once would corrupt a graph, or stop each other forever."""
+    """Threads that build and launch at the same time would corrupt a graph, or stop each other forever."""
     shared = cg.GraphDefinition()
     first = shared.empty()
     numbers = [Numbers(1) for _ in range(4)]

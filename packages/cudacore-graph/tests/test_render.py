@@ -209,7 +209,7 @@ def rectangles(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 def test_svg(picture: cg.GraphDefinition) -> None:
-    """The picture would need a program, lack nodes or their work, or exceed its frame."""
+    """Drawing SVG would need another program, or the picture would lack nodes or their work, or exceed its frame."""
     svg = picture.to_svg()
     shown = texts(svg)
     for line in ("add", "grid 2x3x1", "shared 2 KiB", "memcpy 16 B", "callback", "some_function", "empty", "graph",

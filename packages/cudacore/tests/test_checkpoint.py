@@ -166,7 +166,7 @@ def test_a_lock_alone(worker: Worker, process: Process) -> None:
     ],
 )
 def test_wrong_order(process: Process, begin: list[str], operation: str, state: str) -> None:
-    """The error would lack the state of the process, and the next step."""
+    """The error would not state the state of the process, or the next step."""
     for step in begin:
         getattr(process, step)()
     with pytest.raises(cudacore.CUDAError, match=f"The process is {state}.*in this order") as caught:

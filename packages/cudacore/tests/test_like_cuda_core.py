@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that must have the same result in cuda.core and cudacore, or differ on purpose. Each module has its process."""
+"""Calls that must have the same result in cuda.core and cudacore, or differ on purpose. Each has its own process."""
 
 from __future__ import annotations
 

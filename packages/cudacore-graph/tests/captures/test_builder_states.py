@@ -122,7 +122,7 @@ class TestStates:
         assert numbers[0] == 1
 
     def test_invalidated(self, stream: ch.Stream) -> None:
-        """An invalidated capture would look like a graph, or keep its stream."""
+        """An invalidated capture would seem to give a usable graph, or would leave its stream in capture."""
         builder = stream.create_graph_builder().begin_building("global")
         with pytest.raises(ch.CUDAError):
             stream.sync()

@@ -93,7 +93,7 @@ def test_uses_of_memory_of_a_capture(
 def test_memory_of_a_joined_fork(
     device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, way: str, forks_are: str
 ) -> None:
-    """The free of a fork's memory would be work of a fork that is never joined, and the graph would be lost."""
+    """Memory of a fork would be freed on a fork that is never joined, so that the graph is lost."""
     builder = stream.create_graph_builder().begin_building(mode)
     memory, *forks = memory_of_a_fork(device, builder)
     if forks_are == "dropped":
@@ -116,7 +116,7 @@ def test_memory_of_a_joined_fork(
 def test_memory_of_a_joined_fork_after_its_capture(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, add: ch.Kernel
 ) -> None:
-    """The memory would be freed on the fork's own stream, which waits for nothing, while the graph still uses it."""
+    """Memory of a fork would be freed on the fork's stream, which waits for nothing, while the graph still uses it."""
     go = threading.Event()
     with stream.create_graph_builder() as builder:
         builder.callback(go.wait)

@@ -37,7 +37,7 @@ class TestConditionals:
     def test_if_else(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
     ) -> None:
-        """The wrong body would run."""
+        """The wrong body of an if-else node would run."""
         node = definition.if_else(definition.create_condition(value))
         node.then.launch(ONE, add, numbers.buffer, 1)
         node.else_.launch(ONE, add, numbers.buffer, 10)

@@ -244,7 +244,7 @@ class TestMemcpy:
         assert (node.size, fill.width) == (16, 16)
 
     def test_update_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """If two threads update a node at once, the node would copy one operand, but keep another one alive."""
+        """If two threads update a node at the same time, it would copy one operand, but keep another one alive."""
         stream = device.create_stream()
         memory = [device.allocate(16, stream=stream) for _ in range(2)]
         stream.sync()

@@ -210,7 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if any(part.startswith("_") for part in name.split(".")):
             if name not in _private_modules():
                 raise ImportError(_no_private(fullname), name=fullname)
-        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # an error if a parent is not a package
+        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises an error if a parent is not a package
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 

@@ -229,7 +229,7 @@ def test_torch_resources_that_need_python(torch: None, device: core.Device) -> N
 def test_numba_memory_manager(numba: None, device: core.Device, statistics: core.StatisticsResourceAdaptor) -> None:
     """Numba's arrays would not be allocated from the resource, or their memory would leak."""
     plugin = interop.numba_memory_manager(statistics)
-    assert plugin(context=None).interface_version == 1  # set_memory_manager() checks this
+    assert plugin(context=None).interface_version == 1  # Numba's set_memory_manager() checks this version
     manager = plugin(SimpleNamespace(device=SimpleNamespace(id=0)))
     manager.initialize()
     assert manager.is_initialized

@@ -47,7 +47,7 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
     mr, ordered_on = check_resource(memory_resource), LEGACY_DEFAULT_STREAM if stream is None else stream
 
     class CudacoreMemoryManager(cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc, name-defined, unused-ignore]
-        """Allocates the memory of Numba's arrays from a memory resource of cudacore."""
+        """The memory manager, which allocates Numba's arrays from a memory resource of cudacore."""
 
         def initialize(self) -> None:
             """Prepare the management of host memory. Numba calls this often."""

@@ -88,7 +88,7 @@ def _functions_of(mr: MemoryResource) -> _FromC | _FromPython:
 
 
 class _FromC:
-    """Allocates with an allocator of the C library."""
+    """The allocation functions of an RMM resource, which use an allocator of the C library."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
@@ -101,7 +101,7 @@ class _FromC:
 
 
 class _FromPython:
-    """Allocates with the method of a memory resource, and keeps the buffers."""
+    """The allocation functions of an RMM resource, which call a memory resource in Python and keep its buffers."""
 
     def __init__(self, mr: MemoryResource) -> None:
         self._mr = mr
@@ -133,7 +133,7 @@ def _view_of(mr: DeviceMemoryResource) -> Any:
 
 
 class _Unraisable:
-    """Passes an exception to ``sys.unraisablehook``, as Python does with exceptions of finalizers."""
+    """An object that raises an exception in its finalizer, so that Python passes it to ``sys.unraisablehook``."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
