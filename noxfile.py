@@ -134,7 +134,7 @@ def run_tests(session: nox.Session, cuda: str, driver: str | None = None, folder
     with tempfile.TemporaryDirectory() as away:
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
-            # Tests that need two devices are skipped if there is only one.
+            # Tests that need two devices are skipped if there is only one device.
             session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
         return

@@ -76,7 +76,7 @@ class Candidate:
 
 
 class Floor(Candidate):
-    """The floor in plain C. Several rows can be compared with the same row of the floor."""
+    """The floor: the rows' driver calls in plain C. Several rows can be compared with the same row of the floor."""
 
     def row_name(self, row: Row) -> str:
         return row.floor_name

@@ -104,7 +104,7 @@ def test_kinds_of_name_expressions(names: Any, found: list[str]) -> None:
 
 
 def test_logs_of_success() -> None:
-    """Warnings would be lost, or something would be written although there is no log."""
+    """Warnings would be lost, or something would be written although the log is empty."""
     logs = io.StringIO()
     Program(WARNING, "c++", SM_90).compile("ptx", logs=logs)
     assert logs.getvalue().startswith('default_program(1): warning #177-D: variable "unused"')

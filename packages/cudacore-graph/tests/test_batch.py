@@ -66,7 +66,7 @@ class TestBatch:
     @pytest.mark.cuda_sim
     @pytest.mark.cuda_sim
     def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, cuda_sim: Any) -> None:
-        """An error would not say which node of the batch it is about, or would have another type."""
+        """An error would not say which node of the batch it is about, or would be of another class."""
         closed = device.create_event()
         closed.close()
         gone = definition.empty()

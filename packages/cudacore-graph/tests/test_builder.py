@@ -155,7 +155,7 @@ class TestCapture:
         on = external or (lambda stream: cupy.cuda.ExternalStream(stream.__cuda_stream__()[1]))
         x, out = cupy.ones(1024, "f4"), cupy.zeros(1024, "f4")
         with on(stream):
-            cupy.add(x, x, out=out)  # compiles the kernel, as at each first use
+            cupy.add(x, x, out=out)  # CuPy compiles the kernel here, at its first use
             out.fill(0)
         stream.sync()
         with stream.create_graph_builder() as builder, on(builder):

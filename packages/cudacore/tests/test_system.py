@@ -238,7 +238,7 @@ def test_memory_in_use(device: system.Device) -> None:
 
 
 def test_machine() -> None:
-    """Versions would be text, or versions of something else."""
+    """A version would be a str instead of numbers, or the version of another component."""
     assert system.get_user_mode_driver_version() >= (12, 0)
     driver = system.get_kernel_mode_driver_version()
     assert driver >= (525,)
@@ -250,7 +250,7 @@ def test_machine() -> None:
 
 
 def test_pci(device: system.Device) -> None:
-    """Vendor and product would be exchanged, or would have another format."""
+    """The PCI ids of vendor and product would be exchanged, or would have another format."""
     pci = device.pci_info
     assert pci.vendor_id == 0x10DE
     assert re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]", pci.bus_id)

@@ -162,7 +162,7 @@ def test_no_architecture() -> None:
 
 
 def test_warnings_as_errors(run: Run) -> None:
-    """A build could not treat warnings as errors, or not for code from a cache."""
+    """A build could not treat warnings as errors, or could do so only for code that is not in the cache."""
     for words in (["-Werror"], ["-Werror", "all-warnings"], ["--warning-as-error=all-warnings"]):
         status, _, err = run("warns.cu", "-arch=sm_90", *words)
         assert (status, list(Path().glob("*.cubin"))) == (1, [])

@@ -202,7 +202,7 @@ def test_after_fork() -> None:
         os._exit(len(calls))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert not [thread for thread in threading.enumerate() if thread.name == "cudacore-compile-main"]
-    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code  # on a new thread
+    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code  # this compiles on a new thread
 
 
 def test_threads_that_are_left() -> None:

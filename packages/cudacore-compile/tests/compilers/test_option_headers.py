@@ -88,7 +88,7 @@ def test_headers_of_wheels_without_those_of_a_toolkit(
 
 
 def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """For headers of another CUDA version, the error would only be a line in the headers that NVRTC cannot compile."""
+    """For headers of another CUDA version, the error would only name a line that NVRTC cannot compile."""
     import cuda.pathfinder
 
     (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")

@@ -126,7 +126,7 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
     memory.close()
     gc.collect()
     capture.end()
-    assert buffers() >= before  # the graph keeps it
+    assert buffers() >= before  # the graph keeps the buffer
     fresh = device.allocate(64, stream=other)  # if `memory` had been freed, this allocation would get its address
     fresh.fill(7, stream=other)
     ch.Buffer.from_handle(numbers.at(0), 64).copy_from(fresh, stream=other)
