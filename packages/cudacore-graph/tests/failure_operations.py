@@ -25,7 +25,7 @@ DESTROYS = {
     "cuMemFreeAsync",
 }  # fmt: skip
 # Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
-ASKED = "cuCtxGetId"  # checks whether a context was reset; if this query fails, the operation itself detects a reset
+ASKED = "cuCtxGetId"  # checks whether a context was reset; if this query fails, the operation itself reports a reset
 ON_THE_WAY = (
     "cuCtxGetCurrent",
     "cuCtxGetId",
@@ -35,7 +35,7 @@ ON_THE_WAY = (
 )
 # The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
-# If there are several devices, a copy finds by these calls one that can access both memories. If a call fails, the
+# If there are several devices, a copy finds by these calls a device that has access to the memory. If a call fails, the
 # current device is used.
 PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
 # Queries for messages and other texts. If a query fails, the text omits its result.
