@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of a class of properties, for comparison with the driver's enumeration."""
+"""Functions that list the attributes of a class of properties, and those of cuda.bindings, so that tests can compare
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from cudacore_handles._base.attribute import Attribute
 
 
 def attributes_of(cls: type) -> dict[str, Attribute[Any]]:
-    """Return the Attribute objects of a class, by the names of their properties."""
+    """Return a dict from the names of a class's properties to the properties' Attribute objects."""
     return {name: value for name, value in vars(cls).items() if isinstance(value, Attribute)}
 
 
 def cuda_attributes(enum: Any, prefix: str, newest: int) -> dict[str, int]:
-    """Return the values of an enumeration of cuda.bindings, up to `newest`, by the names that their properties have."""
+    """Return an enumeration of cuda.bindings as a dict from property names to values, without values above `newest`."""
     return {member.name.removeprefix(prefix).lower(): member.value for member in enum if member.value <= newest}

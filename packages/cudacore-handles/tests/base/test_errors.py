@@ -17,7 +17,7 @@ FULL = {"hint": "Do this", "log": "line 1\nline 2"}
 
 
 class DerivedError(ch.CUDAError):
-    """An error class with its own constructor and attribute, like those of the compilers."""
+    """An error class with its own constructor and attribute, like the error classes of the compilers."""
 
     def __init__(self, program: str) -> None:
         super().__init__("compile", 6, "ERROR_COMPILATION", "compilation failed", **FULL)
@@ -33,7 +33,7 @@ def error(request: pytest.FixtureRequest) -> ch.CUDAError:
 
 
 def test_message() -> None:
-    """The message would lack the operation, the code, its meaning, what to do, or the compiler's log."""
+    """The message of an error would lack the operation, the code, its meaning, what to do, or the compiler's log."""
     bare = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
     assert str(bare) == "cuCall: CUDA_ERROR_X (1): the meaning"
     assert isinstance(bare, RuntimeError)
@@ -52,7 +52,7 @@ def test_attributes() -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -> None:
-    """An error of a worker process would arrive without its log, or not at all."""
+    """An error that is raised in a worker process would arrive without its log, or not at all."""
     twin = duplicate(error)
     assert type(twin) is type(error)
     assert str(twin) == str(error)
@@ -60,17 +60,20 @@ def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -
 
 
 def test_first_argument_is_the_message(error: ch.CUDAError) -> None:
-    """A program that reads ``error.args[0]``, as numba-cuda does, would get the operation, without code or log."""
+    """A program that reads ``error.args[0]``, as numba-cuda does, would get the operation instead of the whole message.
+    """
     assert error.args == (str(error),)
     assert "line 2" in error.args[0]
     error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
-    error.hint, error.log = "Do this", "the log"  # callers can set both later
+    error.hint, error.log = "Do this", "the log"  # both can be set on an existing error
     assert error.args == ("cuCall: CUDA_ERROR_X (1): the meaning. Do this\nthe log",)
     assert repr(error) == f"CUDAError({error.args[0]!r})"
 
 
 def test_arguments_are_replaced(error: ch.CUDAError) -> None:
-    """A program that adds to the message of an exception, by its `args`, would add nothing or lose the rest."""
+    """A program that changes an error's message by assigning to `args` would add nothing, or lose the rest of the
+    message.
+    """
     twin = copy.copy(error)
     twin.args = (f"{twin.args[0]}\nin the file x",)
     assert str(twin) == f"{error}\nin the file x"
@@ -81,26 +84,30 @@ def test_arguments_are_replaced(error: ch.CUDAError) -> None:
 
 
 def test_error_of_a_message_alone() -> None:
-    """A program that creates such errors from a message, as with ``cuda.core``, or from their `args`, would fail."""
+    """A CUDAError could not be created from a message alone, as with ``cuda.core``, or from the `args` of another
+    error.
+    """
     error = ch.CUDAError("it failed")
     assert (str(error), error.args, error.code, error.code_name) == ("it failed", ("it failed",), 0, "")
     full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
     assert str(type(full)(*full.args)) == str(full)
 
 
-# ---- errors that are not failures of CUDA
+# ---- errors that are not CUDAErrors
 
 
 @pytest.mark.parametrize("cls", [ch.ClosedError, ch.UnsupportedCodeError])
 def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
-    """Programs that catch the various exceptions of cuda.core would not catch ours."""
+    """Programs that catch RuntimeError or ValueError, one of which cuda.core raises in such cases, would not catch our
+    error.
+    """
     assert issubclass(cls, RuntimeError)
     assert issubclass(cls, ValueError)
     assert not issubclass(cls, (TypeError, ch.CUDAError))
 
 
 def test_closed_names_the_class() -> None:
-    """In a call with several objects, the error would not name the object that is closed."""
+    """In a call with several objects, the error would not name the class of the closed object."""
     error = closed(ch.LaunchConfig(grid=1, block=1))
     assert type(error) is ch.ClosedError
     assert str(error) == "LaunchConfig has been closed; make a new one"
@@ -111,14 +118,14 @@ def test_closed_names_the_class() -> None:
 
 @pytest.fixture
 def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Give a function that sets the result of ``cuCall``, a function that does not exist in cuda.bindings."""
+    """Give a function that adds a made-up function ``cuCall``, which returns the given result, to cuda.bindings."""
     from cuda.bindings import driver
 
     return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
 
 
 def test_success_is_silent(answer: Callable[..., None]) -> None:
-    """A successful call would raise an error, or lose its values."""
+    """A successful call would raise an error, or its return values would be lost."""
     check(0)
     for result, value in (((0,), None), ((0, 7), 7), ((0, 7, "x"), (7, "x"))):
         answer(*result)
@@ -134,7 +141,7 @@ def test_failure_of_a_binding_names_the_operation(answer: Callable[..., None]) -
 
 
 def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
-    """An error would only have a number that the user must look up."""
+    """An error would have only a number, whose name the user must look up."""
     answer(2)
     with pytest.raises(ch.CUDAError) as caught:
         call_driver("cuCall")
@@ -143,7 +150,9 @@ def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
 
 
 def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
-    """The hint would recommend a tool that needs a GPU, instead of pointing to the simulated driver's own report."""
+    """If a kernel failed in the simulated driver, the hint would recommend a tool that needs a GPU, instead of the
+    simulator's report.
+    """
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")
@@ -151,7 +160,7 @@ def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
 
 
 def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:
-    """A code of a newer driver would crash the report, or be mistaken for another code."""
+    """A code that only a newer driver has would make the report fail, or would be mistaken for another code."""
     answer(987654)
     with pytest.raises(ch.CUDAError) as caught:
         call_driver("cuCall")
@@ -160,11 +169,13 @@ def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) ->
 
 
 def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an older driver, the error would come from cuda.bindings, and would not be caught as a CUDAError."""
+    """For a function that the driver lacks, the error would come from cuda.bindings, and would not be caught as a
+    CUDAError.
+    """
     from cuda.bindings import driver
 
     class FunctionNotFoundError(RuntimeError):
-        """The exception of cuda.bindings with the same name."""
+        """An imitation of the exception of the same name in cuda.bindings."""
 
     def missing() -> None:
         raise FunctionNotFoundError("function cuCall is not found")
@@ -177,7 +188,7 @@ def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest
 
 
 def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) -> None:
-    """An error would have the record of a failure on another thread."""
+    """An error would describe a failure that happened on another thread."""
     from cudacore_handles._cffi import ffi, lib
 
     out = ffi.new("cch_stream **")
@@ -194,7 +205,8 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
 
 # ---- each driver call of each method fails once
 
-# For each operation: preparing code, and the code of the operation. Each driver call of the operation fails in turn.
+# For each operation: code that prepares it, and the code of the operation itself. The test makes each driver call of
+# the latter fail in turn.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),
@@ -250,8 +262,8 @@ OPERATIONS = {
     "PreparedLaunch": ("prepared = code.get_kernel('add').prepare(stream, config, a, 1)", "prepared(a, 2)"),
 }
 
-# Every operation runs while the device's own context is current. Operations that do not depend on the current context
-# also run with other contexts.
+# Every operation runs while the context of its device is current. Operations that do not depend on the current context
+# also run while another device's context is current, and without a current context.
 ABOUT_CURRENT = ("set_current", "current context", "default stream")
 CASES = [(name, "own") for name in OPERATIONS]
 CASES += [
@@ -362,12 +374,12 @@ assert driver.cuStreamDestroy_v2(ctypes.c_void_p(foreign.raw)) == 0
 
 @pytest.mark.parametrize(("name", "current"), CASES)
 def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) -> None:
-    """A failure of a driver call would be lost or misnamed, leak an object, or leave an unusable object."""
+    """If a driver call fails, the failure would be ignored or misnamed, or an object would leak or become unusable."""
     prelude, operation = OPERATIONS[name]
     run_on_sim(SWEEP.format(prelude=prelude, operation=operation, current=current))
 
 
-# ---- finalizers between a failing call and the reading of its record
+# ---- finalizers that run between a failed call and the reading of its error record
 
 
 class Failing:
@@ -389,7 +401,7 @@ class Failing:
 
 @pytest.fixture
 def failing_finalizers() -> Iterator[None]:
-    """Make nearly every allocation run a finalizer that fails."""
+    """Make nearly every memory allocation of Python run a finalizer in which a call fails."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -422,7 +434,7 @@ def fails_in_native(device: ch.Device) -> None:
 def test_an_error_is_of_its_own_call(
     device: ch.Device, failing_finalizers: None, fails: Callable[..., None], expected: tuple[str, int, str, str]
 ) -> None:
-    """An exception would describe another failure: that of a call which a finalizer has made in the meantime."""
+    """An exception would describe the failure of a call that a finalizer has made in the meantime."""
     for _ in range(200):
         try:
             fails(device)

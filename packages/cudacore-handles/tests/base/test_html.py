@@ -24,14 +24,14 @@ from cudacore_handles._base.html import _in_larger_units, attributes_table
 
 
 def read(html: str) -> dict[str, tuple[str, str]]:
-    """The rows of a table: values and meanings by names."""
+    """Return the rows of an HTML table as a dict from names to (value, meaning)."""
     rows = ElementTree.fromstring(html).findall("table/tbody/tr")
     texts = [["".join(cell.itertext()) for cell in row] for row in rows]
     return {name: (value, meaning) for name, value, meaning in texts}
 
 
 def test_device_properties(device: Device) -> None:
-    """A notebook would show nothing, an incomplete table, or invalid markup."""
+    """For a device's properties, a notebook would show nothing, an incomplete table, or invalid markup."""
     html = device.properties._repr_html_()
     rows = read(html)
     assert list(rows) == [name for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)]
@@ -45,7 +45,7 @@ def test_device_properties(device: Device) -> None:
 
 
 def test_an_attribute_that_cannot_be_had() -> None:
-    """One property that an old driver does not support would prevent the whole table."""
+    """If an old driver does not support one property, the whole table would be missing."""
 
     class Old:
         old = Attribute(1, int, "What is <new>, in bytes.")
@@ -81,7 +81,7 @@ def test_larger_units(nbytes: int, shown: str) -> None:
 
 
 def test_a_pool(device: Device) -> None:
-    """A notebook would show a memory resource without its contents, or fail for a closed one."""
+    """A notebook would show a memory resource without its attributes, or fail for a closed one."""
     resource = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     buffer = resource.allocate(4096, stream=device.default_stream)
     html = resource._repr_html_()
@@ -91,18 +91,18 @@ def test_a_pool(device: Device) -> None:
     assert read(resource.attributes._repr_html_()) == read(html)
     buffer.close()
     resource.close()
-    assert resource._repr_html_() is None  # a notebook then shows the repr
+    assert resource._repr_html_() is None  # if this is None, a notebook shows the repr
 
 
 def test_a_kernel(device: Device) -> None:
-    """A notebook would not show a kernel's registers and memory, or a name would break the page."""
+    """A notebook would not show the registers, memory and limits of a kernel."""
     kernel = ObjectCode.from_ptx(PTX).get_kernel("add")
     rows = read(kernel.attributes._repr_html_())
     assert re.fullmatch(r"[\d,]+", rows["max_threads_per_block"][0])
 
 
 def test_short_reprs(device: Device) -> None:
-    """A prompt would show only a class's module and an address."""
+    """The repr of an object would show only the module and name of its class, and an address."""
     descriptor = device.create_event(EventOptions(ipc_enabled=True)).ipc_descriptor
     assert repr(descriptor) == f"<IPCEventDescriptor of an event of device {device.uuid}>"
     assert repr(LegacyPinnedMemoryResource()) == "<LegacyPinnedMemoryResource>"

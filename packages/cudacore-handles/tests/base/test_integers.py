@@ -14,7 +14,7 @@ from cudacore_handles._base.address import as_address, as_integer, is_bool
 
 
 class OldBool:
-    """A bool like NumPy's before version 2.3: it also converts to int and float."""
+    """A bool like NumPy's before version 2.3, which can also be converted to int and float."""
 
     dtype = np.dtype(bool)
 
@@ -62,7 +62,9 @@ def test_no_bool_is_an_integer(device: ch.Device, call: Callable[[Any], object],
 def test_fill_takes_the_byte_of_a_bool(
     device: ch.Device, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> None:
-    """NumPy's bools have one byte, which is used for fills; Python's bools have no defined size."""
+    """A fill with a NumPy bool, which has one byte, would fail; or Python's bools, which have no defined size, would be
+    accepted.
+    """
     buffer = pinned(4)
     buffer.fill(np.bool_(True), stream=stream)
     stream.sync()

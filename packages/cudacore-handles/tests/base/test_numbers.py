@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and layouts of C headers that Python code repeats."""
+"""Numbers and structure layouts that the Python code repeats from C headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudacore_handles._cffi import ffi
 
 
 def test_results_are_those_of_cuda() -> None:
-    """A result of the driver would be mistaken for another one."""
+    """A result code of the driver would be mistaken for another one."""
     ours = {name: value for name, value in vars(results).items() if name.isupper()}
     assert len(ours) > 5
     assert ours == {name: int(getattr(driver.CUresult, f"CUDA_ERROR_{name}")) for name in ours}
@@ -29,5 +29,5 @@ def test_structures_are_packed_as_c_has_them(name: str) -> None:
 
 
 def test_kinds_of_parameters_are_those_of_c() -> None:
-    """An argument would be converted for a wrong kind of parameter."""
+    """An argument would be converted for another kind of parameter than the kernel has."""
     assert {name for name, _ in _native.PARAM_KINDS} == {kind.value for kind in ParamKind}

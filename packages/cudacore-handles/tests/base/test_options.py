@@ -59,7 +59,7 @@ def test_bad_options(given: Any, message: str) -> None:
 @pytest.mark.parametrize(("cls", "name"), FLAGS)
 @pytest.mark.parametrize("value", ["x", "", "False", 2, -1, 1.0, [], np.int32(1), np.ones(2)])
 def test_bad_flags(cls: Any, name: str, value: Any) -> None:
-    """Values that are not bools would turn an option on, even ``"False"``."""
+    """A value that is not a bool, even ``"False"``, would turn an option on."""
     with pytest.raises(TypeError, match=rf"Options\.{name}|LaunchConfig\.{name}") as raised:
         cls(**{name: value})
     assert str(raised.value).endswith(f".{name} must be True or False, not {value!r}, of type {type(value).__name__}")
@@ -75,7 +75,7 @@ def test_flags(cls: Any, name: str) -> None:
 
 
 def test_flags_that_were_assigned() -> None:
-    """Options that a program changes after creating them would not be checked again."""
+    """An option that a program assigns after creating the object would not be checked."""
     options = EventOptions()
     options.timing_enabled = "no"  # type: ignore[assignment]
     with pytest.raises(TypeError, match=r"EventOptions\.timing_enabled must be True or False, not 'no', of type str"):

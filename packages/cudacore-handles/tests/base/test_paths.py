@@ -19,7 +19,7 @@ def test_include() -> None:
 
 
 def test_library() -> None:
-    """A C program would link to another copy of the library than Python uses."""
+    """A C program would link to another copy of the library than the one that Python uses."""
     path = Path(ch.get_library())
     assert path.is_absolute()
     assert path.is_file()

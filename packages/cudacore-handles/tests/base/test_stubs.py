@@ -16,7 +16,7 @@ from cudacore_handles import _native
 
 FOLDER = Path(cudacore_handles.__file__).parent
 STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
-#: Graphs, nodes and other objects whose methods add nodes.
+#: A stub class that describes the methods of several real classes, and one of these classes: methods that add nodes.
 CLASSES = {"NodeMethods": _native.GraphHandle}
 
 
@@ -37,7 +37,8 @@ def stated() -> Iterator[tuple[str, Any, ast.FunctionDef | ast.ClassDef]]:
             if cls.name not in CLASSES:
                 yield cls.name, owner, cls
             for method in functions(cls.body):
-                if not method.name.startswith("__") and method.name != "_accept_work":  # only subclasses have it
+                # Only subclasses have _accept_work.
+                if not method.name.startswith("__") and method.name != "_accept_work":
                     yield f"{cls.name}.{method.name}", vars(owner)[method.name], method
 
 

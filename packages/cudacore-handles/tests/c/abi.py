@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library's binary interface, as text: symbols, signatures, layouts of structs, values of enums and macros.
 
-``generate OUT_LAYOUT OUT_ENTRIES HEADERS_FOLDER`` reads the public headers and writes a C program that prints the
-interface, and the list of the functions in the function table, which test_api_table.c includes.
+``generate OUT_LAYOUT OUT_ENTRIES HEADERS_FOLDER`` reads the public headers and writes two files: a C program that
+prints the interface, and the list of the functions in the function table, which test_api_table.c includes.
 
 ``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails if the interface differs from the committed baseline; with
 ``--update`` it writes the baseline instead. Additions are allowed between releases; all other changes break the
@@ -21,7 +21,7 @@ from read_headers import read, table_entries
 
 
 def generate(layout: Path, entries: Path, folder: Path) -> None:
-    """Write the program that prints the interface, and the list of the functions in the function table."""
+    """Write two files: the program that prints the interface, and the list of the functions in the function table."""
     found = read(folder)
     lines = [f'  puts("function {prototype}");' for prototype in (*found.functions.values(), *found.callbacks.values())]
     for name, fields in found.structs.items():
@@ -51,7 +51,7 @@ def generate(layout: Path, entries: Path, folder: Path) -> None:
 
 
 def compare(baseline: Path, program: str, library: str, *, update: bool) -> None:
-    """Compare the interface with the baseline, or write it."""
+    """Compare the interface with the baseline, or write it as the new baseline."""
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True, capture_output=True, text=True
     ).stdout

@@ -5,8 +5,8 @@
 /*
  * Shared by the test programs. The comment above a test says what would be broken if it failed. A program runs its
  * tests one by one with RUN and returns 0, or 77 if it is skipped. A failed check prints its line and ends the program
- * with 1. Each test starts with an empty log. It must leave no objects alive, neither here nor in the driver, and no
- * misuse reported.
+ * with 1. Each test starts with an empty log of driver calls. After a test, neither the library nor the driver may have
+ * live objects, and the driver must not have reported misuse.
  */
 
 #include <cuda.h>
@@ -37,7 +37,7 @@ void check_fail(const char *file, int line, const char *format, ...) __attribute
       check_fail(__FILE__, __LINE__, "%s", #condition);                                                                \
   } while (0)
 
-/* Integers, or pointers cast to them. */
+/* Compares integers, or pointers cast to integers. */
 #define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
 #define CHECK_PTR(left, right)                                                                                         \
   check_eq((long long)(uintptr_t)(left), (long long)(uintptr_t)(right), #left " == " #right, __FILE__, __LINE__)
@@ -53,7 +53,7 @@ void check_eq(long long left, long long right, const char *what, const char *fil
 void check_str(const char *left, const char *right, const char *what, const char *file, int line);
 void check_has(const char *text, const char *part, const char *what, const char *file, int line);
 
-/* A cch_ call that must succeed, and one that must fail with a code. */
+/* OK is for a cch_ call that must succeed, FAILS for a cch_ call that must fail with the given code. */
 #define OK(call) check_status(call, 0, #call, __FILE__, __LINE__)
 #define FAILS(code, call) check_status(call, code, #call, __FILE__, __LINE__)
 void check_status(int status, int expected, const char *what, const char *file, int line);
@@ -74,7 +74,7 @@ void check_run(void (*test)(void), const char *name);
 extern int check_released;
 void check_release(void *owner);
 
-/* Waits until the driver has no work, without calling it. */
+/* Waits until the driver has no work. This makes no driver calls. */
 void check_settle(void);
 
 /* Fails if the library or the driver has a live object, or the driver was misused. RUN checks this after each test. */
@@ -84,7 +84,7 @@ void check_clean(const char *file, int line);
 /* Runs a function in `count` threads that start together, and waits for them. */
 void check_threads(int count, void (*function)(int index, void *argument), void *argument);
 
-/* The simulated driver's controls, as cudacore_sim.h describes them: sim.fail is cudasim_fail. */
+/* The simulated driver's controls, which cudacore_sim.h describes: sim.fail is cudasim_fail, and so on. */
 #define CHECK_CONTROLS(X)                                                                                              \
   X(calls)                                                                                                             \
   X(clear_errors)                                                                                                      \
@@ -112,7 +112,7 @@ typedef struct check_sim {
 } check_sim;
 extern check_sim sim;
 
-/* The driver itself, for calls that a foreign owner makes. */
+/* The driver's own functions, for calls that other code, such as a foreign owner, makes. */
 #undef cuDevicePrimaryCtxRelease
 #undef cuStreamDestroy
 #undef cuStreamBeginCapture
@@ -162,7 +162,7 @@ extern check_driver driver;
  */
 extern const char check_ptx[];
 
-/* Arguments of "mixed", laid out as its argument block. */
+/* The arguments of "mixed", with the layout of the kernel's argument block. */
 typedef struct check_mixed {
   uint64_t pointer;
   float single;
@@ -175,7 +175,7 @@ enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
 /* Returns the last launch. Fails the test if there was none. */
 typedef struct check_launch {
   cudasim_launch given;
-  char name[32]; /* of the kernel */
+  char name[32]; /* the kernel's name */
   unsigned char arguments[64];
 } check_launch;
 check_launch check_last_launch(void);

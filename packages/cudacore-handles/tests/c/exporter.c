@@ -16,7 +16,10 @@ static cch_ipc_handle make_event(void) {
   return handle;
 }
 
-/* Sends the event's handle for each byte that arrives. Returns when the other process has closed the pipe. */
+/*
+ * Sends the event's handle to the other process for each byte that the other process sends. Returns when the other
+ * process has closed the pipe.
+ */
 static void serve(void) {
   char request;
   cch_ipc_handle handle;

@@ -35,7 +35,7 @@ cch_graph_exec *instantiate(cch_graph *graph);
 /* Makes events report that work is not done, until sim.reset(). */
 void nothing_is_done(void);
 
-/* Whether the driver has switch nodes, and if nodes with a second body. */
+/* Returns whether the driver supports switch nodes, and "if" nodes with a second body. */
 bool has_switches(void);
 
 /* new_bundle() makes a bundle that counts its destruction. ends() returns how many of these bundles were destroyed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Version, path, live counts. */
+/* The library's version and path, and the counts of live boxes. */
 #include "check.h"
 
 /* The header and the loaded library would have different versions. */
@@ -10,7 +10,7 @@ static void version_is_the_headers(void) {
   CHECK_EQ(CCH_VERSION & 0xff, CCH_VERSION_PATCH);
 }
 
-/* A program could not determine which copy of the library it runs on. */
+/* A program could not determine which copy of the library it has loaded. */
 static void path_names_the_library(void) {
   CHECK_HAS(cch_library_path(), "libcudacore_handles.so");
   FILE *file = fopen(cch_library_path(), "rb");
@@ -18,7 +18,7 @@ static void path_names_the_library(void) {
   fclose(file);
 }
 
-/* The live count of one kind would be returned for another, or an unknown kind would cause a read beyond the table. */
+/* The live count of another kind would be returned, or an unknown kind would cause a read beyond the table. */
 static void live_counts_are_by_kind(void) {
   cch_context *context;
   cch_stream *stream, *legacy = cch_stream_legacy();
@@ -42,7 +42,7 @@ static void live_counts_are_by_kind(void) {
   CHECK_EQ(cch_live_count(1 << 30), 0);
 }
 
-/* Passing NULL to ref, unref or raw would crash a caller that cleans up boxes that it never made. */
+/* A caller that passes NULL to ref, unref or raw, to clean up boxes that were never made, would crash. */
 static void verbs_take_null(void) {
 #define VERBS(type)                                                                                                    \
   CHECK(type##_ref(NULL) == NULL);                                                                                     \

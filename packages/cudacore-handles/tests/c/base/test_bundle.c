@@ -12,7 +12,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   OK(cch_bundle_create(&bundle, 2));
   cch_event *first = new_event();
   OK(cch_bundle_add(bundle, first));
-  OK(cch_bundle_add(bundle, first)); /* takes a second reference */
+  OK(cch_bundle_add(bundle, first)); /* the same owner again: takes a second reference */
   cch_event_unref(first);
   for (int i = 0; i < 100; i++) { /* far more than the initial capacity */
     cch_event *more = new_event();
@@ -40,7 +40,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   device_close();
 }
 
-/* When adding an owner to a bundle fails, the bundle would keep the owner nevertheless. */
+/* If an owner cannot be added to a bundle, the bundle would keep it nevertheless. */
 static void refused_owners_stay_the_callers(void) {
   int one = 1;
   cch_bundle *bundle = NULL;
@@ -54,7 +54,7 @@ static void refused_owners_stay_the_callers(void) {
   CHECK_AFTER(cch_bundle_unref(bundle), check_released, 0);
 }
 
-/* For a box of any kind, code could not add and drop references, or would get a wrong kind. */
+/* The functions for boxes of any kind would not add and drop references, or would report a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes that are found by a value, such as imports, which can be slow; and resources that end before their boxes.
- * The test is linked with the library's object files.
+ * Boxes that are found by a value instead of a handle, such as imports, which can be slow; and boxes whose resources
+ * end before the boxes. The test is linked with the library's object files.
  */
 #include "base/kinds.h"
 #include "base/reclaim.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An import of another process's memory. All requests for it share one mapping. */
+/* An import of another process's memory. All requests for the same memory share one mapping. */
 typedef struct import {
   cch_deviceptr ptr;
   char value[CCH__VALUE_SIZE];
@@ -40,7 +40,7 @@ static int open_import(import **out, int which, bool fail) {
   import *made = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *made, __func__);
   CHECK(made != NULL);
   memset(made->value, 'a', sizeof made->value);
-  made->value[sizeof made->value - 1] = (char)which; /* the last byte is compared, too */
+  made->value[sizeof made->value - 1] = (char)which; /* differs from other values only in the last byte */
   made->ptr.origin = CCH__FOREIGN;
   void *known = NULL;
   int status = cch__registry_claim(&known, made, made->value, sizeof made->value, __func__);
@@ -96,7 +96,8 @@ static void open_and_drop(int index, void *argument) {
 }
 
 /*
- * If one thread drops the last reference to an import while another one opens it, there would be two imports, or none.
+ * If one thread drops the last reference to an import while another thread opens the import, the memory would be mapped
+ * twice, or not at all.
  */
 static void threads_open_what_others_drop(void) {
   OK(cch_driver_init());
@@ -106,7 +107,7 @@ static void threads_open_what_others_drop(void) {
   cch_reclaim_drain();
 }
 
-/* A thread would wait forever for a queued import that cannot be destroyed here. */
+/* In a host function, a thread would wait forever for a queued import, which cannot be destroyed there. */
 static void queued_import_cannot_be_opened_in_a_host_function(void) {
   import *dead, *again = NULL;
   OK(cch_driver_init());
@@ -147,7 +148,7 @@ static void release_function_opens_what_dies_with_it(void) {
   cch_bundle_unref(bundle);
 }
 
-/* Releases a foreign object of a bundle: opens an import, and drops it. */
+/* Opens an import and drops it. This is the release function of foreign objects in bundles. */
 static void open_and_let_go(void *value) {
   import *again;
   OK(open_import(&again, *(const int *)value, false));
@@ -195,7 +196,7 @@ static void threads_let_go_anywhere(void) {
   CHECK_EQ(cch_reclaim_pending(), 0);
 }
 
-/* Runs in a forked child, while a thread of the parent holds a lock. */
+/* Drops imports in a forked child, whose parent held a lock during the fork. */
 static void drop_while_locked(import *first, import *second) {
   alarm(10);
   cch_unref_deferred(first);
@@ -206,7 +207,7 @@ static void drop_while_locked(import *first, import *second) {
   _exit(0);
 }
 
-/* A child that queues an import would wait for a lock whose holder does not exist. */
+/* A forked child that drops an import would wait for a lock whose holder exists only in the parent. */
 static void forked_child_queues_nothing(void) {
   import *first, *second;
   int status;
@@ -224,7 +225,7 @@ static void forked_child_queues_nothing(void) {
   cch_unref(second);
 }
 
-/* A resource that its owner destroyed would be destroyed again, or used. */
+/* A resource that its owner has destroyed would be destroyed again by the box, or used. */
 static void tombstones_are_touched_safely(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_context *context;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call works in the context of its objects, whatever context is current, and does not change the current one. */
+/*
+ * Every call works in the context of its objects, whatever context is current, and leaves the current context
+ * unchanged.
+ */
 #include "operations.h"
 
 /* These driver functions work in the current context, which must be the context of the operation's object. */
@@ -68,8 +71,8 @@ static void run(const operation *operation, int which) {
 }
 
 /*
- * On a thread without a current context, or with one of another device, a call would fail, use a wrong context, or
- * change the current context.
+ * On a thread without a current context, or with the context of another device, a call would fail, use a wrong context,
+ * or change the current context.
  */
 static void every_call_with_every_current_context(void) {
   FOR_EACH_OPERATION(operation) {
@@ -79,7 +82,7 @@ static void every_call_with_every_current_context(void) {
   }
 }
 
-/* A call that fails in the middle would leave its own context current. */
+/* A function that fails midway would leave the context of its object current instead of the caller's. */
 static void failing_calls_restore_the_context(void) {
   static const char *const failing[] = {
       "cuStreamCreateWithPriority", "cuEventCreate",           "cuMemAlloc",          "cuMemHostAlloc",

@@ -142,7 +142,7 @@ static void host_functions_only_queue(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* If the driver refuses to destroy a resource, the resource would leak, or the refusal would be reported. */
+/* If the driver refuses to destroy a resource at first, the resource would leak, or the refusal would be reported. */
 static void refused_call_is_repeated(void) {
   static const char *const names[] = {
       "cuMemFreeAsync",  "cuMemFree",       "cuMemFreeHost",  "cuMemPoolDestroy",
@@ -209,12 +209,12 @@ static void drops_break_no_capture_of_another_thread(void) {
   cch_deviceptr *device;
   OK(cch_deviceptr_alloc(&device, context, 64));
   begin(stream);
-  check_threads(1, unref_in_thread, buffer(stream)); /* memory of the capture is freed in the capture */
+  check_threads(1, unref_in_thread, buffer(stream)); /* memory that the capture allocated is freed in the capture */
   check_threads(1, unref_in_thread, device);
   end(stream);
 }
 
-/* A box that is destroyed while its own stream is captured would be freed into the graph, or be lost. */
+/* Memory that is dropped while its stream is captured would be freed by the captured graph, or never. */
 static void free_waits_for_the_end_of_a_capture(void) {
   cch_deviceptr *pinned;
   cch_deviceptr *outside = buffer(stream);
@@ -237,7 +237,10 @@ static void *unref_it(void *box) {
   return NULL;
 }
 
-/* If a capture ends between the refusal of a free and the query for the reason, the memory would be lost. */
+/*
+ * If a capture ends after the driver has refused a free, but before the library queries the reason, the memory would
+ * leak.
+ */
 static void capture_ends_in_the_middle_of_a_free(void) {
   pthread_t thread;
   cch_deviceptr *ptr = buffer(stream);
@@ -256,8 +259,8 @@ static void capture_ends_in_the_middle_of_a_free(void) {
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
 /*
- * Memory of a capture would not be freed in that capture, would be freed in the next one, or would be freed although
- * it does not exist, because its graph never ran.
+ * Memory that a capture allocated would not be freed in that capture, would be freed in the next capture, or would be
+ * freed although it does not exist, because its graph never ran.
  */
 static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;
@@ -290,7 +293,10 @@ static void memory_of_a_capture_is_freed_in_it(void) {
   }
 }
 
-/* A free on the legacy stream, which would wait for a captured stream, would invalidate the capture. */
+/*
+ * A free on the legacy stream would invalidate the capture of another stream, because the legacy stream waits for other
+ * streams.
+ */
 static void legacy_stream_waits_for_captures(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *pinned;
@@ -312,7 +318,7 @@ static void legacy_stream_waits_for_captures(void) {
   cch_unref(legacy);
 }
 
-/* Boxes that the driver refused to destroy would make every later call slower. */
+/* Every later call would try again to destroy boxes that the driver refused to destroy, and become slower. */
 static void refused_boxes_cost_little(void) {
   enum { MANY = 2000 };
   static cch_deviceptr *ptrs[MANY];
@@ -332,7 +338,7 @@ static void refused_boxes_cost_little(void) {
   CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even without a call that waits */
 }
 
-/* Allocation and free would make more calls of the driver than necessary. */
+/* Allocating and freeing memory would take more driver calls than necessary. */
 static void usual_path_is_short(void) {
   OK(cch_context_set_current(context));
   sim.reset();
@@ -342,7 +348,7 @@ static void usual_path_is_short(void) {
   OK(cch_context_set_current(NULL));
 }
 
-/* A launch, a record or a wait on a stream would not be a safe point. */
+/* A launch, the record of an event, or a wait on a stream would not be a safe point. */
 static void every_call_drains(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_library *library;
@@ -377,7 +383,10 @@ static void allocate_in_thread(int index, void *argument) {
   OK(cch_context_set_current(NULL));
 }
 
-/* Memory in use by a thread's default stream would be freed in the order of another thread's. */
+/*
+ * Memory that is used on one thread's default stream would be freed on another thread's, which does not wait for the
+ * use.
+ */
 static void per_thread_stream_is_the_allocating_threads(void) {
   cch_context *other;
   OK(cch_context_primary(&other, 1));
@@ -418,7 +427,7 @@ static void set_and_read_the_stream(int index, void *argument) {
   }
 }
 
-/* If threads set and read the stream of one allocation, a stream would be destroyed while another thread uses it. */
+/* If several threads set and read the stream of one allocation, a stream would be destroyed while a thread uses it. */
 static void threads_set_the_stream(void) {
   cch_deviceptr *ptr = buffer(stream);
   check_threads(THREADS, set_and_read_the_stream, ptr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes, names, the thread's record, reports of destructors. */
+/* Error codes and their names, the error record of each thread, and the reports of failed destructors. */
 #include "check.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static void own_codes_have_names(void) {
   }
 }
 
-/* The driver's own names would be lost, or an unknown code would give NULL. */
+/* Codes of the driver would lose the driver's names for them, or an unknown code would have NULL as its name. */
 static void driver_codes_have_names(void) {
   OK(cch_driver_init());
   CHECK_STR(cch_error_name(1), "CUDA_ERROR_INVALID_VALUE");
@@ -53,7 +53,7 @@ static void record_says_what_failed(void) {
   CHECK_EQ(check_error()->code, 0);
 }
 
-/* "Not ready", which programs query in loops, would count as a failure. */
+/* The result "not ready", which programs get when they query in loops, would count as a failure. */
 static void not_ready_is_no_failure(void) {
   cch_stream *stream = cch_stream_legacy();
   OK(cch_driver_init());
@@ -71,7 +71,7 @@ static void *other_thread(void *argument) {
   return NULL;
 }
 
-/* One thread would read another's failure. */
+/* A thread would read the record of another thread's failure. */
 static void record_belongs_to_the_thread(void) {
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
@@ -95,10 +95,13 @@ static void destroy_badly(cch_context *context, int code) {
   CUevent raw = cch_event_raw(event);
   sim.fail("cuEventDestroy", 1, code);
   cch_event_unref(event);
-  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the event still exists */
+  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the event still exists, because its destructor failed */
 }
 
-/* A destructor's failure would be lost or repeated, or a failure caused by the driver's shutdown would be reported. */
+/*
+ * A destructor's failure would not be reported, or repeatedly, or a failure caused by the driver's shutdown would be
+ * reported.
+ */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
@@ -110,7 +113,7 @@ static void destructor_failures_are_reported_once(void) {
   CHECK_STR(reported.operation, "cuEventDestroy");
   destroy_badly(context, CUDA_ERROR_UNKNOWN);
   CHECK_EQ(reports, 1);
-  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* another code is a new failure */
+  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* a failure with another code is reported, too */
   CHECK_EQ(reports, 2);
   destroy_badly(context, CUDA_ERROR_DEINITIALIZED);
   destroy_badly(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -134,7 +137,7 @@ static void free_in_callback(void *owner, CUdeviceptr ptr, size_t size, cch_stre
   fail_in_callback(owner);
 }
 
-/* The release function of an owner could not read its own failure, or would overwrite the failure of its caller. */
+/* A release function could not read the record of its own failed call, or would overwrite the record of its caller. */
 static void owners_have_a_record_of_their_own(void) {
   int dummy, value;
   cch_context *context, *same;
@@ -162,7 +165,7 @@ static void owners_have_a_record_of_their_own(void) {
   cch_context_unref(context);
 }
 
-/* A long name or text would overrun the record, or would not be terminated by a NUL. */
+/* A long name or text would overflow the record, or would not be terminated by a NUL. */
 static void long_texts_are_cut(void) {
   char name[1000];
   memset(name, 'x', sizeof name - 1);
@@ -175,7 +178,10 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/* cch_error_record, which can grow, would differ from cch_error, or would be written beyond its stated size. */
+/*
+ * cch_error_record, which can grow in later versions, would differ from cch_error, or would be written beyond its
+ * stated size.
+ */
 static void record_honours_its_size(void) {
   struct {
     cch_error_record now;
@@ -242,7 +248,10 @@ static void away_close(away at) {
   cch_context_unref(at.context);
 }
 
-/* After a sticky error, restoring the context also fails, and would be reported instead of the first failure. */
+/*
+ * After a sticky error, the call that restores the context also fails, and would be reported instead of the first
+ * failure.
+ */
 static void way_back_is_not_what_failed(void) {
   away at = away_open();
   uint64_t value;
@@ -271,7 +280,7 @@ static void way_back_is_not_what_failed(void) {
   away_close(at);
 }
 
-/* If the first attempt to restore a thread's state fails, its capture mode or its context would remain changed. */
+/* If the first attempt to restore a thread's state fails, the thread's capture mode or context would remain changed. */
 static void way_back_is_tried_twice(void) {
   away at = away_open();
   uint64_t value;

@@ -76,7 +76,10 @@ static void free_memory(void *owner, CUdeviceptr ptr, size_t size, cch_stream *s
   release(owner);
 }
 
-/* Drops objects after the interpreter has ended. Its callbacks must not be called; everything else is still freed. */
+/*
+ * Drops objects after the interpreter has ended. The interpreter's callbacks must not be called; everything else is
+ * still freed.
+ */
 static void drop_after_the_runtime(void) {
   cch_deviceptr *wrapped, *queued;
   cch_context *shared;
@@ -90,7 +93,10 @@ static void drop_after_the_runtime(void) {
   cch_event_unref(left_event);
   cch_deviceptr_unref(wrapped);
   CHECK_EQ(cch_reclaim_drain(), 1);
-  /* The library already has a box of this context, so it does not need the owner, and would normally release it now. */
+  /*
+   * The library already has a box of this context, so it does not need the owner, and would normally release the owner
+   * now.
+   */
   OK(cch_context_wrap(&shared, cch_context_raw(left.context), &left, release));
   cch_context_unref(shared);
   CHECK_EQ(released, 0);

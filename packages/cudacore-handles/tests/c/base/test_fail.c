@@ -8,13 +8,14 @@ static cch_error reported;
 static void report(const cch_error *error) { reported = *error; }
 
 /*
- * Calls of destructors: their failures are reported and not returned, and the driver's object remains (test_error.c).
+ * Whether a driver function is called by destructors. Its failure is then reported instead of returned, and the
+ * driver's object remains (test_error.c).
  */
 static bool destroys(const char *name) {
   return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
 }
 
-/* Queries whose result may be missing. */
+/* Whether a driver function is a query whose result the library can do without. */
 static bool is_optional(const char *name) {
   static const char *const names[] = {"cuCtxGetId", "cuKernelGetLibrary", "cuStreamIsCapturing",
                                       "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode"};
@@ -58,7 +59,8 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   int status = operation->call(&w, &made);
   const cch_error *error = check_error();
   cudasim_call next = {0};
-  bool is_tried_again = sim.log(nth, &next, 1) == 1 && strcmp(next.function, name) == 0; /* a retry by current.c */
+  /* current.c calls the function a second time. */
+  bool is_tried_again = sim.log(nth, &next, 1) == 1 && strcmp(next.function, name) == 0;
   if (status == 0 && !is_optional(name) && !is_tried_again &&
       (reported.code != code || strcmp(reported.operation, name) != 0))
     check_fail(__FILE__, __LINE__, "%s: the failure of %s (call %u) is lost", operation->name, name, nth);
@@ -92,7 +94,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   CHECK_CLEAN();
 }
 
-/* A failed driver call would be ignored, be reported as another failure, leak, or change an out-parameter. */
+/* A failed driver call would be ignored, be reported as another failure, leak an object, or change an out-parameter. */
 static void every_driver_call_of_every_function(void) {
   size_t failed = 0, operations = 0;
   cch_error_set_report(report);
@@ -107,7 +109,7 @@ static void every_driver_call_of_every_function(void) {
       }
   }
   cch_error_set_report(NULL);
-  CHECK(operations >= 190); /* otherwise, rows are missing */
+  CHECK(operations >= 190); /* otherwise, the lists lack operations */
   CHECK(failed > operations);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forked children: CUDA cannot be used in the child of a process that initialised it, and nothing there may hang. */
+/* Forked children: CUDA cannot be used in the child of a process that initialised CUDA, and no call there may hang. */
 #include "operations.h"
 
 #include <pthread.h>
@@ -41,7 +41,8 @@ static void use_cuda(void *argument) {
 }
 
 /*
- * If a process had not used CUDA before a fork, the child could not use it, or the parent could not use it afterwards.
+ * If a process had not used CUDA before a fork, the child could not use CUDA, or the parent could not use CUDA
+ * afterwards.
  */
 static void fork_before_init(void) {
   in_child(use_cuda, NULL);
@@ -124,7 +125,7 @@ static void owners_are_the_parents(void) {
 static void grandchild(void *argument) { use_world_in_child(argument); }
 static void child_that_forks(void *argument) { in_child(grandchild, argument); }
 
-/* A child of a child would use CUDA. */
+/* The grandchild of a process that initialised CUDA would use CUDA. */
 static void fork_twice(void) {
   world w;
   world_open(&w);
@@ -222,7 +223,7 @@ static void init_fails_and_is_tried_again(void *argument) {
     CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-/* A failed attempt would keep the child, or later threads of the parent, from trying again. */
+/* A failed initialisation of the driver would keep the child, or later threads of the parent, from trying again. */
 static void fork_after_failed_init(void) { in_child(init_fails_and_is_tried_again, NULL); }
 
 int main(void) {

@@ -9,7 +9,7 @@
 
 typedef struct entry {
   const char *name;
-  void *place; /* the entry in the library's table */
+  void *place; /* the address of the entry in the library's table */
 } entry;
 
 static const entry entries[] = {
@@ -39,12 +39,15 @@ static bool destroys(const char *name) {
          strstr(name, "Unmap") || strstr(name, "Unregister") || strcmp(name, "cuStreamEndCapture") == 0;
 }
 
-/* Whether destructors require the function. */
+/* Whether destructors need the driver function. */
 static bool is_for_destructors(const char *name) {
   return destroys(name) || strcmp(name, "cuCtxGetCurrent") == 0 || strcmp(name, "cuCtxSetCurrent") == 0;
 }
 
-/* Whether an operation must succeed without the function, because it calls the function only for an optional query. */
+/*
+ * Whether an operation must succeed without the driver function, because it calls the function only for an optional
+ * query.
+ */
 static bool is_optional(const char *name, const operation *operation) {
   if (strcmp(name, "cuStreamIsCapturing") == 0)
     return strcmp(operation->name, "stream_is_capturing") != 0;
@@ -64,7 +67,7 @@ static void close_world(world *w) {
   CHECK_CLEAN();
 }
 
-/* Finds the functions that an operation calls when none is missing: *called has a flag for each entry point. */
+/* Finds the driver functions that an operation calls when none is missing: sets a flag in `called` for each of them. */
 static void find_calls(bool *called, world *w, const operation *operation) {
   void *made = NULL;
   sim.reset();
@@ -101,7 +104,7 @@ static void every_entry_point_under_every_function(void) {
         without(&entries[i], &shared, operation, false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-      if (called[i] ? destroys(entries[i].name) /* temporary objects of the operation could not be destroyed */
+      if (called[i] ? destroys(entries[i].name) /* needed to destroy temporary objects */
                     : !(operation->flags & OPERATION_ONCE))
         continue;
       world own;

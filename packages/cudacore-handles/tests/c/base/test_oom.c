@@ -117,7 +117,7 @@ static void every_allocation_of_every_function(void) {
   CHECK(failures > 20);
 }
 
-/* A registry that cannot grow would lose boxes, or new boxes would fail. */
+/* If a registry cannot grow, it would lose boxes, or creating boxes would fail. */
 static void registry_does_without_growing(void) {
   enum { MANY = 1000 };
   static cch_event *events[MANY];
@@ -137,7 +137,7 @@ static void registry_does_without_growing(void) {
   cch_context_unref(context);
 }
 
-/* A compiler or its program would be incomplete, or lost, if its box cannot be made. */
+/* If a compiler or a program cannot get a box, the caller would get an incomplete box, or the program would leak. */
 static void failed_programs_are_not_left(void) {
   static const char *const options[] = {"-arch=sm_90"};
   const char *path = getenv("FAKE_COMPILER");
@@ -162,7 +162,7 @@ static void failed_programs_are_not_left(void) {
   CHECK(first == CCH_ENOMEM && second == CCH_ENOMEM && third == CCH_ENOMEM);
   CHECK(program == NULL && module == NULL && linker == NULL);
   OK(cch_nvrtc_program_create(&program, nvrtc, "wrong", "name", 0, NULL, NULL));
-  allow(0); /* the message lacks the log */
+  allow(0); /* without memory for the log, the message lacks the log */
   status = cch_nvrtc_program_compile(program, 0, NULL);
   limited = false;
   CHECK_EQ(status, CCH_ECOMPILER);

@@ -86,7 +86,7 @@ static void every_order(void) {
   permute(order, 0, drop_in_order);
 }
 
-/* A second reference to an object would not keep it. */
+/* A second reference to an object would not keep the object alive. */
 static void twice_referenced(void) {
   int dropped[BOXES] = {0};
   make();

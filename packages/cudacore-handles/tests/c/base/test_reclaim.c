@@ -52,7 +52,7 @@ static void expect_drained(const char *by) {
     check_fail(__FILE__, __LINE__, "%s left the queue as it was", by);
 }
 
-/* One of the calls that create or wait would not be a safe point. */
+/* A function that creates an object or waits would not be a safe point. */
 static void creating_and_waiting_drain(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_context *other;
@@ -97,7 +97,7 @@ static void drain_bare(int index, void *argument) {
   CHECK_EQ(sim.depth(), 0);
 }
 
-/* Without a current context, queued boxes would not be freed, or be freed in a wrong context. */
+/* Without a current context, queued boxes would not be destroyed, or would be destroyed in a wrong context. */
 static void draining_needs_no_context(void) {
   cch_deviceptr *ptrs[3];
   cch_stream *other, *legacy = cch_stream_legacy();
@@ -116,7 +116,7 @@ static void draining_needs_no_context(void) {
   cch_unref_deferred(queued_event);
   CHECK_EQ(cch_reclaim_pending(), 5);
   cch_stream_unref(legacy);
-  device_close(); /* queued boxes have references to their context */
+  device_close(); /* the queued boxes still refer to their context */
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   check_threads(1, drain_bare, NULL);
 }
@@ -131,7 +131,7 @@ static void release(void *owner) {
   atomic_fetch_add(&releases, 1);
 }
 
-/* An owner would be released inside the callback, under a lock, or not at all. */
+/* An owner would be released inside the callback, while a lock is held, or not at all. */
 static void owners_are_released_at_the_safe_point(void) {
   CUevent raw;
   cch_event *wrapped[3];
@@ -199,7 +199,7 @@ static void queue_and_drain_cheaply(int index, void *argument) {
   }
 }
 
-/* Two threads that drain at the same time would take the same box. */
+/* Two threads that drain at the same time would take the same box from the queue. */
 static void threads_drain_at_once(void) {
   OK(cch_driver_init());
   check_threads(THREADS, queue_and_drain_cheaply, NULL);
@@ -225,7 +225,10 @@ static void report(const cch_error *error) {
   atomic_fetch_add(&reports, 1);
 }
 
-/* A failure while draining would fail the call that drained, or overwrite the recorded failure. */
+/*
+ * If a destructor fails while the queue is drained, the call that drains it would fail, too, or its error record would
+ * be overwritten.
+ */
 static void failing_destructor_fails_nobody_else(void) {
   cch_event *dead = new_event(), *made = NULL;
   CUevent raw = cch_event_raw(dead);
@@ -245,7 +248,7 @@ static void failing_destructor_fails_nobody_else(void) {
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
   sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
   cch_event_unref(dead);
-  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* clean-up before the failure is read */
+  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* the failed destructor does not change the record */
   CHECK_EQ(atomic_load(&reports), 1);                       /* not reported again */
   cch_error_set_report(NULL);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);

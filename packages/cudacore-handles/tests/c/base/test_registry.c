@@ -23,7 +23,7 @@ static void wrap_one(int index, void *argument) {
   }
 }
 
-/* Wrapping one foreign handle from many threads would give a freed box. */
+/* If many threads wrap one foreign handle, they would get a box that was already freed. */
 static void one_foreign_handle(void) {
   CUstream raw;
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
@@ -119,7 +119,9 @@ static void use_contexts(int index, void *argument) {
   }
 }
 
-/* Threads that drop and retain the context of a device at the same time would release it while it is in use. */
+/*
+ * Threads that drop and retain the context of a device at the same time would release the context while it is in use.
+ */
 static void contexts_come_and_go(void) { check_threads(THREADS, use_contexts, NULL); }
 
 static void use_libraries(int index, void *argument) {

@@ -104,7 +104,7 @@ static void kernel_at_the_same_address(void) {
   cch_library_unref(library);
 }
 
-/* A pool at the address of a destroyed one would report the device of the old one. */
+/* A pool at the address of a destroyed pool would report the device of the destroyed pool. */
 static void pool_at_the_same_address(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1, .location_id = 0};
   cch_pool *pool, *found;
@@ -121,7 +121,10 @@ static void pool_at_the_same_address(void) {
   cch_pool_unref(pool);
 }
 
-/* A borrowed kernel, unloaded by its owner, would be returned for the kernel of another library at its address. */
+/*
+ * The box of a borrowed kernel, which its owner has unloaded, would be returned for another library's kernel at the
+ * same address.
+ */
 static void borrowed_kernel_at_the_same_address(void) {
   static const char other[] =
       ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
@@ -158,7 +161,10 @@ static void borrowed_kernel_at_the_same_address(void) {
   CHECK_EQ(driver.cuLibraryUnload(second), 0);
 }
 
-/* A borrowed stream, destroyed by its owner, would be returned for another stream, with the old device. */
+/*
+ * The box of a borrowed stream, which its owner has destroyed, would be returned for a new stream at the same address,
+ * with the old device.
+ */
 static void borrowed_stream_at_the_same_address(void) {
   cch_context *other;
   cch_stream *stale, *found;
@@ -201,7 +207,7 @@ static void handle_is_forgotten_before_it_is_destroyed(void) {
   sim.hold("cuEventDestroy");
   CHECK_EQ(pthread_create(&thread, NULL, unref_event, event), 0);
   await("cuEventDestroy");
-  OK(cch_event_wrap(&found, raw, NULL, NULL)); /* no lock is held meanwhile, otherwise this would not return */
+  OK(cch_event_wrap(&found, raw, NULL, NULL)); /* if a lock were held meanwhile, this call would not return */
   CHECK(found != event);
   CHECK_EQ(cch_event_flags(found), CCH_EVENT_UNKNOWN);
   cch_event_unref(found);
@@ -216,7 +222,7 @@ static void *make_event(void *argument) {
   return NULL;
 }
 
-/* A lock of the library would be held while the driver creates an object, and block all other threads. */
+/* A lock of the library would be held while the driver creates an object, so that all other threads wait. */
 static void driver_is_entered_without_locks(void) {
   cch_event *event, *found;
   pthread_t thread;

@@ -141,8 +141,8 @@ static void wrong_size_is_refused(void) {
 }
 
 /*
- * A geometry that the device does not support would be accepted, or a config of another header would be read beyond its
- * end.
+ * A geometry that the device does not support would be accepted, or a config with the size of another header version
+ * would be read beyond its end.
  */
 static void bad_configs_fail(void) {
   cch_kernel *kernel = get("empty");
@@ -172,13 +172,16 @@ static void bad_configs_fail(void) {
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   CHECK_HAS(check_error()->message, "0x80000000");
   config = one;
-  config.cluster[1] = 2; /* the extent along x is 0 */
+  config.cluster[1] = 2; /* invalid, because the extent along x is 0 */
   CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
   OK(cch_launch(stream, &one, kernel, NULL, 0)); /* all objects are still usable */
   cch_kernel_unref(kernel);
 }
 
-/* A foreign kernel would lose its owner or its library, or hide a kernel of the library. */
+/*
+ * A foreign kernel would lose its owner or its library, or would be returned instead of a kernel that this library
+ * loaded.
+ */
 static void foreign_kernel_keeps_its_owner(void) {
   int one_owner = 1;
   CUlibrary raw_library;
@@ -193,7 +196,8 @@ static void foreign_kernel_keeps_its_owner(void) {
   OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
   CHECK(cch_kernel_library(with_library) == foreign); /* `bare`, which has no library, is not returned again */
   OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, check_release));
-  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports the CUlibrary, but other code loaded it */
+  /* The driver reports the CUlibrary, but other code loaded it, so it has no box. */
+  CHECK(cch_kernel_library(owned) == NULL);
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
   char both[80];
   snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
@@ -213,7 +217,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
 }
 
-/* An object that is not a kernel would keep a library, and be launched. */
+/* A handle that is not a kernel's would be wrapped with a library, kept and launched. */
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;

@@ -37,7 +37,7 @@ static void ptx_with_a_nul_inside_is_refused(void) {
   FAILS(CCH_EIMAGE, load(two, sizeof two));
 }
 
-/* Bytes of no known format would reach the driver, which treats them as code. */
+/* Bytes of no known format would reach the driver, which would treat them as code. */
 static void other_bytes_are_refused(void) {
   cch_library *library = NULL;
   FAILS(CCH_EIMAGE, load("", 0));
@@ -54,7 +54,8 @@ static void other_bytes_are_refused(void) {
                          "ELF",
                          5));
   FAILS(CCH_EIMAGE, load("\x50\xed\x55\xba", 4));
-  FAILS(CCH_EIMAGE, load("\xb1\x43\x62\x46\x01\x00\x00\x00", 8)); /* a fatbin's wrapper, which has pointers */
+  /* The wrapper of a fatbin, which has pointers instead of the data. */
+  FAILS(CCH_EIMAGE, load("\xb1\x43\x62\x46\x01\x00\x00\x00", 8));
   FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 0));
   FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 100));
   CHECK(library == NULL);
@@ -165,7 +166,7 @@ static void other_machines_are_refused(void) {
   FAILS(CCH_EIMAGE, load(elf, sizeof elf));
 }
 
-/* Sizes near 2**64 would overflow the check and pass it. */
+/* Sizes near 2**64 would overflow in the check and pass it. */
 static void huge_numbers_do_not_overflow(void) {
   static const uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 15, UINT64_MAX - 63, 1ull << 63, UINT64_MAX - ELF_SIZE};
   unsigned char image[ELF_SIZE];
@@ -204,7 +205,10 @@ static void load_damaged(const unsigned char *image, size_t size) {
   unsigned char damaged[ELF_SIZE];
   memcpy(damaged, image, size);
   for (uint32_t n = 1 + next_random() % 4; n > 0; n--) {
-    /* Half of the damage is in the headers, where it matters. Very small and very large values reach the checks. */
+    /*
+     * Half of the damaged bytes are in the headers, which the checks read. Half of the values are very small or very
+     * large.
+     */
     static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     size_t at = next_random() % (next_random() % 2 ? size : 128);
     damaged[at] = next_random() % 2 ? values[next_random() % sizeof values] : (unsigned char)next_random();

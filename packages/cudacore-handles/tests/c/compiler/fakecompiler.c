@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC, libNVVM and nvJitLink in one library, for test_compilers.c. The "compiled" code is the source after a prefix.
- * A source that contains "wrong" does not compile. Built with OLD, this library imitates CUDA 12.1: it lacks later
- * functions, and has only the versioned names of nvJitLink's functions.
+ * NVRTC, libNVVM and nvJitLink in one library, for test_compilers.c. The "compiled" code is a prefix, followed by the
+ * source. A source that contains "wrong" does not compile. Built with OLD, this library imitates CUDA 12.1: it lacks
+ * later functions, and has only the versioned names of nvJitLink's functions.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -129,7 +129,7 @@ EXPORT int nvrtcGetCUBINSize(program *program, size_t *size) {
 }
 EXPORT int nvrtcGetCUBIN(program *program, char *out) {
   if (!program->real)
-    abort(); /* no cubin was generated */
+    abort(); /* callers must not ask for a cubin that was not generated */
   memcpy(out, "cubin", 5);
   return 0;
 }
@@ -231,7 +231,8 @@ EXPORT int NAMED(nvJitLinkCreate)(void **out, uint32_t count, const char *const 
   if (count == 0)
     return 2;
   create(out, "");
-  if (strcmp(options[0], "-arch=wrong") == 0) { /* the real library also returns a linker, which has a log */
+  /* Despite the error, returns a linker, which has a log, as the real library does. */
+  if (strcmp(options[0], "-arch=wrong") == 0) {
     snprintf(((program *)*out)->log, 256, "error: wrong is no architecture");
     return 16;
   }

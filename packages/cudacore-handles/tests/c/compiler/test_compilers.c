@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compilers and their programs, on a test double of all three libraries, without a driver. */
+/*
+ * Compilers and their programs. One library, fakecompiler.c, replaces NVRTC, libNVVM and nvJitLink. No driver is
+ * needed.
+ */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -55,7 +58,7 @@ static void libraries_are_found_once(void) {
   CHECK(old_nvrtc != nvrtc);
 }
 
-/* A library that is not a compiler would be accepted, or a missing one would not be named. */
+/* A library that is not a compiler would be accepted, or the error would not name a missing library. */
 static void other_libraries_are_refused(void) {
   cch_nvrtc *no_nvrtc = NULL;
   cch_nvvm *no_nvvm = NULL;
@@ -83,7 +86,7 @@ static void builtins_are_found(void) {
   dlclose(builtins);
 }
 
-/* A version would not be reported. */
+/* The version of a compiler would not be reported, or incorrectly. */
 static void versions(void) {
   int major, minor, debug_major, debug_minor, llvm;
   OK(cch_nvrtc_version(&major, &minor, nvrtc));
@@ -100,7 +103,7 @@ static void versions(void) {
   CHECK_EQ(100 * major + minor, 1201);
 }
 
-/* The architectures would exceed the size of the array. */
+/* The list of architectures would be written beyond the end of the caller's array. */
 static void architectures(void) {
   int out[2] = {0, 0};
   size_t count = 0;
@@ -214,7 +217,10 @@ static void failures_are_told(void) {
   CHECK_EQ(programs(), before);
 }
 
-/* CHECK_OUTPUT checks that the output that `get` copies is the given text; CHECK_NO_OUTPUT, that it is empty. */
+/*
+ * CHECK_OUTPUT checks that `get` returns the given text as an output of `program`; CHECK_NO_OUTPUT, that it returns
+ * nothing.
+ */
 #define CHECK_OUTPUT(get, program, output, text)                                                                       \
   do {                                                                                                                 \
     char out[128];                                                                                                     \
@@ -230,7 +236,7 @@ static void failures_are_told(void) {
     CHECK_EQ(size, 0);                                                                                                 \
   } while (0)
 
-/* Modules for NVVM would be lost, or ordinary modules be added as lazy ones. */
+/* Modules that are added to an NVVM program would be lost, or ordinary modules would be added as lazy ones. */
 static void nvvm_compiles(void) {
   static const char *const lto[] = {"-gen-lto"};
   cch_nvvm_program *program = NULL;
@@ -273,7 +279,9 @@ static void nvjitlink_links(void) {
   }
 }
 
-/* If an old library lacks a function, others would be disabled, or the error would not name the missing function. */
+/*
+ * If an old library lacks a function, other functions would be disabled, or the error would not name the missing one.
+ */
 static void old_libraries_do_without(void) {
   cch_nvrtc_program *program = NULL;
   char out[64];
@@ -343,7 +351,7 @@ static void precompiled_headers(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A code would have no name, or that of another code. */
+/* A compiler's result code would have no name, or the name of another code. */
 static void names_of_results(void) {
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, 18), "NVRTC_ERROR_BUSY");
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVVM, 9), "NVVM_ERROR_COMPILATION");

@@ -25,7 +25,7 @@ static int fail(const char *what, int status) {
   return status;
 }
 
-/* Compiles a source to LTO-IR, which is the caller's to free. */
+/* Compiles a source to LTO-IR. The caller must free the result. */
 static int compile(void **out, size_t *size, cch_nvrtc *nvrtc, const char *source, const char *name, const char *arch) {
   const char *options[2];
   cch_nvrtc_program *program = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that gets a stream from Python, and keeps it. */
+/* A library that gets a stream from Python, and keeps a reference to it. */
 #include <cudacore/cudacore.h>
 
 static cch_stream *kept;

@@ -20,7 +20,10 @@ static void close(void) {
   cch_context_unref(first);
 }
 
-/* Properties of another device would be returned, or text would be written beyond the caller's memory. */
+/*
+ * The properties of another device than the given one would be returned, or text would be written beyond the caller's
+ * memory.
+ */
 static void devices_are_described(void) {
   char text[32], other[32];
   unsigned char uuid[17], other_uuid[16];
@@ -56,7 +59,10 @@ static void missing_devices_are_refused(void) {
   CHECK_EQ(out, 7);
 }
 
-/* A setting for one device would affect another one, or need a context. */
+/*
+ * A kernel's attribute that is set for one device would change on another device, or setting it would need a current
+ * context.
+ */
 static void kernel_attributes_are_of_a_device(void) {
   const int limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
   int out;
@@ -70,7 +76,10 @@ static void kernel_attributes_are_of_a_device(void) {
   CHECK_EQ(out, 49152);
 }
 
-/* The device of the current context would be queried instead of the given one's, or the given context stay current. */
+/*
+ * The device of the current context would be queried instead of the given context's device, or the given context would
+ * stay current.
+ */
 static void occupancy_is_of_a_context(void) {
   int out;
   OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
@@ -116,7 +125,7 @@ static void clusters_are_of_a_launch(void) {
   int out;
   OK(cch_stream_create(&stream, second, 0, 0));
   OK(cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
-  CHECK_EQ(out, 1056); /* 8 blocks of 64 threads in each of 132 multiprocessors */
+  CHECK_EQ(out, 1056); /* 8 clusters of 4 blocks in each of 132 multiprocessors */
   OK(cch_occupancy_max_potential_cluster_size(&out, stream, &config, kernel));
   CHECK_EQ(out, 8);
   config.shared_bytes = 100000;
@@ -147,7 +156,7 @@ static void pool_attributes_have_their_width(void) {
   cch_pool_unref(pool);
 }
 
-/* The access of a wrong device would be changed, or only a part of a change would be made. */
+/* Access would be changed for a wrong device, or only a part of a change for several devices would be made. */
 static void pool_access_is_of_a_device(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;
@@ -167,7 +176,7 @@ static void pool_access_is_of_a_device(void) {
   cch_pool_unref(pool);
 }
 
-/* Querying a pool would invalidate the thread's captures, or leave its capture mode changed. */
+/* Querying a pool would invalidate the captures of the thread, or leave the thread's capture mode changed. */
 static void pools_are_asked_in_relaxed_mode(void) {
   static const char *const expected[] = {"cuThreadExchangeStreamCaptureMode", "cuMemPoolGetAttribute",
                                          "cuThreadExchangeStreamCaptureMode"};
@@ -193,7 +202,7 @@ static void pools_are_asked_in_relaxed_mode(void) {
   cch_pool_unref(pool);
 }
 
-/* Ordinary memory would be reported as an error, or device memory as memory of the host. */
+/* Ordinary memory would be reported as an error, or device memory would be reported as host memory. */
 static void addresses_are_told_apart(void) {
   int type, device, managed, local = 0;
   cch_deviceptr *memory, *pinned;

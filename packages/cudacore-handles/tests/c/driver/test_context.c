@@ -22,7 +22,7 @@ static void primary_is_one_box(void) {
   cch_context_unref(other);
 }
 
-/* A released primary context could not be retained again. */
+/* After a primary context was released, it could not be retained again. */
 static void primary_comes_back(void) {
   for (int i = 0; i < 3; i++) {
     cch_context *context;
@@ -33,7 +33,7 @@ static void primary_comes_back(void) {
   }
 }
 
-/* A wrong ordinal would reach the driver's retain, or change *out. */
+/* A wrong ordinal would reach cuDevicePrimaryCtxRetain, or change *out. */
 static void wrong_device_is_refused(void) {
   cch_context *context = NULL;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_context_primary(&context, 2));
@@ -140,7 +140,9 @@ static void priority_range_is_the_contexts(void) {
   cch_context_unref(context);
 }
 
-/* Free memory would be that of another device, could not be queried if no context is current, or would break a capture.
+/*
+ * Free memory would be that of another device, or could not be queried if no context is current; or the query would
+ * invalidate a capture.
  */
 static void memory_info_is_the_contexts(void) {
   cch_context *context;

@@ -44,7 +44,7 @@ static void other_library_is_refused(void) {
   CHECK_HAS(check_error()->message, "libm.so.6");
 }
 
-/* An empty variable would be used as a path, and the system's driver would not be found. */
+/* If $CUDACORE_DRIVER is empty, it would be used as a path, and the system's driver would not be found. */
 static void empty_variable_means_the_system_driver(void) {
   setenv("CUDACORE_DRIVER", "", 1);
   int status = cch_driver_init();
@@ -132,8 +132,10 @@ static void old_driver_serves_what_it_has(void) {
   cch_context_unref(context);
 }
 
-/* With a driver that cannot report parameters, those given to cch_kernel_set_params() would not be used, or the library
- * of a kernel would not be found. */
+/*
+ * With a driver that cannot report a kernel's parameters, those given to cch_kernel_set_params() would not be used, or
+ * the library of a kernel would not be found.
+ */
 static void launch_as_stated(void) {
   static const cch_param stated[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params;

@@ -23,7 +23,7 @@ static cch_context *make_green(int device, uint32_t count) {
   return green;
 }
 
-/* The numbers of a resource would differ from the driver's. */
+/* The reported counts, flags and limits of a resource would differ from the driver's. */
 static void resources_say_what_they_are(void) {
   cch_resource all = all_of(1), queues;
   uint32_t count, least, together, flags, limit;
@@ -189,7 +189,10 @@ static void streams_and_events_are_in_it(void) {
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 
-/* A default stream would belong to another context than the current one, and its work would not be recorded. */
+/*
+ * Work on a default stream would be done in another context than the current one, or an event of another context could
+ * not be recorded there.
+ */
 static void default_streams_are_the_current_contexts(void) {
   cch_context *green = make_green(0, 16), *primary;
   cch_event *events[2];
@@ -207,14 +210,15 @@ static void default_streams_are_the_current_contexts(void) {
     CHECK_PTR(calls[count - 1].context, cch_context_raw(contexts[i / 2]));
   }
   OK(cch_context_set_current(NULL));
-  OK(cch_event_record(events[0], cch_stream_legacy())); /* only the event has a context */
+  /* Neither the thread nor the stream has a context, so the event's is used. */
+  OK(cch_event_record(events[0], cch_stream_legacy()));
   for (int i = 0; i < 2; i++) {
     cch_event_unref(events[i]);
     cch_context_unref(contexts[i]);
   }
 }
 
-/* A context would be created without resources or with those of another device, or remain after a failed call. */
+/* A green context would be created without resources or with those of another device, or remain after a failed call. */
 static void refused_contexts_leave_nothing(void) {
   cch_resource here = all_of(0), there = all_of(1), both[] = {here, there};
   cch_context *context = NULL;
@@ -241,7 +245,7 @@ static void make_and_drop(int index, void *shared) {
   cch_stream_unref(stream);
 }
 
-/* Threads that make, share and drop green contexts would destroy one twice or never. */
+/* Threads that make, share and drop green contexts would destroy a context twice or never. */
 static void threads_share_them(void) {
   cch_context *shared = make_green(0, 8);
   check_threads(8, make_and_drop, shared);

@@ -24,7 +24,7 @@ static void launch(void) {
   OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
 }
 
-/* The graph would not contain the captured work, or have no box, or two boxes. */
+/* The graph of a capture would not contain the captured work, or would have no box, or two boxes. */
 static void captures_make_graphs(void) {
   cch_graph *none = NULL, *asked;
   int status = -1;
@@ -85,8 +85,10 @@ static void captures_keep_what_work_uses(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
 }
 
-/* Objects that work in another library's capture uses would be destroyed before the graph and its executable graphs, or
- * never. */
+/*
+ * Objects used by work in another library's capture would be destroyed before the captured graph and its executable
+ * graphs, or never.
+ */
 static void captures_of_others_keep_what_work_uses(void) {
   CHECK(!is_active());
   int active = 77;
@@ -140,8 +142,8 @@ static int launch_keeping(told *keep) {
 }
 
 /*
- * A launch would make other driver queries than two, for the context and for the capture; or captured work would be
- * submitted before the graph keeps the objects that the work uses.
+ * A launch would make other queries of the driver than the two that it needs, for the context and for the capture; or
+ * captured work would be submitted before the graph keeps the objects that the work uses.
  */
 static void launches_ask_twice_and_keep_first(void) {
   OK(cch_context_set_current(cch_stream_context(world.stream)));
@@ -222,7 +224,10 @@ static void captures_that_others_begin_anew(void) {
   CHECK_AFTER(OK((int)driver.cuGraphDestroy(second)), ends(), 1);
 }
 
-/* If a step after the beginning fails, the stream would stay in capture, or its graph would remain. */
+/*
+ * If a step after the beginning of a capture fails, the stream would stay in capture, or the captured graph would
+ * remain.
+ */
 static void failed_beginnings_leave_no_capture(void) {
   static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -237,7 +242,7 @@ static void failed_beginnings_leave_no_capture(void) {
   }
 }
 
-/* A capture that is never ended would remain in its stream. */
+/* If the box of a capture is dropped before the capture has ended, the stream would remain in capture. */
 static void dropped_captures_end(void) {
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
     cch_graph *g = begin(mode);
@@ -311,7 +316,7 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* If the driver refuses to end a capture, the capture would count as ended; or a failed capture would leave a graph. */
+/* If a call to end a capture is refused, the capture would count as ended; or a failed capture would leave a graph. */
 static void failed_ends_are_told_apart(void) {
   cch_stream *other;
   OK(cch_stream_create(&other, world.context, 0, 0));
@@ -355,7 +360,10 @@ static void captures_into_bodies(void) {
   OK(cch_graph_node_dependents(&list, first));
   CHECK_EQ(list.count, 1);
   cch_node_list_free(&list);
-  /* If the driver's call fails, the graph remains, and the capture ends when the box of the graph is dropped. */
+  /*
+   * If the driver's call to end the capture fails, the graph remains, and the capture ends when the box of the graph is
+   * dropped.
+   */
   OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
   sim.fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));
@@ -398,7 +406,10 @@ static void joined_streams_are_held(void) {
   cch_graph_unref(g);
 }
 
-/* Memory that a capture allocated would be freed after the graph's end, when its address can belong to other memory. */
+/*
+ * Memory that a capture allocated would be freed after its graph was destroyed, when the address can belong to other
+ * memory.
+ */
 static void memory_holds_its_graph(void) {
   cch_pool *pool;
   OK(cch_pool_current(&pool, 0));

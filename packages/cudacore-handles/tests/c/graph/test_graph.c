@@ -59,7 +59,7 @@ static void edges_come_and_go(void) {
   cch_graph_unref(other);
 }
 
-/* A box of a wrong kind, in a structure or an array, would be accepted. */
+/* A box of a wrong kind that is passed in a structure or an array would be accepted. */
 static void boxes_in_structures_are_checked(void) {
   cch_graph *g = new_graph();
   cch_graph_node *none = NULL, *node = add_empty(g, NULL), *not_node = (cch_graph_node *)(void *)g;
@@ -168,7 +168,7 @@ static void bad_specs_change_nothing(void) {
   cch_graph_unref(other);
 }
 
-/* A field that only a newer library has would be ignored. */
+/* A non-zero field that this library does not have, because it was added later, would be ignored instead of refused. */
 static void structures_grow(void) {
   cch_graph *g = new_graph();
   cch_graph_node *node = NULL;

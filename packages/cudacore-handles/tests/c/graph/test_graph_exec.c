@@ -99,7 +99,10 @@ static void host_functions_drop_what_they_like(void) {
   cch_graph_exec_unref(exec);
 }
 
-/* A failure that the driver reports only in the result structure would count as success, or not name the node. */
+/*
+ * A failure that the driver reports only in the result structure would count as success, or the error would not name
+ * the node.
+ */
 static void failed_instantiation_names_the_node(void) {
   cch_graph *g = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a);
@@ -123,7 +126,9 @@ static void failed_instantiation_names_the_node(void) {
   cch_graph_unref(g);
 }
 
-/* An update would accept an incompatible graph, give no reason, or release the objects of the new graph. */
+/*
+ * An update would accept an incompatible graph, give no reason for a refusal, or release the objects of the new graph.
+ */
 static void updates_come_from_another_graph(void) {
   cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
   cch_bundle *kept = new_bundle(), *given = new_bundle();
@@ -153,7 +158,7 @@ static void updates_come_from_another_graph(void) {
   cch_graph_exec_unref(exec);
 }
 
-/* A node of another graph would be accepted. */
+/* A node of another graph would be accepted as a node of the executable graph. */
 static void nodes_of_other_graphs_are_refused(void) {
   cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
   cch_graph_node *in_leaf = add_kernel(leaf, NULL, NULL), *stranger = add_kernel(other, NULL, NULL), *inner;
@@ -187,7 +192,9 @@ static void nodes_of_other_graphs_are_refused(void) {
   cch_graph_exec_unref(exec);
 }
 
-/* Objects of a launch in flight would be released when a node gets new parameters; or nothing would ever be released.
+/*
+ * Objects of a launch in flight would be released when a node gets new parameters; or replaced objects would never be
+ * released.
  */
 static void launches_in_flight_keep_what_they_use(void) {
   cch_graph *g = new_graph();
@@ -254,7 +261,10 @@ static void the_end_waits_without_blocking(void) {
   cch_graph_unref(g);
 }
 
-/* The event that marks the end of a launch would be recorded too late, and become part of a capture of the stream. */
+/*
+ * The event that marks the end of a launch would be recorded only after a capture of the stream has begun, and so
+ * become part of the capture.
+ */
 static void marks_stay_out_of_captures(void) {
   cch_graph *g, *captured;
   cch_graph_node *node;

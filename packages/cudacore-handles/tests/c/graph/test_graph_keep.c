@@ -12,8 +12,8 @@ static cch_graph *new_user(void) {
 }
 
 /*
- * The driver would keep the objects of all graphs, and not only of shared ones. This costs one or two driver calls for
- * each node, and for each launch.
+ * The driver would keep the objects of all graphs, and not only those of shared graphs. This costs one or two driver
+ * calls for each node, and for each launch.
  */
 static void user_objects_are_for_shared_graphs(void) {
   cch_graph *g = new_user(), *copy, *captured;
@@ -89,7 +89,10 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
 }
 
-/* Objects made from a graph would use objects that are destroyed with the graph. */
+/*
+ * Clones, child graphs and executable graphs that are made from a graph would use objects that were destroyed with that
+ * graph.
+ */
 static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_graph *g = new_user(), *copy, *outer = new_graph();
   OK(cch_graph_clone(&copy, g));
@@ -113,8 +116,10 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   CHECK_AFTER(cch_graph_exec_unref(part), ends(), 2);
 }
 
-/* Updating or destroying nodes would release objects that earlier executable graphs use; or nothing would ever be
- * released. */
+/*
+ * Updating or destroying nodes would release objects that earlier executable graphs use; or replaced objects would
+ * never be released.
+ */
 static void versions_end_with_their_last_user(void) {
   cch_graph *g = new_graph();
   cch_bundle *first = new_bundle();
@@ -169,7 +174,7 @@ static void refused_updates_change_nothing(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 2);
 }
 
-/* After another library has destroyed its stream, the stream would be queried about a launch. */
+/* To find out whether a launch is done, the library would use a borrowed stream that its owner has destroyed. */
 static void borrowed_streams_are_asked_at_once(void) {
   CUstream raw;
   cch_stream *borrowed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What graphs keep and how long, and boxes of resources that CUDA has destroyed. */
+/* What graphs keep alive and for how long, and boxes of resources that CUDA has destroyed. */
 #include "graphs.h"
 
 #include <pthread.h>
@@ -22,7 +22,9 @@ static void bundles_live_as_long_as_what_was_made(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
 }
 
-/* An update of a node would release the old bundle while a clone still uses that bundle, or would keep it forever. */
+/*
+ * An update of a node would release the old bundle while a clone still uses it, or would keep the old bundle forever.
+ */
 static void updates_replace_the_bundle(void) {
   cch_graph *g = new_graph(), *clone;
   cch_bundle *first = new_bundle(), *second = new_bundle(), *told;
@@ -77,7 +79,10 @@ static void boxes_of_parameters_are_kept(void) {
   CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
 }
 
-/* A child graph, or a node in it, would not keep the root; or destroying them would destroy the root. */
+/*
+ * The box of a child graph, or of a node in it, would not keep the root graph; or dropping all boxes would not destroy
+ * the root graph.
+ */
 static void any_box_keeps_the_root(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node_unref(add_empty(leaf, NULL));
@@ -167,7 +172,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph_unref(leaf);
 }
 
-/* Boxes of a child graph that was replaced would still use its freed memory. */
+/* Boxes of a child graph that was replaced would still use memory that the driver has freed. */
 static void replaced_children_are_gone(void) {
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node_unref(add_empty(leaf, NULL));
@@ -310,7 +315,10 @@ static void list_and_drop_lightly(int index, void *argument) {
   }
 }
 
-/* A node that several threads release would be destroyed twice, or never, or be returned while it is destroyed. */
+/*
+ * The box of a node that several threads release would be destroyed twice, or never, or be returned while it is
+ * destroyed.
+ */
 static void nodes_go_lightly_on_threads(void) {
   cch_graph *g = new_graph();
   for (int i = 0; i < 8; i++)

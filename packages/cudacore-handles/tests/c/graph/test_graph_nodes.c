@@ -201,7 +201,7 @@ static void check_context(cch_graph_node *node, cch_context *expected) {
   cch_context_unref(before);
 }
 
-/* A node would get the current context instead of the requested one. */
+/* A node would get the current context instead of the context that was requested for it. */
 static void nodes_tell_their_context(void) {
   cch_context *second;
   OK(cch_context_primary(&second, 1));
@@ -286,7 +286,7 @@ static void programmatic_launches_are_edges(void) {
   cch_graph_unref(g);
 }
 
-/* Arguments of a kernel node would only be reported for the original node, and not for its copy in a clone. */
+/* The arguments of a kernel node would be reported only for the original node, and not for its copy in a clone. */
 static void arguments_are_told_wherever_they_come_from(void) {
   cch_graph *g = new_graph(), *clone;
   cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
