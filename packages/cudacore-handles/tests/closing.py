@@ -12,7 +12,7 @@ import cudacore_handles as ch
 
 
 def check_closing(face: Any, uses: Sequence[Callable[[], object]]) -> None:
-    """Close an object twice; check its state, and that the error of each use names its class."""
+    """Close an object twice; check its state, and that each use then fails with an error that names the class."""
     name = type(face).__name__
     assert not face.is_closed
     face.close()

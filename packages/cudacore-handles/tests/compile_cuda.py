@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile CUDA C++ with NVRTC itself: ``compile_cuda.py ARCH TARGET < SOURCE > CODE``; TARGET is cubin or ptx.
 
-It is a separate process, because NVRTC looks for symbols in a loaded libcuda that the simulated driver lacks. It exits
-with 2 and the compiler's log if the source does not compile, and with 3 if there is no NVRTC.
+This is a separate program, because NVRTC looks in a loaded libcuda for symbols that the simulated driver lacks. It
+exits with 2 and the compiler's log if the source does not compile, and with 3 if there is no NVRTC.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from foreign_objects import RecordingHostMemory  # noqa: E402
 
 
 class RunPython(Protocol):
-    """Run code in a fresh interpreter."""
+    """A function that runs code in a new interpreter."""
 
     def __call__(self, code: str, **env: str) -> subprocess.CompletedProcess[str]: ...
 
@@ -42,7 +42,9 @@ class RunPython(Protocol):
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> RunPython:
-    """Run code in a fresh interpreter, outside of the sources, without CUDACORE_DRIVER unless it is given in `env`."""
+    """Give a function that runs code in a new interpreter, outside of the sources. CUDACORE_DRIVER is not set unless
+    `env` has it.
+    """
 
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         hidden = {"CUDACORE_DRIVER"}
@@ -68,7 +70,8 @@ def run_python(tmp_path: Path) -> RunPython:
 
 @pytest.fixture
 def run_on_sim(run_python: RunPython) -> Callable[..., str]:
-    """Run code on the simulated driver with two devices. The code must not fail or misuse the driver.
+    """Give a function that runs code on the simulated driver with two devices. The code must not fail or misuse the
+    driver.
 
     The code can use the module ``cudacore_sim`` under the name ``sim``.
     """
@@ -82,7 +85,7 @@ def run_on_sim(run_python: RunPython) -> Callable[..., str]:
 
 @pytest.fixture
 def run_on_driver(on_sim: bool, run_python: RunPython, run_on_sim: Callable[..., str]) -> Callable[..., str]:
-    """Run code on this process's driver; it must exit with 0 and print nothing."""
+    """Give a function that runs code on this process's driver. The code must exit with 0 and print nothing."""
     return run_on_sim if on_sim else lambda code, **env: succeeded(run_python(code, **env))
 
 
@@ -103,7 +106,7 @@ def stream(device: ch.Device) -> ch.Stream:
 
 @pytest.fixture
 def pinned(device: ch.Device) -> Callable[[int], ch.Buffer]:
-    """Allocate memory that host and device can reach, full of zeros."""
+    """Give a function that allocates memory that host and device can access. The memory is initially zero."""
     resource = ch.LegacyPinnedMemoryResource()
 
     def allocate(size: int) -> ch.Buffer:
@@ -127,7 +130,7 @@ def in_new_thread() -> Callable[[Callable[[], T]], T]:
 
 @pytest.fixture
 def host_memory(device: ch.Device) -> Iterator[RecordingHostMemory]:
-    """Give an allocator in Python, which must have freed all memory when the test ends."""
+    """Give an allocator in Python. All its memory must have been freed when the test ends."""
     made = RecordingHostMemory()
     yield made
     gc.collect()

@@ -24,7 +24,7 @@ is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
-    """Return the fields of a structure that have one type."""
+    """Return the descriptions of several fields of the same type, for a ctypes structure."""
     return [(name, kind) for name in names]
 
 
@@ -86,7 +86,8 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # by the address of a structure: the objects it points to, and the array
+# Maps the address of a structure to the objects that it points to, and the array.
+_lent: dict[int, tuple[Any, ...]] = {}
 
 
 def _delete(address: int) -> None:
@@ -120,7 +121,9 @@ class Array:
         self.streams: list[Any] = []
 
     def fill(self, tensor: Tensor) -> tuple[Any, ...]:
-        """Fill in a structure, and return the objects that it points to. Keep them alive as long as the structure."""
+        """Fill in a structure, and return the objects that it points to. The caller must keep these as long as the
+        structure.
+        """
         ndim = len(self.shape)
         shape = (ctypes.c_int64 * max(ndim, 1))(*self.shape)
         strides = (ctypes.c_int64 * max(ndim, 1))(*(self.strides or ()))

@@ -29,7 +29,7 @@ class HostMemory(ch.MemoryResource):
 
 
 class RecordingHostMemory(HostMemory):
-    """Host memory that records each free, and can raise an error after that."""
+    """An allocator of host memory that records each free, and can then raise an error."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
 
 
 def run(function: Callable[..., object], args: list[Any]) -> None:
-    """Call a function of this module in a child; a report of the simulator is a failure.
+    """Call a function of this module in a child. If the simulator reports misuse, the child fails.
 
     The arguments are in a list, because multiprocessing would otherwise keep references to them.
     """
@@ -151,7 +151,7 @@ def hold_until_killed(channel: Any, buffer: ch.Buffer) -> None:
 
 
 def use(buffer: ch.Buffer, offset: int) -> None:
-    """Use a part of a buffer from two threads, while a third imports and releases it."""
+    """Import and release a buffer on three threads at once; one of the threads also writes to a part of the buffer."""
     mr = buffer.memory_resource
     descriptor = buffer.ipc_descriptor
 

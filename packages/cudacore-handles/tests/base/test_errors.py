@@ -60,8 +60,7 @@ def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -
 
 
 def test_first_argument_is_the_message(error: ch.CUDAError) -> None:
-    """A program that reads ``error.args[0]``, as numba-cuda does, would get the operation instead of the whole message.
-    """
+    """A program that reads ``error.args[0]``, as numba-cuda does, would get the operation, not the whole message."""
     assert error.args == (str(error),)
     assert "line 2" in error.args[0]
     error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")

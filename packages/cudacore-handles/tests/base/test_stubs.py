@@ -16,7 +16,7 @@ from cudacore_handles import _native
 
 FOLDER = Path(cudacore_handles.__file__).parent
 STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
-#: A stub class that describes the methods of several real classes, and one of these classes: methods that add nodes.
+#: Classes that exist only in the stubs, each with a class that has its methods. NodeMethods are those that add nodes.
 CLASSES = {"NodeMethods": _native.GraphHandle}
 
 

@@ -39,7 +39,7 @@ typedef struct world {
   CUkernel foreign_kernel;
   cch_graph *graph, *leaf, *branching; /* `leaf` is also a child of `graph`; `branching` cannot be cloned */
   cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
-  CUgraphConditionalHandle condition; /* a condition of `branching`, not used yet */
+  CUgraphConditionalHandle condition; /* a condition of `branching` that no node uses yet */
   cch_graph_exec *exec;
   cch_bundle *bundle;
   cch_stream *captured;

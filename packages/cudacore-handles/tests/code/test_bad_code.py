@@ -118,7 +118,7 @@ def test_corrupt_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> No
 
 
 def test_errors_of_the_driver_say_what_to_do(run_on_sim: Any) -> None:
-    """For a cubin for another architecture, or PTX that is too new, the error would only have a code."""
+    """For a cubin for another architecture, or PTX that is too new, the error would have only a code."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -174,7 +174,7 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
 
 @pytest.mark.cuda_misuse_ok("an instruction that is none is reported")
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not name the problem in the PTX, and the line."""
+    """The error would name neither the problem in the PTX nor its line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
         make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
     assert "frobnicate" in caught.value.log
@@ -184,7 +184,7 @@ def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
 
 
 def test_a_failure_is_not_remembered(device: ch.Device, tmp_path: Path) -> None:
-    """After a failed load, valid code could not be loaded, or a library would leak."""
+    """After code could not be loaded, valid code could not be loaded either, or a library would leak."""
     before = ch.live_counts()["library"]
     path = tmp_path / "k.ptx"
     path.write_bytes(b"not code")

@@ -15,7 +15,7 @@ import cudacore_handles as ch
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 ASKED_FOR_ITS_CODE = pytest.mark.needs_driver("12.5", "kernels that say which code they are of")
 
-# Name of a kernel, and (offset, size) of its parameters.
+# Name of a kernel, and (offset, size) of each of its parameters.
 SIGNATURES = [
     ("nothing", []),
     ("add", [(0, 8), (8, 4)]),
@@ -60,7 +60,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("name", "in_ptx", "in_cubin"), KINDS)
 def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> None:
-    """Numbers would be packed as another type than the kernel's."""
+    """Numbers would be packed as another type than that of the kernel's parameter."""
     info = code.get_kernel(name).arguments_info
     kinds = " ".join(p.kind for p in info).replace("pointer", "address" if "pointer" not in in_cubin else "pointer")
     assert kinds == (in_ptx if code.code_type == "ptx" else in_cubin)
@@ -72,7 +72,7 @@ def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> No
 
 
 def test_param_info() -> None:
-    """Because of its kind, a ParamInfo would not unpack or compare like (offset, size), or would not show the kind."""
+    """A ParamInfo, which also has a kind, would not unpack or compare like (offset, size), or not show the kind."""
     info = ch.ParamInfo(8, 4, ch.ParamKind.FLOAT)
     assert info == (8, 4) == ch.ParamInfo(8, 4)
     assert repr(info) == "ParamInfo(offset=8, size=4, kind='float')"
@@ -96,7 +96,7 @@ def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> Non
 
 
 def test_identity(device: ch.Device) -> None:
-    """Objects of the same kernel would differ, or objects of different kernels would be equal."""
+    """Objects of the same kernel would be unequal, or objects of different kernels would be equal."""
     code = ch.ObjectCode.from_ptx(PTX)
     kernel, same, other = code.get_kernel("add"), code.get_kernel(b"add"), code.get_kernel("nothing")
     elsewhere = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
@@ -110,7 +110,7 @@ def test_identity(device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(kernel: ch.Kernel) -> None:
-    """cuda.bindings would not accept the handle."""
+    """cuda.bindings would not accept the handle of a kernel."""
     from cuda.bindings import driver
 
     assert isinstance(kernel.handle, driver.CUkernel)
@@ -143,7 +143,7 @@ def test_a_kernel_keeps_its_code(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("keep", ["face", pytest.param("code", marks=ASKED_FOR_ITS_CODE), "mod"])
 def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
-    """A handle that went through another library would not keep the code loaded."""
+    """A kernel that is made from a handle, which another library passed back, would not keep the code loaded."""
     before = ch.live_counts()
     code = ch.ObjectCode.from_ptx(PTX)
     face = code.get_kernel("nothing")
@@ -165,7 +165,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
 
 @ASKED_FOR_ITS_CODE
 def test_from_handle_with_other_code(device: ch.Device) -> None:
-    """A kernel would keep other code loaded, or become invalid when its own code is unloaded."""
+    """A kernel would keep code loaded to which it does not belong, or become invalid when its own code is unloaded."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
     theirs, ours = int(code._library()), int(other._library())
@@ -181,7 +181,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
 @ASKED_FOR_ITS_CODE
 @pytest.mark.cuda_sim  # on a GPU, the driver's behaviour with such a handle is undefined
 def test_from_handle_of_nothing(device: ch.Device) -> None:
-    """An object that is not a kernel would keep code loaded, and be launched."""
+    """A handle that is not a kernel's would become a Kernel that keeps code loaded and can be launched."""
     code = ch.ObjectCode.from_ptx(PTX)
     code.get_kernel("nothing")
     before = ch.live_counts()
@@ -220,7 +220,7 @@ def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
 
 
 def test_bad_owner(kernel: ch.Kernel) -> None:
-    """A kernel would be made of an object that is not code, or of NULL."""
+    """A Kernel would be made from an owner that is not code, or from a NULL handle."""
     with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
         ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is not an address"):
@@ -242,7 +242,7 @@ def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> Non
 
 @pytest.mark.parametrize("made", [lambda k: k.attributes, lambda k: k.occupancy])
 def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel], Any]) -> None:
-    """The code would be unloaded while its attributes are queried."""
+    """The code of a kernel would be unloaded while the kernel's attributes are queried."""
     before = ch.live_counts()
     face = made(ch.ObjectCode.from_ptx(PTX).get_kernel("add"))
     gc.collect()

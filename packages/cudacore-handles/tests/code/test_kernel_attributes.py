@@ -115,7 +115,7 @@ def test_kinds_and_constancy() -> None:
 
 
 def test_instantiation() -> None:
-    """Attributes could be made without a kernel."""
+    """A KernelAttributes object could be made without a kernel."""
     with pytest.raises(RuntimeError, match=r"use Kernel\.attributes"):
         KernelAttributes()
     with pytest.raises(RuntimeError, match=r"use Kernel\.occupancy"):
@@ -123,7 +123,7 @@ def test_instantiation() -> None:
 
 
 def test_attributes_are_read_only() -> None:
-    """An assignment would be accepted silently without changing anything."""
+    """An assignment to an attribute would be accepted silently without changing anything."""
     with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):
         KernelAttributes._init(NoDriver()).max_dynamic_shared_size_bytes = 0
 
@@ -176,7 +176,9 @@ def test_launch_config_with_clusters() -> None:
 
 
 def test_a_failed_function_is_not_called_again() -> None:
-    """After an exception, the driver continues to call the function, which would raise again and again."""
+    """The driver goes on calling a function that has raised an exception, and the function would raise it again each
+    time.
+    """
     calls = []
 
     def needed(block_size: int) -> int:
@@ -213,7 +215,7 @@ def test_attributes(limited: Kernel, device: Device) -> None:
 
 
 def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
-    """An index would be ignored, or select another device."""
+    """The index of a device would be ignored, or select another device."""
     for index in (device, device.device_id):
         attributes = limited.attributes[index]
         assert attributes.shared_size_bytes == 1024
@@ -255,7 +257,7 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
 
 
 def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every use in a loop would call the driver."""
+    """A program that uses a constant attribute in a loop would call the driver each time."""
     attributes = limited.attributes
     registers, on_device = attributes.num_regs, attributes[0]
 
@@ -326,7 +328,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
     address = int(ffi.cast("uintptr_t", in_c))
     if language == "C":
         function = driver.CUoccupancyB2DSize(address)
-    elif language == "C of cuda.core":  # crashed once: the first bytes of the function were used as its address
+    elif language == "C of cuda.core":  # a former bug: the first bytes of the function were used as its address
         function = driver.CUoccupancyB2DSize(_ptr=address)
     assert 0 < empty.occupancy.max_potential_block_size(function, 0).max_block_size <= 64
     assert asked
@@ -357,7 +359,7 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
 def test_threads_do_not_take_away_what_another_allowed(
     limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that needs less shared memory would reduce the limit that another thread has just raised."""
+    """If a thread needs less shared memory, it would reduce the limit that another thread has just raised."""
     most = limited.attributes[device]._most_dynamic_shared()
     looked = threading.Event()
 
@@ -382,13 +384,13 @@ def test_threads_do_not_take_away_what_another_allowed(
     ("value", "message"), [(-1, "result of dynamic_shared_memory_needed is -1"), (2.5, "must be an int, not float")]
 )
 def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -> None:
-    """Garbage would reach the driver, and the exception would be lost."""
+    """If a function returns an invalid size, garbage would reach the driver, and the exception would be lost."""
     with pytest.raises((TypeError, ValueError), match=message):
         empty.occupancy.max_potential_block_size(lambda _: value, 0)
 
 
 def test_a_function_that_raises(empty: Kernel) -> None:
-    """The exception would only be printed, and a meaningless result be returned."""
+    """An exception of the function would only be printed, and a meaningless result would be returned."""
     with pytest.raises(ZeroDivisionError):
         empty.occupancy.max_potential_block_size(lambda n: n // 0, 0)
 
@@ -410,7 +412,7 @@ def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
 
 
 def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
-    """More clusters would be launched than can be resident, or larger ones than the kernel supports."""
+    """More clusters would be launched than can be resident, or larger clusters than the kernel supports."""
     stream = device.create_stream()
     plain, pairs = cluster_code.get_kernel("plain").occupancy, cluster_code.get_kernel("pairs").occupancy
     assert plain.max_potential_cluster_size(LaunchConfig(grid=64, block=128), stream=stream) == 8
@@ -430,7 +432,7 @@ def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
 
 
 def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> None:
-    """The driver's error would be lost."""
+    """For clusters that do not fit on the device, the driver's error would be lost."""
     stream = device.create_stream()
     pairs = cluster_code.get_kernel("pairs").occupancy
     with pytest.raises(CUDAError) as info:

@@ -91,7 +91,7 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
     ],
 )
 def test_bad_names(use: Any, message: str) -> None:
-    """A name that C would end at a NUL, or that is not UTF-8, would reach the driver."""
+    """A name that contains a NUL, at which C would end it, or that is not UTF-8, would reach the driver."""
     with pytest.raises(ValueError, match=message):
         use()
 
@@ -105,14 +105,14 @@ def test_symbol_mapping_in_bytes(device: ch.Device, given: Any) -> None:
 
 
 def test_short_repr() -> None:
-    """A long name or path would fill a screen."""
+    """If the name or path of code is long, its repr would fill a screen."""
     for code in (make("cubin", bytes(5000), name="n" * 500), make("cubin", "/" + "p" * 500)):
         assert len(repr(code)) < 160
         assert "..." in repr(code)
 
 
 def test_cannot_be_made_directly() -> None:
-    """An object could be made without code."""
+    """An ObjectCode could be made without code."""
     with pytest.raises(
         RuntimeError,
         match=r"^ObjectCode objects cannot be instantiated directly; use Program\.compile\(\)",
@@ -132,7 +132,7 @@ def test_pickle(kind: str, module: Any) -> None:
 
 
 def test_identity() -> None:
-    """Loading would change the hash of code that is a dictionary's key, or different code would be equal."""
+    """Loading would change the hash of an ObjectCode that is a dictionary's key, or different code would be equal."""
     code, other = make("ptx", PTX), make("ptx", PTX)
     same = code
     assert code == same
@@ -143,7 +143,7 @@ def test_identity() -> None:
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(LOADABLE)))
 def test_code_that_must_be_linked(kind: str) -> None:
-    """The driver would get code that it cannot load."""
+    """Code that must be linked first would be passed to the driver, which cannot load it."""
     code = make(kind, b"code")
     for use in (lambda: code.get_kernel("k"), lambda: code.handle):
         with pytest.raises(ch.UnsupportedCodeError, match=f'Unsupported code type "{kind}": it cannot be loaded; link'):
@@ -206,7 +206,7 @@ def test_lowered_names(device: ch.Device, code: ch.ObjectCode) -> None:
 
 
 def test_handle_and_module(device: ch.Device) -> None:
-    """cuda.bindings would not accept the handle."""
+    """cuda.bindings would not accept the handle of a library."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -217,7 +217,9 @@ def test_handle_and_module(device: ch.Device) -> None:
 
 
 def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
-    """A library that numba-cuda has unloaded would be unloaded again: this would crash, or unload another library."""
+    """A library that numba-cuda has already unloaded would be unloaded by us, too. This would crash, or unload another
+    library.
+    """
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -269,7 +271,7 @@ def test_a_module_outlives_its_code(device: ch.Device) -> None:
 
 
 def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
-    """A wrong path would cause an error of the driver, or would still fail once the file exists."""
+    """The path of a missing file would cause an error of the driver, or would still fail once the file exists."""
     code = make("ptx", tmp_path / "k.ptx")
     with pytest.raises(FileNotFoundError, match=r"k\.ptx"):
         code.get_kernel("add")
@@ -292,7 +294,7 @@ def test_a_missing_kernel(device: ch.Device, name: str) -> None:
 
 
 def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectCode) -> None:
-    """If extern "C" is missing, the error would not mention it."""
+    """If a kernel is not found because extern "C" is missing in its source, the error would not mention extern "C"."""
     with pytest.raises(ch.CUDAError, match='C\\+\\+ names are mangled: declare the kernel extern "C"') as caught:
         code.get_kernel("templated")
     assert "and " in caught.value.hint

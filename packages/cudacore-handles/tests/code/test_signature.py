@@ -265,7 +265,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
-    """A type within a type would end early, and shift all parameters after it."""
+    """A nested type would end too early for the parser, so that all later parameters are wrong."""
     found = name_parameters("_Z1f" + "".join(parameters))
     assert found is not None
     single = [name_parameters("_Z1f" + p) for p in parameters]
@@ -294,7 +294,7 @@ def test_any_text_as_a_name(text: str) -> None:
         ("f", "f4 p8 n4", [4, 8, 4], "float pointer bits"),
         ("f", "f4 p8 n4", [4, 8, 8], "unknown unknown unknown"),
         (None, None, [4, 8], "unknown unknown"),
-        ("_Z1fi", "f4", [4], "unknown"),  # the sources disagree
+        ("_Z1fi", "f4", [4], "unknown"),  # the name and the PTX disagree
         ("_Z1fPf", "p8", [8], "pointer"),
         ("_Z1f6__half1S", "b2 b4", [2, 4], "float bytes"),
         ("_Z1f1E", "n4", [4], "bits"),
@@ -303,5 +303,7 @@ def test_any_text_as_a_name(text: str) -> None:
     ],
 )
 def test_merging(symbol: str | None, signature: str | None, sizes: list[int], expected: str) -> None:
-    """A kind on which two sources disagree would be used, or a kind that only one source has would be lost."""
+    """If the name and the PTX disagree on a kind, one of them would be used; or a kind that only one of them has would
+    be lost.
+    """
     assert " ".join(kinds_of(symbol, signature, sizes)) == expected

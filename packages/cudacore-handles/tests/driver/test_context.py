@@ -12,13 +12,13 @@ import cudacore_handles as ch
 
 
 def test_cannot_be_made_directly() -> None:
-    """An object could be made without a CUDA context."""
+    """A Context could be made without a CUDA context."""
     with pytest.raises(RuntimeError, match=r"use Device\(\.\.\.\)\.context"):
         ch.Context()
 
 
 def test_identity(device: ch.Device, other_device: ch.Device) -> None:
-    """Objects of the same context would differ, or objects of different contexts would be equal."""
+    """Objects of the same context would be unequal, or objects of different contexts would be equal."""
     context = device.context
     assert context == device.context
     assert hash(context) == hash(device.context)
@@ -36,7 +36,7 @@ def test_properties(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
-    """cuda.bindings would not accept the handle."""
+    """cuda.bindings would not accept the handle of a context."""
     from cuda.bindings import driver
 
     handle = device.context.handle
@@ -130,7 +130,9 @@ def test_first_use_can_fail(run_on_sim: Any) -> None:
 
 
 def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
-    """After a thread makes another context current, the device would not use it, or would use it on other threads."""
+    """After a thread makes another context current, the device would not use that context, or would use it on other
+    threads.
+    """
     from cuda.bindings import driver
 
     arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)

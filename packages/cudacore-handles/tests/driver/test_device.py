@@ -137,7 +137,7 @@ def test_set_current(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_current_is_a_threads_own(device: ch.Device, other_device: ch.Device, in_new_thread: Any) -> None:
-    """A thread that makes a device current would change it for the others."""
+    """A thread that makes a device current would change the current device of other threads."""
     in_new_thread(other_device.set_current)
     assert ch.Device() is device
 
@@ -292,7 +292,7 @@ def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a graph builder would not name the package."""
+    """The error for a graph builder would not name the package that is missing."""
     stream = device.create_stream()
     monkeypatch.setitem(sys.modules, "cudacore_graph", None)  # as if cudacore-graph were not installed
     with pytest.raises(ImportError, match="pip install cudacore-graph"):

@@ -22,12 +22,12 @@ WITHDRAWN = {
     "CAN_USE_STREAM_WAIT_VALUE_NOR_V1",
     "COOPERATIVE_MULTI_DEVICE_LAUNCH",
 }
-# Attributes whose properties are named for an alias of the attribute in cuda.bindings: name of the attribute, alias.
+# Attributes whose properties are named for an alias: the attribute's own name in cuda.bindings, and the alias.
 RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"}
 
 
 def cuda_attributes() -> dict[str, int]:
-    """Return the attributes in cuda.bindings, without aliases, by the names of their properties."""
+    """Return a dict from the names of properties to the attributes' numbers in cuda.bindings, without aliases."""
     names = {
         member.name.removeprefix("CU_DEVICE_ATTRIBUTE_"): member.value
         for member in driver.CUdevice_attribute
@@ -83,7 +83,9 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_table_is_complete() -> None:
-    """A property of cuda.core would be missing; cuda.bindings of CUDA 12 lacks the newest ones."""
+    """An attribute up to the newest one would have no property. The enumeration of cuda.bindings for CUDA 12 lacks some
+    of them.
+    """
     assert sorted(attribute.number for attribute in TABLE.values()) == sorted(
         set(range(1, NEWEST + 1)) - {92, 93, 94, 96}
     )
@@ -153,7 +155,9 @@ def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, 
 
 
 def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """For an attribute that an old driver lacks, the error would be CUDA_ERROR_INVALID_VALUE, or the result False."""
+    """For an attribute that an old driver lacks, the error would be CUDA_ERROR_INVALID_VALUE, or the value would be
+    False.
+    """
     asked = answers(status=1)
     properties = DeviceProperties._init(0)
     for _ in range(2):

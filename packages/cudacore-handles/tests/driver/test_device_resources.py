@@ -51,7 +51,7 @@ def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
 
 
 def test_not_made_directly() -> None:
-    """An object could be made without resources."""
+    """An object of these classes could be made without the driver's resource."""
     classes: list[Any] = [ch.DeviceResources, ch.SMResource, ch.WorkqueueResource]
     for cls in classes:
         with pytest.raises(RuntimeError, match=f"{cls.__name__} objects cannot be instantiated directly; use "):
@@ -120,7 +120,7 @@ BAD_COUNTS = [
 
 @pytest.mark.parametrize(("count", "error", "message"), BAD_COUNTS)
 def test_counts_that_there_are_not(sm: ch.SMResource, count: Any, error: type[Exception], message: str) -> None:
-    """The error would only report an invalid value, or the value would be rounded."""
+    """For a count that is not possible, the error would only report an invalid value, or the count would be rounded."""
     with pytest.raises(error, match=message):
         sm.split(SMResourceOptions(count=count))
 
@@ -144,7 +144,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("fields", "error", "message"), BAD_OPTIONS)
 def test_bad_options(sm: ch.SMResource, fields: dict[str, Any], error: type[Exception], message: str) -> None:
-    """An invalid value would be ignored, or the error would not name it."""
+    """An invalid option would be ignored, or the error would not name it."""
     for options in (SMResourceOptions(**fields), fields):
         with pytest.raises(error, match=message):
             sm.split(options)
@@ -211,7 +211,7 @@ def test_a_driver_without_resources(run_on_sim: RunOnSim) -> None:
 
 
 def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
-    """Groups of CUDA 13.1 would differ from the request."""
+    """Groups of different sizes, as CUDA 13.1 can make them, would differ from the request."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -46,7 +46,7 @@ def green(device: ch.Device) -> ch.Context:
 
 
 def test_what_it_is(device: ch.Device, green: ch.Context) -> None:
-    """A green context would be confused with the primary one, or have all multiprocessors of the device."""
+    """A green context would be mistaken for the primary one, or have all multiprocessors of the device."""
     assert green.is_green
     assert not device.context.is_green
     assert green != device.context
@@ -246,7 +246,9 @@ def test_threads(device: ch.Device) -> None:
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
-    """A device would not use the green context that is set, or use it on other threads, or keep it forever."""
+    """A device would not use the green context that a thread has made current, or use it on other threads, or keep it
+    forever.
+    """
     primary = device.context
     try:
         assert device.set_current(green) == primary
@@ -296,7 +298,9 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 
 
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
-    """In a green context, the per-thread default stream, which CUDA does not support there, would be another stream."""
+    """CUDA does not support the per-thread default stream in a green context: another stream would be used instead of
+    an error.
+    """
     opened = threading.Event()
     event = device.create_event()  # an event of the primary context
     try:
@@ -318,7 +322,7 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
 
 
 def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
-    """A context would be created with invalid resources, or the error would have no reason."""
+    """A context would be created with invalid resources, or the error would give no reason."""
     sm = device.resources.sm
     (group,), rest = sm.split(SMResourceOptions(count=16))
     there = other_device.resources.sm.split(SMResourceOptions(count=16))[0][0]
@@ -363,7 +367,7 @@ def test_of_two_splits(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_two_devices(device: ch.Device, other_device: ch.Device) -> None:
-    """A green context of one device would be made, or used, on another."""
+    """A green context of one device would be made or used on another device."""
     here, there = make_green(device), make_green(other_device, 8)
     assert (here.device, there.device) == (device, other_device)
     assert device.context == here.device.context
@@ -391,7 +395,7 @@ def test_not_pickled(green: ch.Context) -> None:
 
 @pytest.mark.needs_driver("12.5", "streams of green contexts")
 def test_a_foreign_one(device: ch.Device) -> None:
-    """A green context that another library has made would be mistaken for an ordinary one, or be destroyed."""
+    """A green context that another library has made would be mistaken for an ordinary one, or be destroyed by us."""
     from cuda.bindings import driver
 
     (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))
@@ -418,7 +422,7 @@ def test_a_foreign_one(device: ch.Device) -> None:
     stream.close()
     context.close()
     assert int(driver.cuStreamDestroy(raw_stream)[0]) == 0
-    assert int(driver.cuGreenCtxDestroy(raw)[0]) == 0  # the library has not destroyed it
+    assert int(driver.cuGreenCtxDestroy(raw)[0]) == 0  # succeeds, because our library has not destroyed it
 
 
 # ---- failures
@@ -445,7 +449,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
     failed = 0
     for i, name in enumerate(names):
         if "Destroy" in name or name == "cuCtxSetCurrent" or name == "cuCtxGetCurrent":
-            continue  # calls of destructors, which cannot return an error
+            continue  # called by destructors, which cannot return an error
         sim.fail(name, names[: i + 1].count(name), 999)
         try:
             with pytest.raises(ch.CUDAError, match=name.partition("_v")[0]):
@@ -486,7 +490,7 @@ def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
 
 
 def test_a_driver_without_them(run_on_sim: Any) -> None:
-    """For a driver that lacks one of these features, the error would not name the required version."""
+    """On a driver that cannot create streams in green contexts, the error would not name the required version."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -21,7 +21,7 @@ COMPILERS = ("cch_nvrtc", "cch_nvvm", "cch_nvjitlink")
 
 
 def boxes(found: Interface) -> dict[str, str]:
-    """Return the types of boxes, with the constants of their kinds."""
+    """Return a dict from the C types of boxes to the constants of their kinds."""
     kinds = {name: f"cch_{name.removeprefix('CCH_KIND_').lower()}" for name in found.enums["cch_kind"]}
     return {kind: name for name, kind in kinds.items() if name != "CCH_KIND_COUNT"}
 
@@ -57,7 +57,7 @@ def parameter(declaration: str, found: Interface, nullable: set[str]) -> tuple[s
 
 
 def answer(prototype: str, name: str, found: Interface) -> str:
-    """Return what a function returns if an argument is wrong."""
+    """Return the name of the C constant that says what a function returns if an argument is wrong."""
     for box in boxes(found):
         for verb, answered in VERBS.items():
             if name == f"{box}_{verb}":
@@ -70,7 +70,7 @@ def answer(prototype: str, name: str, found: Interface) -> str:
 
 
 def main(out: str, folder: str) -> None:
-    """Write the table."""
+    """Write the table of functions and their parameters."""
     found = read(Path(folder))
     calls, rows = [], []
     for name, prototype in found.functions.items():

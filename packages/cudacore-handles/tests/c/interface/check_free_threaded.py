@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up builds with Meson: for a Python without a GIL, which must be refused, and for a Python with a GIL.
+"""Check that Meson refuses to set up a build for a Python without a GIL, and sets up builds for a Python with a GIL.
 
 usage: check_free_threaded.py PACKAGE
 """

@@ -20,7 +20,7 @@ CHANGES = {
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the script that reads the headers. Its output goes to the parent of the headers' folder."""
+    """Run the script that reads the headers. It writes its output to the parent of the headers' folder."""
     outputs = [str(folder.parent / name) for name in ("cdef", "map", "table", "nodes")]
     return subprocess.run(
         [sys.executable, str(SCRIPT), str(folder), *outputs], capture_output=True, text=True, check=False
@@ -28,7 +28,9 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def main(headers: str) -> None:
-    """Make each change to the headers, and check the message of the build."""
+    """Make each of the changes to a copy of the headers, and check that the script refuses it with an error that names
+    the function.
+    """
     with tempfile.TemporaryDirectory() as away:
         folder = Path(away) / "headers"
         shutil.copytree(headers, folder)

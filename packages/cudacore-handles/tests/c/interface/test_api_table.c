@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-/* A compatible program would get no table, or an incompatible program would get one. */
+/* A compatible program would not get the function table, or an incompatible program would get it. */
 static void table_is_sized_and_versioned(void) {
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   CHECK(api != NULL);

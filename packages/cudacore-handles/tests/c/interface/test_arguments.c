@@ -64,7 +64,7 @@ static cch_nvvm *nvvm;
 static cch_nvjitlink *nvjitlink;
 static void *boxes[CCH_KIND_COUNT];
 static const char zero[ROOM];
-static char room[8][ROOM]; /* for pointers to values, such as out-parameters; stays zero if a call fails */
+static char room[8][ROOM]; /* memory for pointers to values, such as out-parameters; must stay zero if a call fails */
 
 static void open_boxes(void) {
   static const char *const options[] = {"-arch=sm_90"};
@@ -148,7 +148,10 @@ static void fill(value *arguments, const function *f) {
   }
 }
 
-/* Gets a wrong value of an argument by its number: NULL, boxes, or compilers. Returns false after the last value. */
+/*
+ * Gets a wrong value of an argument by the value's number: NULL, boxes, or compilers. Returns false after the last
+ * value.
+ */
 static bool wrong(void **out, const parameter *p, int number) {
   void *const others[] = {nvrtc, nvvm, nvjitlink, w.context, w.bundle};
   *out = NULL;
@@ -157,7 +160,7 @@ static bool wrong(void **out, const parameter *p, int number) {
   if (number == 0)
     return true;
   if (p->sort == BOX && number <= CCH_KIND_COUNT) {
-    *out = boxes[number - 1]; /* one of the boxes is of the right kind, and is skipped: see below */
+    *out = boxes[number - 1]; /* run_calls() skips the box that is of the right kind */
     return true;
   }
   if (p->sort != COMPILER || number > (int)(sizeof others / sizeof *others))
@@ -166,7 +169,7 @@ static bool wrong(void **out, const parameter *p, int number) {
   return true;
 }
 
-/* Calls a function with one wrong argument, and checks its result and message. */
+/* Calls a function with one wrong argument, and checks the function's result and error message. */
 static void check_refusal(const function *f, int place, void *given) {
   const parameter *p = &f->parameters[place];
   value arguments[8], result = {0};
@@ -206,7 +209,9 @@ static void check_survival(const function *f, int place, value given) {
   f->call(&result, arguments);
 }
 
-/* Whether a function has a pointer to values, so that another parameter can be the number of bytes or elements. */
+/*
+ * Whether a function has a pointer to values, so that another of its parameters can be the number of bytes or elements.
+ */
 static bool counts(const function *f) {
   for (int i = 0; i < f->count; i++)
     if (f->parameters[i].sort == POINTER && !f->parameters[i].makes_box)

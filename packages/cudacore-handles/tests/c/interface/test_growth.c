@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that was compiled with the headers of version 0.1, or with those of a future version (FUTURE). Its
- * structures have other sizes than the library's. They lie at the end of a page, so that a read beyond them faults.
+ * structures have other sizes than the library's. The structures lie at the end of a page, so that a read beyond them
+ * faults.
  */
 #define _GNU_SOURCE
 #include "interface/growth.h"
@@ -60,7 +61,7 @@ int main(void) {
   CHECK(cch_launch(stream, config, kernel, NULL, 0) == 0);
 
 #ifdef FUTURE
-  /* Fields that this library does not have are refused, not ignored. */
+  /* Fields that this library does not have are refused if they are not zero. They are not ignored. */
   pool_config->size = sizeof *pool_config;
   pool_config->usage = 1;
   CHECK(cch_pool_create(&pool, pool_config) == CCH_EINVAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled, as C11 and as C++17, for each public header: alone (-DHEADER=<...>), twice, and with cuda.h before or after
- * it. Nothing here is run.
+ * This file is compiled, as C11 and as C++17, for each public header: with the header alone (-DHEADER=<...>), twice,
+ * and with cuda.h before or after it. Nothing here is run.
  */
 #if defined(CUDA_FIRST)
 #include <cuda.h>

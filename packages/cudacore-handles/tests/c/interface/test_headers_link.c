@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers in a program: built as C11 and as C++17, without any other header. */
+/* A program that includes all public headers, and nothing else. It is built as C11 and as C++17. */
 #include <cudacore/cudacore.h>
 
 int main(void) {

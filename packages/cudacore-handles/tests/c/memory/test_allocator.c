@@ -85,7 +85,8 @@ static void frees_on_the_given_stream(void) {
     OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
     OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
     OK(cch_allocator_free_async(a, cch_stream_raw(i == 0 ? second : stream)));
-    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* if two streams use the memory, a new stream waits for both */
+    /* If two streams use the memory, it is freed on a new stream that waits for both. */
+    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2);
     FAILS(CCH_EINVAL, cch_allocator_free_async(a, cch_stream_raw(second)));
   }
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
@@ -95,7 +96,10 @@ static void frees_on_the_given_stream(void) {
   close_pool();
 }
 
-/* Trackers would not count the allocations of libraries, or an allocation that a tracker refused would leak. */
+/*
+ * Trackers would not count the allocations that other libraries make, or an allocation that a tracker refused would
+ * leak.
+ */
 static void trackers_count_addresses(void) {
   open_pool();
   cch_tracker *tracker;
@@ -113,7 +117,7 @@ static void trackers_count_addresses(void) {
   close_pool();
 }
 
-/* PyTorch would allocate from another pool than the one that was set, or could not allocate before CUDA is used. */
+/* PyTorch would not allocate from the pool that was set for its device, or could not allocate before CUDA is used. */
 static void torch_uses_the_allocator_of_its_device(void) {
   open_pool();
   cch_tracker *trackers[2];
@@ -128,7 +132,7 @@ static void torch_uses_the_allocator_of_its_device(void) {
     void *a = cch_torch_alloc(100, 0, i == 0 ? NULL : cch_stream_raw(stream));
     CHECK(a != NULL);
     CHECK_EQ(live_bytes(trackers[i]), 100);
-    OK(cch_torch_set_allocator(0, NULL)); /* memory that is allocated remains valid */
+    OK(cch_torch_set_allocator(0, NULL)); /* memory that is already allocated remains valid */
     cch_torch_record_stream(a, cch_stream_raw(second));
     cch_torch_record_stream(NULL, NULL);
     cch_torch_free(a, 100, 0, NULL);

@@ -66,7 +66,7 @@ static void batch_is_one_call(void) {
   cch_stream_unref(legacy);
 }
 
-/* A source would be used again while it is still read. */
+/* A call that must read a source before it returns would return while the source is still being read. */
 static void source_is_read_during_the_call(void) {
   cch_stream *legacy = cch_stream_legacy();
   const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
@@ -106,7 +106,7 @@ static void bad_batch_is_refused(void) {
   cch_deviceptr_unref(small);
 }
 
-/* Parts would be copied from or to a wrong place, or beyond the memory. */
+/* A part of memory would be copied from or to a wrong place, or beyond the end of the memory. */
 static void part_is_copied(void) {
   for (int i = 0; i < SIZE; i++)
     host(src[0])[i] = (unsigned char)i;
@@ -170,7 +170,8 @@ static void memory_of_two_devices_is_copied(void) {
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 1);
   OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 2);
-  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* functions for two devices would invalidate it */
+  /* The driver's functions for two devices would invalidate the capture. */
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED));
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 3);
   OK(cch_capture_end(graph, stream));
@@ -214,7 +215,7 @@ static void drop_managed(cch_deviceptr **managed) {
   OK(cch_context_set_current(NULL));
 }
 
-/* A batch of prefetches would take many calls; or an empty one would reach the driver, which refuses it. */
+/* A batch of prefetches would take many driver calls; or an empty batch would reach the driver, which refuses it. */
 static void batch_is_moved_by_one_call(void) {
   const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
   cch_deviceptr *managed[COUNT];

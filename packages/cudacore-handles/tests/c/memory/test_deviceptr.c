@@ -25,12 +25,12 @@ static void pool_memory_is_freed_on_its_stream(void) {
   CHECK(cch_deviceptr_stream(ptr) == stream);
   CHECK(cch_deviceptr_context(ptr) == context);
   close();
-  OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* the memory keeps its stream */
+  OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* the memory keeps its stream alive */
   cch_deviceptr_unref(ptr);
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
 }
 
-/* The stream of a buffer's free could not be changed, or the first stream would be kept forever. */
+/* The stream on which memory is freed could not be changed, or the first stream would be kept forever. */
 static void stream_of_the_free_can_be_changed(void) {
   cch_stream *second;
   cch_deviceptr *ptr;
@@ -200,7 +200,7 @@ static void bytes_arrive(void) {
   CHECK_EQ(bytes(device)[62], 0xAB);
   OK(cch_deviceptr_copy(pinned, from_pool, 64, stream));
   CHECK_EQ(bytes(pinned)[63], 63);
-  CHECK_EQ(word(from_pool, 16), 0xAABBCCDD); /* beyond the copied bytes */
+  CHECK_EQ(word(from_pool, 16), 0xAABBCCDD); /* unchanged, because it is beyond the copied bytes */
 
   FAILS(CCH_EINVAL, cch_deviceptr_copy(device, from_pool, 64, stream));
   CHECK_HAS(check_error()->message, "63");
@@ -246,7 +246,7 @@ static void foreign_memory_is_freed_by_its_owner(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* A pointer to another device's memory, or to memory unknown to CUDA, would be accepted for a kernel. */
+/* As an argument of a kernel, a pointer to another device's memory, or to memory unknown to CUDA, would be accepted. */
 static void pointers_are_checked(void) {
   cch_deviceptr *here, *there, *pinned;
   char local[16];

@@ -44,7 +44,7 @@ static void memory_is_the_buffers(void) {
   OK(cch_deviceptr_part(&part, memory, 4, 4));
   OK(cch_deviceptr_fill(part, 5, 4, stream));
   cch_deviceptr_unref(memory);
-  CHECK_EQ(cch_graphics_is_mapped(resource), 1); /* a part keeps the mapping */
+  CHECK_EQ(cch_graphics_is_mapped(resource), 1); /* a part of the memory keeps the resource mapped */
   CHECK_EQ(numbers[1], 0);
   cch_deviceptr_unref(part);
   CHECK_EQ(cch_graphics_is_mapped(resource), 0);
@@ -124,7 +124,9 @@ static void refusals_change_nothing(void) {
   finish(resource);
 }
 
-/* For a call that fails because of OpenGL, the driver's code would be lost, or an object would remain. */
+/*
+ * For a call that fails because there is no OpenGL, the driver's error code would be lost, or an object would remain.
+ */
 static void there_is_no_opengl(void) {
   cch_graphics *resource = begin(), *none = NULL;
   sim.gl_delete(name);
@@ -160,7 +162,7 @@ static void map_and_unmap(int index, void *resource) {
   }
 }
 
-/* Threads would unmap a resource twice, or use memory that another one has unmapped. */
+/* Threads would unmap a resource twice, or use memory that another thread has unmapped. */
 static void threads_share_a_resource(void) {
   cch_graphics *resource = begin();
   check_threads(8, map_and_unmap, resource);

@@ -9,7 +9,9 @@
 
 enum { SIZE = 64, BLOCKS = 3 };
 
-/* The exporter's pool, its exported blocks with their handles, and the pool that the importer has made of it. */
+/*
+ * The exporter's pool, its exported blocks with their handles, and the importer's pool, which imports the exporter's.
+ */
 typedef struct shared {
   cch_context *context;
   cch_stream *streams[2];
@@ -36,7 +38,7 @@ static void open_shared(shared *s) {
 }
 
 static void close_shared(shared *s) {
-  check_settle(); /* imports end when the work of their streams is done, and must end before the exported objects */
+  check_settle(); /* an import ends when the work of its streams is done, and must end before the exported object */
   cch_pool_unref(s->imported);
   for (int i = 0; i < BLOCKS; i++)
     cch_deviceptr_unref(s->blocks[i]);
@@ -74,8 +76,8 @@ static void pool_is_one_box(void) {
 }
 
 /*
- * Memory would get two handles. Another process would map it once for each handle, and ending one mapping would end
- * both.
+ * Memory that is exported twice would get two handles. Another process would map it once for each handle, and ending
+ * one mapping would end both.
  */
 static void memory_has_one_name(void) {
   shared s;
@@ -141,7 +143,8 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each refused import was mapped to query its size */
+  /* Each of the three refused imports was mapped, to query its size, and unmapped. */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3);
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
@@ -200,7 +203,7 @@ static void end_comes_behind_all_streams(void) {
   close_shared(&s);
 }
 
-/* If no stream can be made to wait, memory would be unmapped while it is used. */
+/* If the library cannot make a stream wait for all uses of the memory, it would unmap the memory while it is used. */
 static void end_without_streams_waits(void) {
   static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
                                       "cuStreamWaitEvent"};
@@ -214,7 +217,8 @@ static void end_without_streams_waits(void) {
     sim.fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
-    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without a new stream, one of the two waits */
+    /* Without a new stream (i is 0), one of the two streams waits for the other. Otherwise, the host waits. */
+    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2);
     sim.reset();
     CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }
@@ -244,7 +248,7 @@ static void end_waits_for_a_capture(void) {
   close_shared(&s);
 }
 
-/* A long-lived mapping would keep every stream on which it was used. */
+/* A long-lived mapping would keep every stream on which it was ever used. */
 static void streams_are_let_go(void) {
   shared s;
   cch_deviceptr *holder, *import;
@@ -315,7 +319,8 @@ static void import_pool_and_drop(int index, void *argument) {
     cch_pool_unref(pool);
     OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
     cch_deviceptr_unref(memory);
-    if (i % 8 == 0) /* pools wait for their last free, and the address space has room for a few hundred */
+    /* A pool exists until its last free is done, and the address space has room for only a few hundred pools. */
+    if (i % 8 == 0)
       OK(cch_stream_synchronize(s->streams[0]));
   }
 }
@@ -373,7 +378,7 @@ static void events_are_shared(void) {
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&own, plain));
   FAILS(CCH_EINVAL, cch_event_export(&own, NULL));
   OK(cch_event_export(&own, event));
-  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* an event of this process */
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* the event is this process's own */
   FAILS(CUDA_ERROR_MAP_FAILED, cch_event_import(&import, context, &garbage, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, NULL, &handle, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, context, NULL, 0));

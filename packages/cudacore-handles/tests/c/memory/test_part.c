@@ -58,7 +58,7 @@ static void parts_keep_the_memory(void) {
   close_memory(&m);
 }
 
-/* A part would exceed the whole allocation. */
+/* A part that exceeds the whole allocation would be created. */
 static void bad_parts_are_refused(void) {
   static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
   memory m;
@@ -181,7 +181,7 @@ static void memory_waits_for_a_capture(void) {
   close_memory(&m);
 }
 
-/* A graph that allocates memory would keep a part of it, and neither would ever be destroyed. */
+/* A graph that allocates memory would keep a part of that memory, and neither would ever be destroyed. */
 static void a_capture_keeps_no_part_of_its_own_memory(void) {
   memory m;
   cch_deviceptr *captured, *part;
@@ -195,7 +195,7 @@ static void a_capture_keeps_no_part_of_its_own_memory(void) {
   cch_deviceptr_unref(captured);
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   cch_deviceptr_unref(part);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1); /* in the capture */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1); /* freed in the capture */
   OK(cch_capture_end(graph, m.streams[0]));
   cch_graph_unref(graph);
   cch_deviceptr_unref(m.whole);

@@ -100,7 +100,7 @@ static void frees_are_counted_when_they_happen(void) {
   cch_tracker_unref(t);
 }
 
-/* An allocation that is larger than the size given to cch_tracker_begin() would exceed the limit. */
+/* If an allocation is larger than the size given to cch_tracker_begin(), it would exceed the limit. */
 static void limits_hold_for_sizes_that_are_rounded_up(void) {
   cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(none, 60);
@@ -241,7 +241,7 @@ static void logs_have_all_lines(void) {
   cch_tracker_unref(t);
 }
 
-/* A config of an unknown version would be mistaken for another one. */
+/* A config of an unknown version would be mistaken for a config of a known version. */
 static void configs_are_checked(void) {
   cch_tracker *t;
   cch_tracker_config config = {.size = sizeof config, .flags = 2};

@@ -9,7 +9,10 @@ enum { UNIT = 1 << 21 };
 static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
 
 static cch_virtual_config config(void) {
-  /* In the simulated driver, memory that is not shareable has further addresses, which could follow the range. */
+  /*
+   * Shareable, because in the simulated driver, physical memory that is not shareable takes addresses of its own, which
+   * could be those directly after the range.
+   */
   return (cch_virtual_config){.size = sizeof(cch_virtual_config),
                               .location_type = 1,
                               .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -24,7 +27,7 @@ static void check_live(size_t addresses, size_t physical) {
   CUcontext context, before;
   size_t left, all;
   CHECK_EQ(sim.live(CUDASIM_ADDRESS_RANGE), addresses);
-  CHECK_EQ(sim.live(CUDASIM_PHYSICAL_MEMORY), 0); /* mappings keep the memory without a handle */
+  CHECK_EQ(sim.live(CUDASIM_PHYSICAL_MEMORY), 0); /* the mappings keep the physical memory, so no handles are needed */
   CHECK_EQ(driver.cuCtxGetCurrent(&before), 0);
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&context, 0), 0);
   CHECK_EQ(driver.cuCtxSetCurrent(context), 0);
@@ -34,7 +37,10 @@ static void check_live(size_t addresses, size_t physical) {
   CHECK_EQ(all - left, physical * UNIT);
 }
 
-/* Sizes that are not multiples of the granularity would reach the driver; or the memory would be missing, or remain. */
+/*
+ * Sizes that are not multiples of the granularity would reach the driver; or no memory would be allocated, or it would
+ * never be freed.
+ */
 static void size_is_rounded_up(void) {
   cch_virtual_config c = config();
   cch_deviceptr *ptr;
@@ -54,7 +60,7 @@ static void size_is_rounded_up(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* Grown memory would not share the physical memory of the original, or dropping one of them would free both. */
+/* Grown memory would not share the physical memory of the original, or dropping one of the two would free both. */
 static void grown_memory_shares(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *grown, *more;
@@ -77,7 +83,7 @@ static void grown_memory_shares(void) {
   }
 }
 
-/* If the addresses after some memory are taken, it could not grow, or the old memory would be lost. */
+/* If the addresses after some memory are taken, the memory could not grow, or its contents would be lost. */
 static void memory_moves_where_it_must(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *behind, *grown, *more;
@@ -188,7 +194,7 @@ static void memory_is_shared(void) {
   OK(cch_virtual_import(&import, &c, descriptors, sizes, 2));
   CHECK_EQ(cch_deviceptr_size(import), 2 * UNIT);
   CHECK(cch_deviceptr_is_imported(import));
-  check_live(1, 0); /* of this process */
+  check_live(1, 0); /* this process has only the range that it imported */
   cch_deviceptr_unref(import);
   import = NULL;
   host.location_type = CCH_LOCATION_HOST;

@@ -48,7 +48,7 @@ static void time_passes_between_events(void) {
   OK(cch_event_create(&start, context, 0));
   OK(cch_event_create(&end, context, 0));
   OK(cch_event_create(&untimed, context, CCH_EVENT_DISABLE_TIMING));
-  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_elapsed(&elapsed, start, end)); /* not recorded */
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_elapsed(&elapsed, start, end)); /* the events were not recorded */
   CHECK(elapsed == -1.0f);
   OK(cch_event_record(start, stream));
   OK(cch_event_record(end, stream));

@@ -6,7 +6,7 @@ static cch_context *context;
 
 static void primary(void) { OK(cch_context_primary(&context, 0)); }
 
-/* Flags or priority would differ from the requested ones, or the stream would be of another context. */
+/* A stream would have other flags or another priority than requested, or would be in another context. */
 static void stream_is_as_asked(void) {
   cch_stream *stream;
   unsigned flags;
