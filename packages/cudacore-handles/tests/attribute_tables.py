@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that list the attributes of a class of properties, and those of cuda.bindings, so that tests can compare
-them.
-"""
+"""Functions that list the attributes of a class of properties, and those of cuda.bindings, for comparison."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ class RunPython(Protocol):
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> RunPython:
-    """Give a function that runs code in a new interpreter, outside of the sources. CUDACORE_DRIVER is not set unless
-    `env` has it.
-    """
+    """Give a function that runs code in a new interpreter, without CUDACORE_DRIVER unless `env` sets it."""
 
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         hidden = {"CUDACORE_DRIVER"}
@@ -70,8 +68,7 @@ def run_python(tmp_path: Path) -> RunPython:
 
 @pytest.fixture
 def run_on_sim(run_python: RunPython) -> Callable[..., str]:
-    """Give a function that runs code on the simulated driver with two devices. The code must not fail or misuse the
-    driver.
+    """Give a function that runs code on the simulated driver with two devices, and checks for failures and misuse.
 
     The code can use the module ``cudacore_sim`` under the name ``sim``.
     """

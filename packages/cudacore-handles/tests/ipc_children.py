@@ -218,7 +218,7 @@ def use_parts(channel: Any, *parts: ch.Buffer) -> None:
 
 
 def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
-    """Import a host pool as a device pool, which must fail; then import it by its handle and by a file descriptor."""
+    """Check that a host pool cannot be imported as a device pool; then import it, by its handle and by a descriptor."""
     try:
         ch.DeviceMemoryResource.from_allocation_handle(0, handle)
     except ValueError as error:

@@ -19,7 +19,7 @@ FLOAT_FORMAT = {2: "e", 4: "f", 8: "d"}
 
 
 class Address:
-    """A registered object with an address, as the package's own buffers are."""
+    """A registered object that has an address, like a buffer of this package."""
 
     __slots__ = ("__weakref__", "_ptr")
 

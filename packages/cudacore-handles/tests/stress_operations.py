@@ -374,7 +374,7 @@ def kernel_properties(world: World, rng: random.Random) -> None:
     assert kernel.attributes.max_threads_per_block > 0
 
 
-# ---- work in the order of a lane
+# ---- work that is ordered on the stream of a lane (class Lane)
 
 
 @operation()

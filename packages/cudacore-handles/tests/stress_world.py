@@ -63,7 +63,7 @@ class Array:
 
 
 class Owner:
-    """The owner of foreign memory, in a cycle and with a finalizer that uses the library."""
+    """An owner of foreign memory that is in a reference cycle, and whose finalizer uses the library."""
 
     alive: ClassVar[collections.deque[int]] = collections.deque()  # changes of a deque need no lock
 
@@ -101,7 +101,7 @@ class Lane:
 
 
 class World:
-    """All that a round's threads share."""
+    """The objects that the threads of a round share."""
 
     def __init__(self, device: ch.Device) -> None:
         self.device = device
@@ -114,7 +114,7 @@ class World:
         self.pools = [ch.DeviceMemoryResource(device, POOL) for _ in range(SLOTS)]
         self.host_memory = HostMemory()
         self.hosts = [self.host_memory.allocate(SIZE) for _ in range(SLOTS)]
-        # Idle buffers, which no work uses. So they can have any deallocation stream.
+        # Idle buffers are those that no work uses. So they can have any deallocation stream.
         self.idle_stream = device.create_stream()
         self.idle = [device.allocate(SIZE, stream=self.idle_stream) for _ in range(SLOTS)]
         self.exports: collections.deque[object] = collections.deque(maxlen=50)
@@ -125,7 +125,7 @@ class World:
         return rng.choice([rng.choice(self.streams), rng.choice(lane.faces), ch.PER_THREAD_DEFAULT_STREAM])
 
     def errors(self) -> list[str]:
-        """Check the results at the end, when no work is running."""
+        """Check the results at the end of a round, when no work is running. Return the errors."""
         found = []
         for lane in self.lanes:
             host = PINNED.allocate(4)

@@ -45,7 +45,7 @@ def test_every_symbol_is_bound() -> None:
 
 
 def test_every_constant_is_bound(headers: str) -> None:
-    """A code, a kind or a flag would be missing in Python, or have another value."""
+    """An error code, a kind or a flag would be missing in Python, or have another value."""
     numbers = dict(re.findall(r"^#define (CCH_\w+) (0x[0-9a-fA-F]+|\d+)u?[ \t]*$", headers, flags=re.MULTILINE))
     numbers |= dict(re.findall(r"^\s+(CCH_\w+) = (-?\d+),?[ \t]*$", headers, flags=re.MULTILINE))
     bound = {name: getattr(lib, name) for name in dir(lib) if name.startswith("CCH_") and name != "CCH_VERSION"}
@@ -88,7 +88,7 @@ def test_live_counts_has_every_kind() -> None:
 
 
 def test_rooms_are_connected_completely(run_on_driver: Callable[..., str]) -> None:
-    """The extension module would call a function that it was not given, and crash."""
+    """A room of the extension module could be connected without a class or function that it needs, and would crash."""
     run_on_driver("""
         from cudacore_handles import _native
 

@@ -50,7 +50,7 @@ FACES = ["context", "stream", "event", "deviceptr", "pool", "kernel"]
 
 @pytest.mark.parametrize("kind", [*FACES, "library"])
 def test_capsules_are_named_for_their_kind(device: ch.Device, kind: str) -> None:
-    """An extension module would accept a handle of another kind."""
+    """An extension module would accept a capsule with a handle of another kind."""
     capsule = make(kind, device).__cudacore_handle__()
     name = f"cudacore_handles.{kind}".encode()
     assert capsule_name(capsule) == name
@@ -118,7 +118,7 @@ def test_what_is_closed_has_no_handle(device: ch.Device, kind: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 0, "stream", object()])
 def test_what_is_no_capsule(value: object) -> None:
-    """Any value would be accepted as a handle."""
+    """Any value would be accepted as a capsule with a handle."""
     with pytest.raises(TypeError, match="capsule must be a capsule of a handle"):
         ch.from_capsule(value)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that a program keeps. Their tracebacks keep the variables of frames until they are freed or collected.
+"""Exceptions that a program keeps. Until one is freed or collected, its traceback keeps the frames' variables alive.
 
 CPython up to 3.12 crashes when it collects a memoryview while there is another view of its memory.
 """
@@ -178,13 +178,13 @@ def refused_array_view(device: ch.Device, stream: ch.Stream) -> None:
     "call", [refused_array, refused_code, refused_time, refused_status, refused_kernel, refused_array_view]
 )
 def test_exceptions_are_no_cycles(device: ch.Device, call: Callable[[ch.Device, ch.Stream], None]) -> None:
-    """An exception that was handled would keep the contents of its frames until the next garbage collection."""
+    """An exception that was handled would keep the variables of its frames until the next garbage collection."""
     stream = device.create_stream()
     assert cycles_after(lambda: call(device, stream)) == []
 
 
 def test_a_refused_launch_is_no_cycle(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """An exception about a refused launch would keep the contents of its frames until the next garbage collection."""
+    """An exception about a refused launch would keep the variables of its frames until the next garbage collection."""
     kernel = code.get_kernel("small_blocks")  # the kernel allows at most 64 threads
     with pytest.raises(ch.CUDAError):
         ch.launch(stream, ch.LaunchConfig(grid=1, block=1024), kernel, None)
@@ -192,7 +192,7 @@ def test_a_refused_launch_is_no_cycle(device: ch.Device, stream: ch.Stream, code
 
 
 def test_an_error_without_a_context_is_no_cycle(device: ch.Device, in_new_thread: Callable[..., Any]) -> None:
-    """A driver's error on a thread without a context would keep its frames until the next garbage collection."""
+    """A driver's error on a thread without a context would keep its frames' variables until a garbage collection."""
     stream = device.create_stream()
     buffer = device.allocate(8, stream=stream)
     on = ch.LEGACY_DEFAULT_STREAM

@@ -249,7 +249,7 @@ def test_unpacked_lz4() -> None:
 
 
 def test_sizes_of_values(device: ch.Device) -> None:
-    """Values would overlap, or be passed as numbers of another kind."""
+    """For parameters of unknown size, values would overlap, or be passed as numbers of another kind."""
     np = pytest.importorskip("numpy")
     buffer = ch.LegacyPinnedMemoryResource().allocate(100)
     values = (1, 1.0, True, None, 1j, np.float32(1), np.complex64(1), ctypes.c_short(1), b"x" * 20, buffer)

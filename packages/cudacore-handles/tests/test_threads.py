@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-# Eight threads do `work(i)` over and over while another collects garbage all the time. A deadlock ends in a timeout.
+# Eight threads do `work(i)` over and over while another thread collects garbage all the time. A deadlock ends in a
+# timeout.
 HAMMER = """
 import gc, sys, threading
 import cudacore_handles as ch

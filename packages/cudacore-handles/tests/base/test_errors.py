@@ -70,9 +70,7 @@ def test_first_argument_is_the_message(error: ch.CUDAError) -> None:
 
 
 def test_arguments_are_replaced(error: ch.CUDAError) -> None:
-    """A program that changes an error's message by assigning to `args` would add nothing, or lose the rest of the
-    message.
-    """
+    """A program that changes an error's message by assigning to `args` would add nothing, or lose the rest."""
     twin = copy.copy(error)
     twin.args = (f"{twin.args[0]}\nin the file x",)
     assert str(twin) == f"{error}\nin the file x"
@@ -83,9 +81,7 @@ def test_arguments_are_replaced(error: ch.CUDAError) -> None:
 
 
 def test_error_of_a_message_alone() -> None:
-    """A CUDAError could not be created from a message alone, as with ``cuda.core``, or from the `args` of another
-    error.
-    """
+    """A CUDAError could not be created from a message alone, as with ``cuda.core``, or from another error's `args`."""
     error = ch.CUDAError("it failed")
     assert (str(error), error.args, error.code, error.code_name) == ("it failed", ("it failed",), 0, "")
     full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
@@ -97,9 +93,7 @@ def test_error_of_a_message_alone() -> None:
 
 @pytest.mark.parametrize("cls", [ch.ClosedError, ch.UnsupportedCodeError])
 def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
-    """Programs that catch RuntimeError or ValueError, one of which cuda.core raises in such cases, would not catch our
-    error.
-    """
+    """A program that catches RuntimeError or ValueError, as cuda.core raises them, would not catch our error."""
     assert issubclass(cls, RuntimeError)
     assert issubclass(cls, ValueError)
     assert not issubclass(cls, (TypeError, ch.CUDAError))
@@ -149,9 +143,7 @@ def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
 
 
 def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
-    """If a kernel failed in the simulated driver, the hint would recommend a tool that needs a GPU, instead of the
-    simulator's report.
-    """
+    """On the simulated driver, the hint would recommend a tool that needs a GPU, instead of the driver's own report."""
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")
@@ -168,9 +160,7 @@ def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) ->
 
 
 def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a function that the driver lacks, the error would come from cuda.bindings, and would not be caught as a
-    CUDAError.
-    """
+    """If the driver lacks a function, the error would come from cuda.bindings, and would not be a CUDAError."""
     from cuda.bindings import driver
 
     class FunctionNotFoundError(RuntimeError):

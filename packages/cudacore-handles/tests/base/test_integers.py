@@ -62,9 +62,7 @@ def test_no_bool_is_an_integer(device: ch.Device, call: Callable[[Any], object],
 def test_fill_takes_the_byte_of_a_bool(
     device: ch.Device, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> None:
-    """A fill with a NumPy bool, which has one byte, would fail; or Python's bools, which have no defined size, would be
-    accepted.
-    """
+    """A fill would refuse NumPy's bools, which have one byte, or accept Python's bools, whose size is undefined."""
     buffer = pinned(4)
     buffer.fill(np.bool_(True), stream=stream)
     stream.sync()

@@ -176,9 +176,7 @@ def test_launch_config_with_clusters() -> None:
 
 
 def test_a_failed_function_is_not_called_again() -> None:
-    """The driver goes on calling a function that has raised an exception, and the function would raise it again each
-    time.
-    """
+    """After a function has raised an exception, the driver continues to call it, and it would raise again each time."""
     calls = []
 
     def needed(block_size: int) -> int:

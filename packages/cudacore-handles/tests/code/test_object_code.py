@@ -217,9 +217,7 @@ def test_handle_and_module(device: ch.Device) -> None:
 
 
 def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
-    """A library that numba-cuda has already unloaded would be unloaded by us, too. This would crash, or unload another
-    library.
-    """
+    """We would unload a library that numba-cuda has already unloaded: a crash, or the loss of another library."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)

@@ -303,7 +303,5 @@ def test_any_text_as_a_name(text: str) -> None:
     ],
 )
 def test_merging(symbol: str | None, signature: str | None, sizes: list[int], expected: str) -> None:
-    """If the name and the PTX disagree on a kind, one of them would be used; or a kind that only one of them has would
-    be lost.
-    """
+    """A kind on which name and PTX disagree would be used, or a kind that only one of them has would be lost."""
     assert " ".join(kinds_of(symbol, signature, sizes)) == expected

@@ -83,9 +83,7 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_table_is_complete() -> None:
-    """An attribute up to the newest one would have no property. The enumeration of cuda.bindings for CUDA 12 lacks some
-    of them.
-    """
+    """An attribute of CUDA would have no property. (cuda.bindings for CUDA 12 lacks some attributes.)"""
     assert sorted(attribute.number for attribute in TABLE.values()) == sorted(
         set(range(1, NEWEST + 1)) - {92, 93, 94, 96}
     )
@@ -155,9 +153,7 @@ def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, 
 
 
 def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """For an attribute that an old driver lacks, the error would be CUDA_ERROR_INVALID_VALUE, or the value would be
-    False.
-    """
+    """For an attribute that an old driver lacks, the error would be INVALID_VALUE, or False would be returned."""
     asked = answers(status=1)
     properties = DeviceProperties._init(0)
     for _ in range(2):

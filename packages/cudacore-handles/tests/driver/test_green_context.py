@@ -246,9 +246,7 @@ def test_threads(device: ch.Device) -> None:
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
-    """A device would not use the green context that a thread has made current, or use it on other threads, or keep it
-    forever.
-    """
+    """A green context that a thread makes current would not be used, or would be used by other threads, or leak."""
     primary = device.context
     try:
         assert device.set_current(green) == primary
@@ -298,9 +296,7 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 
 
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
-    """CUDA does not support the per-thread default stream in a green context: another stream would be used instead of
-    an error.
-    """
+    """In a green context, where CUDA has no per-thread default stream, another stream would be used in its place."""
     opened = threading.Event()
     event = device.create_event()  # an event of the primary context
     try:

@@ -58,7 +58,7 @@ def test_numpy_scalar_keeps_its_own_size(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.longdouble(1), np.clongdouble(1), np.str_("x")])
 def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
-    """Host-only formats would reach the kernel as raw bytes."""
+    """Scalars in formats that only the host has would reach the kernel as raw bytes."""
     with pytest.raises(
         TypeError, match=r"cannot pass a 'numpy|longdouble is of a format that no kernel has; pass float"
     ):
@@ -86,7 +86,7 @@ def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
     ],
 )
 def test_ctypes_scalar_keeps_its_own_size(value: Any, form: str) -> None:
-    """A ctypes scalar would be converted, or accepted for a parameter of another size; or c_void_p() not be null."""
+    """A ctypes scalar would be converted, or accepted for another size; or c_void_p() would not become null."""
     itemsize = struct.calcsize(form)
     content = ord(value.value) if isinstance(value, ctypes.c_char) else value.value
     assert one(value, itemsize) == struct.pack("@" + form, content or 0)
@@ -125,7 +125,7 @@ def test_ctypes_aggregates_are_passed_by_value() -> None:
     ],
 )
 def test_ctypes_values_that_no_kernel_has(value: Any) -> None:
-    """Host addresses of strings and objects, and numbers of the other byte order, would reach the kernel."""
+    """Addresses of strings and objects on the host, and numbers of the other byte order, would reach the kernel."""
     with pytest.raises(TypeError, match="argument 0: cannot pass a '"):
         one(value, ctypes.sizeof(value))
 
@@ -165,7 +165,7 @@ def test_objects_with_index() -> None:
 
 
 def test_subclass_of_a_pointer_type() -> None:
-    """A subclass of a buffer could not be passed to a kernel, or would be mistaken for an array."""
+    """An instance of a subclass of a registered type could not be passed, or would be mistaken for an array."""
 
     class Buffer:
         def __init__(self, ptr: int | None) -> None:
@@ -182,7 +182,7 @@ def test_subclass_of_a_pointer_type() -> None:
 
 
 def test_cuda_bindings_handles() -> None:
-    """Handles of cuda.bindings, such as a buffer's address or a conditional handle, could not be arguments."""
+    """Handles of cuda.bindings, such as a buffer's address or a conditional handle, could not be passed to a kernel."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     assert one(driver.CUdeviceptr(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
     assert one(driver.CUgraphConditionalHandle(5), 8) == struct.pack("=Q", 5)
@@ -192,7 +192,7 @@ def test_cuda_bindings_handles() -> None:
 
 @pytest.mark.parametrize("value", [np.int32(3), np.uint64(3), np.float16(3), np.float64(3), np.bool_(True)])
 def test_numpy_scalars_by_kind(value: Any) -> None:
-    """np.int32(3) given to a `float` would arrive as its bits."""
+    """np.int32(3) given to a `float` would arrive as the bits of the integer 3."""
     number = value.item()
     if not isinstance(value, np.floating):
         assert one(value, 4, FLOAT) == struct.pack("=f", number)
@@ -208,7 +208,7 @@ def test_numpy_scalars_by_kind(value: Any) -> None:
     "value", [ctypes.c_int8(3), ctypes.c_uint64(3), ctypes.c_float(3), ctypes.c_double(3), ctypes.c_bool(True)]
 )
 def test_ctypes_scalars_by_kind(value: Any) -> None:
-    """ctypes.c_int(3) given to a `float` would arrive as its bits."""
+    """ctypes.c_int(3) given to a `float` would arrive as the bits of the integer 3."""
     number, size = value.value, ctypes.sizeof(value)
     if isinstance(value, (ctypes.c_float, ctypes.c_double)):
         assert one(value, size, FLOAT) == bytes(value)
@@ -222,7 +222,7 @@ def test_ctypes_scalars_by_kind(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [ctypes.c_void_p(ADDRESS), ctypes.cast(ADDRESS, ctypes.POINTER(ctypes.c_double))])
 def test_ctypes_pointers_are_no_numbers(value: Any) -> None:
-    """A host address given to a `double` would arrive as its bits."""
+    """A host address given to a `double` would arrive as the bits of the address."""
     assert one(value, 8, POINTER) == struct.pack("=Q", ADDRESS)
     with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter of 8 is a floating"):
         one(value, 8, FLOAT)
@@ -250,7 +250,7 @@ def test_ctypes_structs_of_the_other_byte_order() -> None:
         one(Pair(1, 2), 8)
 
 
-# ---- values of host memory, by the kind of the parameter
+# ---- values that are in host memory, for each kind of parameter
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_host_arrays_of_objects() -> None:
 
 @pytest.mark.parametrize("value", [np.datetime64(5, "s"), np.timedelta64(5, "ns"), np.array(5, "M8[s]")], ids=repr)
 def test_dates(value: Any) -> None:
-    """A date given to a `double` or a pointer would arrive as its bits."""
+    """A date given to a `double` or a pointer would arrive as the bits of the date."""
     for kind in (INT, UINT, BITS):
         assert one(value, 8, kind) == struct.pack("=q", 5)
     for size, kind in ((8, FLOAT), (1, BOOL)):
@@ -332,7 +332,7 @@ def test_dates(value: Any) -> None:
 
 
 def test_dates_that_do_not_fit() -> None:
-    """A date before 1970 would become a huge unsigned number, or a large value be truncated in an `int`."""
+    """A date before 1970 would become a huge unsigned number, or a large value would be truncated in an `int`."""
     assert one(np.datetime64(5, "s"), 4, INT) == struct.pack("=i", 5)
     with pytest.raises(OverflowError, match="does not fit a parameter of 8 bytes"):
         one(np.datetime64(-5, "s"), 8, UINT)
@@ -390,7 +390,7 @@ def test_scalars_of_other_formats(make: Any) -> None:
 
 
 def test_arrays_of_other_formats() -> None:
-    """NumPy's error about its own buffers would leak, or the bits of a bfloat16 arrive in a `__half`."""
+    """The user would see NumPy's error about its own buffers, or a `__half` would get the bits of a bfloat16."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     three = np.array([1, 2, 3], ml_dtypes.bfloat16)
     assert one(three, 6) == one(three, 6, BYTES) == three.tobytes()
@@ -417,7 +417,7 @@ class OneDouble(ctypes.Structure):
 
 @pytest.mark.parametrize("value", [OneDouble(5.0), np.array([(5.0,)], dtype=[("a", "f8")])[0]], ids=["ctypes", "numpy"])
 def test_structs_are_no_numbers(value: Any) -> None:
-    """A struct of a `double` given to a `long long` or a pointer would arrive as its bits."""
+    """A struct of a `double` given to a `long long` or a pointer would arrive as the bits of the `double`."""
     assert one(value, 8, BYTES) == one(value, 8, UNKNOWN) == struct.pack("=d", 5.0)
     for kind in (INT, UINT, BITS, FLOAT, POINTER, ADDRESS_OR_INT):
         with pytest.raises(

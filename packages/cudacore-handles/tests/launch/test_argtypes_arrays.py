@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries as kernel arguments, by their interfaces and by attributes; imitations and real arrays."""
+"""Arrays of other libraries as kernel arguments: imitations and real arrays, read by interfaces or attributes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class VersionedArray(DLPackArray):
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
 @pytest.mark.parametrize(("device_type", "stream"), [(2, -1), (3, None), (13, -1)])
 def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[tuple[int, int]]) -> None:
-    """A DLPack array would not arrive as its address, or would be synchronised, or its capsule would leak."""
+    """A DLPack array would not arrive as its address, or streams would be synchronized, or its capsule would leak."""
     value = cls(device_type, byte_offset=256)
     assert one(value, 8, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert value.freed == 1
@@ -144,7 +144,7 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
 
 
 def test_capsule_is_kept_with_the_argument() -> None:
-    """An export of a producer would be freed while the launch is prepared."""
+    """Memory that a producer has exported would be released while the other arguments are packed."""
     later = []
 
     class Later:
@@ -194,7 +194,7 @@ class Tensor:
 
 
 def test_exchange_api(checked: list[tuple[int, int]]) -> None:
-    """An array would be exported by the slower DLPack capsule, or its address, offset or device would be lost."""
+    """An array would be exported as a slower DLPack capsule, or its address, offset or device would be lost."""
     assert one(Tensor(), 8) == struct.pack("=Q", ADDRESS)
     assert one(Tensor(byte_offset=256), 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert one(type("Parameter", (Tensor,), {})(), 8) == struct.pack("=Q", ADDRESS)
@@ -220,7 +220,7 @@ def test_exchange_api_of_other_devices() -> None:
 
 
 def test_exchange_api_that_fails() -> None:
-    """A producer's reason for not exporting would be hidden, or a failure without a reason crash."""
+    """A producer's reason for not exporting an array would be hidden, or a failure without a reason would crash."""
 
     @TENSOR_FROM_OBJECT
     def export(value: Any, out: Any) -> int:
@@ -233,7 +233,7 @@ def test_exchange_api_that_fails() -> None:
 
 
 def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
-    """An exchange API of another version would be called, or an object would be exported by its base class."""
+    """An exchange API of another version would be called, or an object would be exported by its base class's API."""
     newer = exporting(2)
     chained = ExchangeAPI(major=2, previous=ctypes.addressof(EXPORTS))
     without = ExchangeAPI(major=1)
@@ -336,7 +336,7 @@ def test_paths_through_properties_of_c_types() -> None:
     [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)],
 )
 def test_malformed_paths(paths: Any) -> None:
-    """A wrong registration from within the package would crash at the first launch."""
+    """If this package registers malformed paths to an array's attributes, the first launch would crash."""
     with pytest.raises(ValueError, match="code must have the names of the attributes"):
         _native.register(type("Array", (), {}), paths)
 
@@ -359,7 +359,7 @@ def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
 
 
 def test_producer_errors_pass() -> None:
-    """A producer's reason for not exporting would be hidden."""
+    """A producer's reason for not exporting an array would be hidden."""
 
     class Refuses(DLPackArray):
         def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
@@ -466,7 +466,7 @@ def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) 
 
 @pytest.mark.parametrize("cls", [CudaArray, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
 def test_a_class_is_no_value(cls: type) -> None:
-    """A class instead of an instance would cause "'property' object is not subscriptable", or become an address."""
+    """A class that is passed instead of an instance would cause an error about a 'property', or become an address."""
     with pytest.raises(TypeError, match=r"^argument 0: cannot pass a '.*' to a kernel"):
         one(cls, 8)
 
@@ -495,12 +495,12 @@ def test_a_masked_value(kind: int) -> None:
 
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray, Tensor])
 def test_an_empty_tensor_with_an_offset(cls: Any) -> None:
-    """A slice of an empty tensor would be the address 8."""
+    """A slice of an empty tensor would arrive as the address 8 instead of a null pointer."""
     assert one(cls(data=0, byte_offset=8), 8) == bytes(8)
 
 
 def test_handles_of_the_host() -> None:
-    """A stream instead of an array would become an address of the driver's own memory."""
+    """A stream that is passed instead of an array would arrive as an address of the driver's own memory on the host."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     for value in (driver.CUstream(ADDRESS), driver.CUevent(ADDRESS), driver.CUcontext(ADDRESS), driver.CUdevice(0)):
         for kind in (UNKNOWN, POINTER, ADDRESS_OR_INT):
@@ -529,7 +529,7 @@ def test_pytorch() -> None:
 
 
 def test_cupy() -> None:
-    """CuPy's arrays would be read by an interface, or arrive with wrong addresses."""
+    """CuPy's arrays would be read by an interface instead of by their attributes, or arrive with wrong addresses."""
     cupy = pytest.importorskip("cupy", reason="needs CuPy")
     memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(ADDRESS, 64, None, device_id=0), 0)
     array = cupy.ndarray(8, dtype=cupy.float32, memptr=memory)

@@ -27,7 +27,8 @@ class Record(ctypes.Structure):
 RECORD = Record(7, 2.5, b"ab")
 RECORD_DTYPE = np.dtype([("id", "i4"), ("weight", "f8"), ("tag", "S3")], align=True)
 
-# Type of the kernel's parameter, value, format of the expected bytes. In another size, each value would be wrong.
+# Type of the kernel's parameter, value, format of the expected bytes. If a value were packed in another size, it would
+# arrive as another value.
 SCALARS: list[tuple[str, Any, str]] = [
     ("int8", -128, "b"),
     ("int8", 255, "B"),
@@ -109,7 +110,7 @@ def test_structs_by_value(read_argument: Read, value: Any) -> None:
 
 
 def test_a_float_arrives_as_a_float(read_argument: Read) -> None:
-    """A Python float would arrive in a float parameter as the lower half of a double, which is often 0.0."""
+    """A Python float would arrive in a `float` parameter as the lower half of a `double`, which is often 0.0."""
     for value in (1.0, -2.5, 0.1):
         assert read_argument("half_to_float", value, 4) == np.float32(np.float16(value)).tobytes()
         assert read_argument("echo_float32", value, 4) == np.float32(value).tobytes()
@@ -148,7 +149,7 @@ def test_pointers(
     wrap: Callable[[ch.Buffer], Any],
     memory: str,
 ) -> None:
-    """The address of an array would not arrive."""
+    """A kernel would not get the address of an array."""
     buffer = ch.Device().allocate(64, stream=stream) if memory == "device" else pinned(64)
     assert read_argument("echo_pointer", wrap(buffer), 8) == struct.pack("=Q", buffer.handle)
 

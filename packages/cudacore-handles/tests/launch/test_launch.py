@@ -55,7 +55,7 @@ def test_bad_arguments(
 
 
 def test_errors_are_not_chained_to_inner_ones(code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """The traceback of a bad launch would begin with an internal TypeError."""
+    """The traceback of an invalid launch would begin with an internal TypeError."""
     kernel = code.get_kernel("add")
     for arguments in ((), (0, "1"), (0, 2**32)):
         for _ in "ab":
@@ -79,7 +79,7 @@ def test_closed_objects(device: ch.Device, code: ch.ObjectCode, stream: ch.Strea
 
 
 def test_an_error_of_an_argument_is_not_hidden(code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """An error of an array would be replaced by another one."""
+    """An error that an array raises would be replaced by another error."""
 
     class Failing:
         @property
@@ -127,7 +127,7 @@ def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device
 def test_wrong_types(
     code: ch.ObjectCode, device: ch.Device, stream: Any, config: Any, kernel: Any, message: str
 ) -> None:
-    """A launch with arguments in a wrong order would crash, or the error would not explain it."""
+    """A launch with exchanged arguments would crash, or the error would not explain the mistake."""
     good = {"kernel": code.get_kernel("nothing"), "code": code, "stream": device.create_stream()}
     stream, kernel = (good.get(name, name) if isinstance(name, str) else name for name in (stream, kernel))
     with pytest.raises(TypeError, match=message):

@@ -137,7 +137,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("config", VARIANTS, ids=repr)
 def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
-    """A config would not be found again as a dictionary's key, or would change on its way to another process."""
+    """A config would not be found again as a dictionary's key, or would differ after it is sent to another process."""
     same = eval(repr(config), {"LaunchConfig": LaunchConfig})
     for twin in (same, pickle.loads(pickle.dumps(config)), copy.deepcopy(config)):
         assert twin == config
@@ -168,7 +168,7 @@ def test_a_config_cannot_be_changed(name: str) -> None:
 
 
 def test_every_option_reaches_the_driver(run_on_sim: Any) -> None:
-    """Cluster dimensions, the cooperative flag or another attribute of a launch would be lost on the way."""
+    """Cluster dimensions, the cooperative flag or another attribute of a launch would not reach the driver."""
     run_on_sim("""
         from cudacore_handles import Device, LaunchConfig, ObjectCode, launch
         from kernel_sources import PTX
@@ -265,7 +265,7 @@ def test_cooperative_launch_that_is_too_large(
 
 @pytest.mark.parametrize("size", [1, 48 * 1024, 48 * 1024 + 1, 96 * 1024, "most"])
 def test_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, size: Any) -> None:
-    """More than 48 KiB of shared memory would need an extra call."""
+    """For more than 48 KiB of shared memory, a program would have to make an extra call."""
     most = device.properties.max_shared_memory_per_block_optin
     size = most if size == "most" else size
     if size > most:

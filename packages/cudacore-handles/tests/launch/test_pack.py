@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of arguments for parameters of unknown kind, of bytes, and of whole blocks."""
+"""Packing of arguments: for parameters of unknown kind, from bytes, and into whole blocks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_float_for_a_parameter_of_one_byte_is_an_error() -> None:
 
 
 def test_complex_is_two_floats() -> None:
-    """A complex would lose its imaginary part, or its precision."""
+    """A complex number would lose its imaginary part, or its precision."""
     assert one(1.5 - 2.5j, 8) == struct.pack("=ff", 1.5, -2.5)
     assert one(0.1 + 0.2j, 16) == struct.pack("=dd", 0.1, 0.2)
     with pytest.raises(OverflowError, match=r"1e\+300 does not fit a parameter of 4 bytes"):
@@ -132,7 +132,7 @@ def test_complex_is_two_floats() -> None:
 
 
 def test_none_is_a_null_pointer() -> None:
-    """None would not be a null pointer, or fill an int."""
+    """None would not become a null pointer, or would be accepted for an int."""
     assert one(None, 8) == bytes(8)
     with pytest.raises(TypeError, match="argument 0: None is a null pointer of 8 bytes, but the parameter has 4"):
         one(None, 4)
@@ -234,7 +234,7 @@ def test_blocks_beyond_the_stack(count: int) -> None:
     ],
 )
 def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:
-    """A malformed layout would write outside of the block."""
+    """A malformed layout would make the function write outside of the block."""
     values = (1,) * (len(where) // 12)
     with pytest.raises(ValueError, match=message):
         _native.pack(where, values)
@@ -276,6 +276,6 @@ def test_unpackable_value_is_named(value: Any) -> None:
     ],
 )
 def test_wrong_types_of_the_functions_own_arguments(call: Callable[[], None], message: str) -> None:
-    """A wrong call from within the package would crash the interpreter."""
+    """If this package calls a function with arguments of wrong types, the interpreter would crash."""
     with pytest.raises(TypeError, match=message):
         call()

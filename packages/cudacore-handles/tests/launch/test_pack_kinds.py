@@ -57,7 +57,7 @@ def test_int_for_a_float(data: st.DataObject) -> None:
 
 
 def test_int_that_is_no_float_is_an_error() -> None:
-    """An int would be rounded silently."""
+    """An int that a floating-point parameter cannot represent exactly would be rounded silently."""
     assert one((1 << 24) + 2, 4, FLOAT) == struct.pack("=f", (1 << 24) + 2)
     with pytest.raises(TypeError, match=r"16777217 is not exact as a floating-point number of 4 bytes"):
         one((1 << 24) + 1, 4, FLOAT)
@@ -110,7 +110,7 @@ def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
     refused = f"a bool cannot fill a parameter of 8 bytes that is {remedy}"
     with pytest.raises(TypeError, match=refused):
         one(value, 8, kind)
-    # The value comes after an int for a pointer. A separate loop packs such ints.
+    # The value comes after an int for a pointer, because a separate loop packs such ints.
     with pytest.raises(TypeError, match=f"argument 1: {refused}"):
         _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
     for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # the bools of NumPy and of ctypes
@@ -185,7 +185,7 @@ def test_float_scalars_of_another_size() -> None:
 
 
 def test_scalars_keep_their_size_where_nothing_is_known() -> None:
-    """A scalar would be converted to a guessed kind, or a misplaced integer become an address."""
+    """For an unknown kind, a scalar would be converted by a guess; for a pointer, an integer would become an address."""
     for code, size in ((_native.FLOAT | 8 << 8, 4), (_native.SIGNED | 8 << 8, 4), (_native.UNSIGNED | 4 << 8, 8)):
         has = rf"Quantity has {code >> 8} bytes, but the parameter has {size}"
         with pytest.raises(
@@ -220,11 +220,12 @@ def test_half_for_a_bfloat16() -> None:
     half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
     assert one(half, 2, BFLOAT) == struct.pack("=H", 0x3F80), "rounded, as a Python float is"
     assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
-    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # no format of its own
+    # A number without a format of its own.
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)
 
 
 def test_complex_for_a_number_is_an_error() -> None:
-    """A complex would fill a `double` with two floats."""
+    """A complex number would fill a `double` with two floats."""
     for kind in (FLOAT, INT, UINT, ADDRESS_OR_INT, POINTER):
         with pytest.raises(TypeError, match="a complex number cannot fill a parameter of 8 bytes that is"):
             one(1j, 8, kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of registered types, the resolver, and the registry's memory."""
+"""Packing of values of registered types, the resolver, and the memory of the registry of types."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
 
 @pytest.mark.parametrize(("itemsize", "form"), [(8, "=ff"), (16, "=dd")])
 def test_complex_code(itemsize: int, form: str) -> None:
-    """A registered complex scalar would lose its imaginary part."""
+    """A registered complex scalar type would lose the imaginary parts of its values."""
     assert one(quantity(_native.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
     assert one(quantity(_native.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
     with pytest.raises(TypeError, match=rf"Quantity has {itemsize} bytes, but the parameter has 4"):
@@ -121,7 +121,7 @@ def test_builtin_types_cannot_be_registered(cls: type) -> None:
 
 
 def test_registered_answers_what_was_registered() -> None:
-    """A subclass of a buffer would not be recognised."""
+    """A registered type would not be found with its code or converter."""
     cls = type("Thing", (), {})
     assert _native.registered(cls) is None
     _native.register(cls, _native.FLOAT | 4 << 8)
@@ -222,7 +222,7 @@ def test_class_with_strange_names_can_be_reported() -> None:
         one(Strange(), 8)
 
 
-# ---- conversions that call back
+# ---- converters that run other code
 
 
 def test_converter_that_replaces_itself() -> None:
@@ -260,14 +260,14 @@ def test_values_that_live_only_in_the_tuple() -> None:
 
 
 def test_converter_that_packs() -> None:
-    """If a converter packs other arguments, both packings would use the same buffer."""
+    """If a converter itself packs arguments, both packings would use the same buffer."""
     inner = layout(4, 4)
     value = quantity(lambda value, size, kind: _native.pack(inner, (1, 2)), 0)
     assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
 
 
 def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
-    """A value whose class changes after the lookup would be packed like an object of the old class."""
+    """A value whose class changes after the lookup of its type would be packed like an object of the old class."""
 
     class Before:
         pass

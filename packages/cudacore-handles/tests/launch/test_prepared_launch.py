@@ -205,7 +205,7 @@ def test_weak_references(prepared: ch.PreparedLaunch, code: ch.ObjectCode, strea
 
 
 def test_no_keywords(prepared: ch.PreparedLaunch) -> None:
-    """A keyword would be ignored."""
+    """A keyword argument would be ignored."""
     with pytest.raises(TypeError, match="keyword"):
         prepared(amount=1)  # type: ignore[call-arg]
 
@@ -331,7 +331,7 @@ class Tensor:
 
 
 def test_all_that_an_argument_needed_goes(prepared: ch.PreparedLaunch, out: ch.Buffer, pinned: Any) -> None:
-    """The memory of a tensor that was replaced would be kept as long as the launch."""
+    """The memory of a tensor that was replaced by another argument would be kept as long as the launch."""
     before = ch.live_counts()["deviceptr"]
     for _ in range(3):
         prepared[0] = Tensor(pinned(4))

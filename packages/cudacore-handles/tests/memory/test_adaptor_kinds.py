@@ -121,7 +121,7 @@ def test_tracking_of_what_is_freed_meanwhile(
 
 
 def test_tracking_forgets(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Memory that was freed long ago would be kept forever."""
+    """The adaptor would keep its records of freed memory forever."""
     tracking = ch.TrackingResourceAdaptor(pool)
     kept = tracking.allocate(100, stream=stream)
     for _ in range(2000):
@@ -177,7 +177,7 @@ def test_log(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -
 
 
 def test_log_of_several_adaptors(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
-    """Each adaptor would write a header to the file that they share."""
+    """If several adaptors write to one file, each of them would write a header."""
     logs = [ch.LoggingResourceAdaptor(pool, tmp_path / "log.csv") for _ in range(3)]
     for log in logs:
         log.allocate(100, stream=stream).close()
@@ -219,7 +219,7 @@ def test_log_at_exit(run_on_driver: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_limit(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """More memory than the limit could be allocated, or the limit would count memory that was freed."""
+    """More memory than the limit could be allocated, or memory that was freed would count against the limit."""
     limiting = ch.LimitingResourceAdaptor(pool, MIB)
     assert limiting.allocation_limit == MIB
     first = limiting.allocate(MIB - 100, stream=stream)
@@ -291,7 +291,7 @@ def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> N
 
 
 def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The function would be called with a size of another type than int."""
+    """The callback would be called with a size of another type than int."""
     seen: list[Any] = []
     adaptor = ch.FailureCallbackResourceAdaptor(pool, seen.append)  # type: ignore[arg-type]
     with pytest.raises(ch.OutOfMemoryError):
@@ -300,7 +300,7 @@ def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.
 
 
 def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A callback would be called for a limit around it, or not be called for a limit that it is around."""
+    """A callback would be called for the limit of an outer adaptor, or not be called for the limit of an inner one."""
     asked = []
     inner = ch.FailureCallbackResourceAdaptor(pool, lambda size: asked.append(size) is not None)
     with pytest.raises(ch.OutOfMemoryError):

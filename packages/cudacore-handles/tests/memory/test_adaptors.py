@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all adaptors, which are memory resources that wrap another one, have in common."""
+"""The common behaviour of all adaptors, which are memory resources that wrap another memory resource."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_device(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_wrong_arguments(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Invalid resources or sizes would not be refused at once, and cause an error later."""
+    """Invalid resources or sizes would not be refused at once, but cause an error later."""
     with pytest.raises(TypeError, match="upstream_mr must be a MemoryResource, not int"):
         adapt(1)  # type: ignore[arg-type]
     adaptor = adapt(pool)
@@ -217,7 +217,7 @@ def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path)
 
 
 def test_long_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The number of adaptors around each other would have a limit."""
+    """Only a limited number of adaptors could be wrapped around each other."""
     chain: list[Any] = [ch.StatisticsResourceAdaptor(pool)]
     for _ in range(40):
         chain.append(ch.StatisticsResourceAdaptor(chain[-1]))

@@ -25,7 +25,7 @@ Content = Callable[[ch.Buffer], bytes]
 
 
 def test_cannot_be_made_directly() -> None:
-    """A buffer without memory would exist."""
+    """A Buffer could be made without memory."""
     with pytest.raises(RuntimeError, match=r"use Device\.allocate\(\)"):
         ch.Buffer()
 
@@ -50,7 +50,7 @@ def test_pinned_properties(pinned: Pinned) -> None:
 
 
 def test_identity(device: ch.Device, buffer: ch.Buffer, pinned: Pinned) -> None:
-    """Views of the same memory would differ, or views of different memory would be equal."""
+    """Buffers of the same memory would be unequal, or buffers of different memory would be equal."""
     view, half = ch.Buffer.from_handle(buffer.handle, 64), ch.Buffer.from_handle(buffer.handle, 32)
     assert buffer == view
     assert hash(buffer) == hash(view)
@@ -94,7 +94,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another thread closes the buffer while a view is made, the view could be empty instead of an error."""
+    """If another thread closes a buffer while a view of it is made, the view could be empty, without an error."""
     buffer = ch.LegacyPinnedMemoryResource().allocate(64)
 
     def hold_and_close(face: ch.Buffer) -> Any:
@@ -110,7 +110,7 @@ def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyP
 
 
 def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would outlive its with block."""
+    """Memory would outlive its ``with`` block."""
     with device.allocate(16, stream=stream) as buffer:
         assert not buffer.is_closed
     assert buffer.is_closed

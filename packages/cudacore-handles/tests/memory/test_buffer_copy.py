@@ -26,7 +26,7 @@ def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
-    """The copy would come from another memory resource, or have another size or other contents."""
+    """The new buffer would come from another memory resource than the original, or differ in size or contents."""
     copy = buffer.copy_to(stream=stream)
     assert copy != buffer
     assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)
@@ -136,7 +136,7 @@ def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream, content: C
 def test_fill_with_formats_of_other_packages(
     buffer: ch.Buffer, stream: ch.Stream, make: Callable[[Any], Any], content: Content
 ) -> None:
-    """NumPy's error about its own buffers would leak: "cannot include dtype 'E' in a buffer"."""
+    """The user would see NumPy's error about its own buffers: "cannot include dtype 'E' in a buffer"."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     buffer.fill(make(ml_dtypes.bfloat16(1.5)), stream=stream)
     assert content(buffer) == b"\xc0\x3f" * 32
@@ -173,7 +173,7 @@ class ClosesBuffer:
 def test_copy_of_a_buffer_that_is_closed_meanwhile(
     device: ch.Device, stream: ch.Stream, copy: Callable[..., Any]
 ) -> None:
-    """If the buffer is closed during a copy, the error would be about a buffer of 0 bytes."""
+    """If a buffer is closed during a copy, the error would be about a buffer of 0 bytes."""
     buffer = device.allocate(64, stream=stream)
     with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
         copy(buffer, ClosesBuffer(buffer), stream=stream)
@@ -192,7 +192,7 @@ class BrokenArray:
 
 @pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
 def test_copies_of_what_is_no_array(buffer: ch.Buffer, stream: ch.Stream, copy: Callable[..., Any]) -> None:
-    """Passing a class would raise an error about a property, or an error inside of an interface would be hidden."""
+    """Passing a class would raise an error about a property, or an error in an array's interface would be hidden."""
     for cls in (np.ndarray, ch.StridedMemoryView, BrokenArray):
         with pytest.raises(TypeError, match=rf"it is the class {cls.__name__} itself; give an instance"):
             copy(buffer, cls, stream=stream)

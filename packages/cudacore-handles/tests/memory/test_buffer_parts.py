@@ -92,7 +92,7 @@ def test_empty_parts(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) ->
 
 
 def test_empty_parts_of_memory_of_others(buffer: ch.Buffer) -> None:
-    """An empty part of device memory would become host memory."""
+    """An empty part of another library's device memory would become host memory."""
     part = ch.Buffer.from_handle(buffer.handle, SIZE, owner=buffer)[5:5]
     assert (part.device_id, part.is_device_accessible, part.is_host_accessible) == (0, True, False)
     assert part.owner is buffer
@@ -153,7 +153,7 @@ def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream)
 
 
 def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
-    """A part would be freed on no stream, or setting its stream would change that of the whole buffer."""
+    """A part would be freed without a stream, or setting its stream would change the stream of the whole buffer."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -312,7 +312,7 @@ def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream
 
 
 def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A part could grow over the memory after it."""
+    """A part of virtual memory could grow over the memory after the part."""
     mr = ch.VirtualMemoryResource(device)
     buffer = mr.allocate(1, stream=stream)
     part = buffer[:64]
@@ -328,7 +328,7 @@ def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_managed_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A part of managed memory could not be moved by itself."""
+    """A part of managed memory could not be prefetched without the rest."""
     try:
         mr = ch.ManagedMemoryResource()
     except ch.CUDAError:
@@ -364,7 +364,7 @@ def foreign(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_memory(device: ch.Device, stream: ch.Stream, kind: str) -> None:
-    """A part, or a view of one, would have another type or address than the whole, or not keep the memory alive."""
+    """A part, or a view of a part, would have another type or address than expected, or not keep the memory alive."""
     whole = KINDS[kind](device, stream)
     whole.fill(1, stream=stream)
     part = whole[16:32]
@@ -461,7 +461,7 @@ def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_processes_that_end_with_parts(run_python: Callable[..., Any], on_sim: bool) -> None:
-    """A forked child, or the end of the interpreter, would free memory that a part or a capture still has."""
+    """A forked child, or the end of the interpreter, would free memory that a part or a capture still uses."""
     child = run_python(
         """
         import gc, os, sys, threading, warnings

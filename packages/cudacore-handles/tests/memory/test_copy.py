@@ -68,7 +68,7 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], message: s
 def test_a_copy_with_options(
     device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned, order: MemcpySrcAccessOrder
 ) -> None:
-    """A copy with options would be missing or copy wrong bytes, also on default streams."""
+    """A copy with options would not be made, or would copy wrong bytes, for example on a default stream."""
     for on, hint in itertools.product((stream, ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM), (None, device)):
         options = CopyOptions(order, src_location_hint=Host(), dst_location_hint=hint)
         out = pinned(SIZE)
@@ -265,7 +265,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
-    # These copies need no pitch or no height. The driver would refuse the given values if it got them.
+    # These copies need no pitch or no height. The driver would refuse the given values if they were passed on.
     view[:] = 0
     for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
         out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
@@ -275,7 +275,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """A part that is not in a buffer, or whose rows overlap, would reach the driver, or other memory."""
+    """Rows that overlap, or that are not within a buffer, would reach the driver, or other memory would be copied."""
     source, out = pinned(SIZE), pinned(SIZE)
     source.__buffer__()[:] = bytes([1]) * SIZE
     for width, options, error, message in (
@@ -365,7 +365,7 @@ def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinn
 
 
 def patterned(buffer: ch.Buffer, stream: ch.Stream, value: int) -> ch.Buffer:
-    """Fill a buffer on the device of the stream, and wait."""
+    """Fill a buffer with a value on the device of the stream, wait, and return the buffer."""
     buffer.fill(value, stream=stream)
     stream.sync()
     return buffer
@@ -440,7 +440,7 @@ def test_between_devices(
 
 
 def test_between_devices_with_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Memory of another device that the stream's device can access could not be copied, or not in a graph."""
+    """Memory of another device that the stream's device can access could not be copied directly, or not by a graph."""
     if not other_device.can_access_peer(device):
         pytest.skip("needs a second device that can reach the first one's memory")
     streams = device.create_stream(), other_device.create_stream()

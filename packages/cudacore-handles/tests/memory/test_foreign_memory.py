@@ -148,7 +148,7 @@ def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_first_allocation_in_a_capture(run_on_driver: Callable[..., str]) -> None:
-    """If the first allocation is in a capture, objects that are made at first use would invalidate the capture."""
+    """If the first allocation is in a capture, the creation of objects at first use would invalidate the capture."""
     run_on_driver("""
         import cudacore_handles as ch
         from cuda.bindings import driver

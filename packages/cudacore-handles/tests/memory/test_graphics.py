@@ -133,7 +133,7 @@ def test_mapped_by_a_with_statement(gl: OpenGL, stream: ch.Stream, add: Callable
 
 
 def test_an_unmapped_buffer(resource: GraphicsResource, stream: ch.Stream, add: Callable[..., None]) -> None:
-    """Memory that OpenGL has again would be used by a launch, a copy or a graph."""
+    """Memory that was given back to OpenGL would be used by a launch, a copy or a graph."""
     buffer = resource.map(stream=stream)
     part, of_part = buffer[256:], buffer[256:][:8]
     view = buffer.view("int32")
@@ -164,7 +164,7 @@ def test_an_unmapped_buffer(resource: GraphicsResource, stream: ch.Stream, add: 
 
 
 def test_a_prepared_launch(resource: GraphicsResource, stream: ch.Stream) -> None:
-    """A prepared launch would write to memory that OpenGL has again."""
+    """A prepared launch would write to memory that was given back to OpenGL."""
     kernel = ch.ObjectCode.from_ptx(kernel_sources.PTX).get_kernel("add")
     buffer = resource.map(stream=stream)
     prepared = kernel.prepare(stream, ch.LaunchConfig(grid=1, block=1), buffer, 1)
@@ -181,7 +181,7 @@ def test_who_drops_the_buffer_unmaps(resource: GraphicsResource, stream: ch.Stre
     part = buffer[8:16]
     del buffer
     gc.collect()
-    assert resource.is_mapped  # a part is in use
+    assert resource.is_mapped  # a part is still in use, so the memory is mapped
     part.close()
     assert not resource.is_mapped
     resource.map(stream=stream).close(stream)
@@ -225,7 +225,7 @@ def test_closing_unmaps(gl: OpenGL, stream: ch.Stream) -> None:
 
 
 def test_mapped_twice(resource: GraphicsResource, stream: ch.Stream) -> None:
-    """OpenGL would get a resource back while a buffer of it is in use."""
+    """A resource would be given back to OpenGL while a buffer of its memory is in use."""
     with pytest.raises(RuntimeError, match="is not mapped: map"):
         resource.unmap()
     buffer = resource.map(stream=stream)
@@ -235,7 +235,7 @@ def test_mapped_twice(resource: GraphicsResource, stream: ch.Stream) -> None:
 
 
 def test_streams(resource: GraphicsResource, device: ch.Device) -> None:
-    """A resource would be unmapped before the work of the stream that was given is done."""
+    """A resource would be unmapped before the work of the stream given to map() or unmap() is done."""
     first, second = device.create_stream(), device.create_stream()
     with pytest.raises(TypeError):
         resource.map(stream=3)  # type: ignore[arg-type]
@@ -251,7 +251,7 @@ def test_streams(resource: GraphicsResource, device: ch.Device) -> None:
 
 
 def test_threads(gl: OpenGL, stream: ch.Stream) -> None:
-    """Threads that map and unmap one resource would unmap it twice, or lose it."""
+    """Threads that map and unmap one resource would unmap it twice, or never."""
     resource = GraphicsResource.from_gl_buffer(gl.buffer().name)
 
     def use(_: int) -> None:
@@ -281,7 +281,7 @@ def test_images(gl: OpenGL, stream: ch.Stream) -> None:
 
 
 def test_there_is_no_opengl(device: ch.Device, on_sim: bool) -> None:
-    """The error would not say that the thread needs a current OpenGL context."""
+    """If there is no OpenGL, the error would not say that the thread needs a current OpenGL context."""
     if not on_sim and "moderngl" in sys.modules:
         pytest.skip("a context of OpenGL stays current on this thread: run this test alone")
     with pytest.raises(CUDAError, match="OpenGL must have a context current on this thread") as caught:
@@ -357,7 +357,7 @@ def test_each_call_can_fail(gl: OpenGL, stream: ch.Stream) -> None:
 
 @pytest.mark.cuda_sim
 def test_dropped_in_a_host_function(gl: OpenGL, stream: ch.Stream) -> None:
-    """The last reference to mapped memory would be lost where CUDA calls are forbidden."""
+    """Mapped memory whose last reference is dropped where CUDA calls are forbidden would stay mapped forever."""
     import cudacore_sim as sim
 
     kept = [GraphicsResource.from_gl_buffer(gl.buffer().name)]

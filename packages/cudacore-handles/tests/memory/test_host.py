@@ -39,7 +39,7 @@ def test_pickle(host: Host) -> None:
 
 
 def test_bad_current() -> None:
-    """Any string, even "no", would count as True."""
+    """Any string, even "no", would count as True for an option that must be a bool."""
     with pytest.raises(TypeError, match="is_numa_current must be True or False, not 'no'"):
         Host(is_numa_current="no")  # type: ignore[arg-type]
 

@@ -308,7 +308,7 @@ def test_no_deep_copies(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process would import a closed pool of its own, and map its own memory a second time."""
+    """A process that gets its own closed pool back would import the pool, and map its own memory a second time."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     ours, theirs = multiprocessing.Pipe()
@@ -363,7 +363,7 @@ def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., An
 def test_threads_import_an_event(
     device: ch.Device, exporter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads that import one event would get events that are not equal."""
+    """Threads that import the same event would get events that are not equal."""
     _, _, event, _ = exporter()
     descriptor = event.ipc_descriptor
     event.close()
@@ -371,7 +371,7 @@ def test_threads_import_an_event(
     find_device = event_ipc.find_device
 
     def find_together(name: str | None) -> ch.Device:
-        """Wait until both threads are about to open the event, or 0.2 seconds; then find the device."""
+        """Wait, at most 0.2 seconds, until both threads are about to open the event; then find the device."""
         with suppress(threading.BrokenBarrierError):
             gate.wait(0.2)
         return find_device(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors and handles of shared memory: mappings, invalid and closed ones, and the registry."""
+"""Descriptors and handles of shared memory: several imports, invalid and closed descriptors, and the registry."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..
 
 
 def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Threads that import buffers while other threads drop them would get freed memory, or map it twice."""
+    """Threads that import buffers while other threads drop them would get freed memory, or map memory twice."""
     mr, buffers, _, _ = exporter(3)
     named = [buffer.ipc_descriptor for buffer in buffers]
     for buffer in buffers:
@@ -151,7 +151,7 @@ def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A descriptor would be accepted for another pool, process or machine."""
+    """A descriptor of another pool, process or machine would be accepted."""
     mr, (buffer,), event, _ = exporter()
     own = new_pool()
     mine = own.allocate(SIZE, stream=stream)
@@ -236,7 +236,7 @@ def test_pools_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable
 
 
 def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> None:
-    """A number that is not a pool's descriptor would be accepted, or leak."""
+    """A number that is not a pool's file descriptor would be accepted, or a file would stay open."""
     mr = new_pool()
     handle = mr.allocation_handle
     assert handle is mr.allocation_handle
@@ -276,7 +276,8 @@ def test_handles_are_closed_once(device: ch.Device) -> None:
     mr = new_pool()
     for _ in range(50):
         handle = copied(mr.allocation_handle)
-        in_threads(ch.IPCAllocationHandle.close, (handle, handle))  # a second close would be an OSError
+        # Closing the descriptor a second time would raise an OSError.
+        in_threads(ch.IPCAllocationHandle.close, (handle, handle))
 
 
 def test_registry(device: ch.Device) -> None:
@@ -377,7 +378,7 @@ def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, ex
 
 @pytest.mark.cuda_sim
 def test_failures(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A failing driver call would leak, or leave an incomplete object."""
+    """A failing driver call would leak an object, or leave an incomplete one."""
     import cudacore_sim as sim
 
     mr, (buffer,), event, _ = exporter()

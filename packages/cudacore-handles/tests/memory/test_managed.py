@@ -69,7 +69,7 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
 
 
 def test_read_mostly(advised: ch.ManagedBuffer) -> None:
-    """A setting would have no effect, or not be reported."""
+    """The setting `read_mostly` would have no effect, or would not be reported."""
     assert advised.read_mostly is False
     for value in (True, False):
         advised.read_mostly = value
@@ -366,7 +366,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
-    """Before the host's access causes a segmentation fault, no warning would appear, or a correct program get one."""
+    """No warning would appear before a host access causes a segmentation fault, or a correct program would get one."""
     ch.reset_concurrent_access_warning()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -408,12 +408,12 @@ class TestLegacy:
         assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
 
     def test_too_much(self, device: ch.Device) -> None:
-        """The error would not have the requested size."""
+        """If memory is exhausted, the error would not have the requested size."""
         with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes"):
             ch.LegacyManagedMemoryResource().allocate(1 << 48)
 
     def test_the_default_of_a_device(self, device: ch.Device, stream: ch.Stream) -> None:
-        """A device could not have a resource for managed memory as its memory resource."""
+        """A managed-memory resource could not be set as a device's memory resource."""
         before = device.memory_resource
         device.memory_resource = ch.LegacyManagedMemoryResource()
         try:

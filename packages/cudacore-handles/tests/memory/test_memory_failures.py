@@ -36,7 +36,8 @@ ON_THE_WAY = {
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 }
-# Queries that may fail in one operation: whether memory is managed. The copy then queries the device's access instead.
+# Queries that may fail without a failure of their operation. If the query whether memory is managed fails, the copy
+# queries the device's access instead.
 ALSO_ON_THE_WAY = {"device 1: copy of views": {"cuPointerGetAttribute"}}
 
 
@@ -208,7 +209,7 @@ def grow_elsewhere(w: World, place: str) -> ch.Buffer:
 
 
 def run(op: Operation, world: World, sim: Any) -> list[str]:
-    """Run an operation; return the calls that it makes."""
+    """Run an operation; return the names of the driver calls that it makes."""
     live_objects()  # destroys queued boxes now, and not during the operation
     with sim.logging() as made:
         result = op.do(world)
@@ -217,7 +218,7 @@ def run(op: Operation, world: World, sim: Any) -> list[str]:
 
 
 def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> Exception | None:
-    """Run an operation with one failing call; then undo what it did, if anything."""
+    """Run an operation with one failing driver call. Return the error; or undo the operation if it succeeded."""
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world)
@@ -234,7 +235,7 @@ def alive(world: World, sim: Any) -> Counter[str]:
 
 
 def fail_each(device: ch.Device, sim: Any, name: str) -> None:
-    """Have each call of an operation fail in turn."""
+    """Make each driver call of an operation fail in turn, and check the effects."""
     world, op = World(device), OPERATIONS[name]
     run(op, world, sim)  # makes the queries that are made only once
     before = world.state()
@@ -264,13 +265,13 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
 def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave incomplete objects."""
+    """A driver call's failure would be ignored or changed, or would leave a leak or an incomplete object."""
     fail_each(device, cuda_sim, name)
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
 def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """With another device current, a failure would be lost or leak, or change the current device."""
+    """With another device current, a failure would be ignored, leave a leak, or change the current device."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
     try:

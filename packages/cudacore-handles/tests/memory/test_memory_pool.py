@@ -142,7 +142,7 @@ def test_numa_nodes(device: ch.Device) -> None:
 
 
 def test_devices_are_given_access(device: ch.Device) -> None:
-    """Devices could not access memory of a host pool: the driver gives access only to the host."""
+    """Devices could not access memory of a host pool, because the driver itself gives access only to the host."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -218,7 +218,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """On a driver without such pools, pinned memory would not work, or the error would be an invalid argument."""
+    """If the driver lacks host or managed pools, pinned memory would not work, or the error would be unspecific."""
     run_on_sim(
         """
         import cudacore_handles as ch

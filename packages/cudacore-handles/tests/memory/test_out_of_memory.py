@@ -206,7 +206,7 @@ def test_name_that_raises(stream: ch.Stream, host_memory: Any) -> None:
 
 
 def test_other_operations(cuda_sim: Any, device: ch.Device, stream: ch.Stream) -> None:
-    """An allocation that is not a buffer would have no information about memory."""
+    """For an allocation that is not a buffer, the error would have no information about memory."""
     with cuda_sim.failing("cuStreamCreateWithPriority", error=OUT_OF_MEMORY):
         assert "Device 0 has" in str(fails(device.create_stream))
 
@@ -302,7 +302,7 @@ def test_garbage_that_another_thread_collects(
 
 
 def test_finalizer_that_allocates(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
-    """A finalizer that runs out of memory in a collection would wait for that collection."""
+    """A finalizer that runs out of memory during a garbage collection would wait forever for that collection to end."""
     errors: list[str] = []
 
     class Finalized(Cycle):
@@ -327,7 +327,7 @@ def test_garbage_is_not_collected_without_need(
 
 
 def test_option(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
-    """A program could not disable collections."""
+    """A program could not disable the garbage collection before a second attempt."""
     limited.collects_garbage = False
     cycle = Cycle(limited.allocate(48 * MIB, stream=stream))
     del cycle
@@ -349,7 +349,7 @@ def test_option_for_all(
 
 
 def resources(device: ch.Device) -> dict[str, tuple[str, Callable[[], ch.Buffer]]]:
-    """Return for each kind of memory the driver's function, and a function that allocates."""
+    """Return for each kind of memory the name of the driver's function, and a function that allocates such memory."""
     from cudacore_handles._memory.resource import _SynchronousMemoryResource
 
     stream = device.create_stream()
@@ -373,7 +373,7 @@ KINDS = ("device", "pinned", "managed", "legacy pinned", "legacy managed", "sync
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
-    """An allocation of some kind of memory would not be tried again, or more than once."""
+    """A failed allocation of some kind of memory would not be tried again, or would be tried more than twice."""
     call, allocate = resources(device)[kind]
     with cuda_sim.failing(call, error=OUT_OF_MEMORY):
         allocate().close()
@@ -389,7 +389,7 @@ def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_errors_are_not_tried_again(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
-    """A failure that is not a lack of memory would be hidden."""
+    """A failure that is not a lack of memory would be hidden by a second attempt."""
     call, allocate = resources(device)[kind]
     with cuda_sim.failing(call, error=UNKNOWN), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
         allocate()
@@ -404,7 +404,7 @@ def test_other_errors_are_not_tried_again(cuda_sim: Any, device: ch.Device, coll
 def test_nothing_is_collected_during_a_capture(
     limited: ch.DeviceMemoryResource, device: ch.Device, stream: ch.Stream, collections: list[int]
 ) -> None:
-    """Finalizers would run in a capture, and could break it."""
+    """During a capture, a garbage collection would run finalizers, which could invalidate the capture."""
     from cuda.bindings import driver
 
     captured = device.create_stream()

@@ -25,7 +25,7 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_instantiation() -> None:
-    """Attributes could be made without a pool."""
+    """A set of pool attributes could be made without a pool."""
     with pytest.raises(RuntimeError, match="memory resource's attributes"):
         MemPoolAttributes(None)
 
@@ -36,7 +36,7 @@ def set_attribute(mr: DeviceMemoryResource, name: str, value: object) -> None:
 
 
 def test_release_threshold(resource: DeviceMemoryResource) -> None:
-    """A number of 64 bits would be truncated."""
+    """A 64-bit attribute would be truncated."""
     set_attribute(resource, "release_threshold", driver.cuuint64_t(2**40 + 1))
     assert resource.attributes.release_threshold == 2**40 + 1
 

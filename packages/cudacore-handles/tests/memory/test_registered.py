@@ -162,7 +162,7 @@ def test_no_bytes(device: ch.Device) -> None:
     ],
 )
 def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[], Any]) -> None:
-    """Only arrays of NumPy's numbers would be accepted."""
+    """Objects other than NumPy's arrays of numbers would be refused."""
     array = make()
     with register_host_memory(array) as buffer:
         buffer.fill(1, stream=stream)
@@ -171,7 +171,7 @@ def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[]
 
 
 def test_what_cannot_be_registered(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would get memory that does not belong to the array, or was freed."""
+    """Memory that does not belong to the array, or was freed, would be registered with the driver."""
     memory = device.allocate(8, stream=stream)
     pinned = ch.LegacyPinnedMemoryResource().allocate(8)
     for array, kind, text in (
@@ -411,7 +411,7 @@ def _run(code: str, expected: str, *, reports: bool = False) -> None:
 
 
 def test_threads(device: ch.Device, stream: ch.Stream) -> None:
-    """Threads that register and drop would unregister another's memory."""
+    """Threads that register memory and drop it would unregister the memory of other threads."""
 
     def work(_: int) -> None:
         device.set_current()

@@ -139,7 +139,7 @@ def test_the_memory_outlives_the_exporter(
     imported.close()
     assert read(part, stream) == b"\3" * 8
     part.close()
-    assert descriptors() <= before  # fewer, because the simulator's memory also has a file descriptor
+    assert descriptors() <= before  # fewer on the simulator, because its memory also has a file descriptor
 
 
 def test_imports_are_mappings_of_the_same_memory(
@@ -218,7 +218,7 @@ def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> Non
 
 
 def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """The error would be the driver's, without a reason."""
+    """For memory that cannot be exported, the error would be the driver's, without a reason."""
     private = VirtualMemoryResource(device, {"handle_type": None})
     with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
         private.export_allocation(private.allocate(1))
@@ -235,7 +235,7 @@ def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResou
 
 
 def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
-    """The driver would accept a file of another kind, or map memory that does not exist."""
+    """A file of another kind would be imported, or memory that does not exist would be mapped."""
     with pytest.raises(TypeError, match="descriptor must be an IPCVirtualMemoryDescriptor, not int"):
         resource.import_allocation(3)  # type: ignore[arg-type]
     with open(os.devnull) as file:

@@ -45,7 +45,7 @@ def test_allocate(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pi
 
 
 def test_who_can_use_it(device: ch.Device) -> None:
-    """The memory would have a wrong location or owner."""
+    """A resource would report the wrong device, or wrong access from device or host."""
     on_device = VirtualMemoryResource(device)
     assert (on_device.device_id, on_device.is_device_accessible, on_device.is_host_accessible) == (0, True, False)
     assert not on_device.is_managed
@@ -106,7 +106,7 @@ def test_a_buffer_grows_in_place_or_elsewhere(
 
 @pytest.mark.cuda_sim
 def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """The memory of the grown buffer would have other options than requested, or be freed before its stream is done."""
+    """An empty buffer would grow into memory that has other options than requested, or that is freed too early."""
     import cudacore_sim as sim
 
     empty = resource.allocate(0)
@@ -303,7 +303,7 @@ def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinne
     stream.sync()
 
     def attempt(use: Callable[[], ch.Buffer]) -> bool:
-        """Make a driver call fail during `use`; return whether `use` raised the error, or did not make the call."""
+        """Make one driver call fail during `use`. Return False if `use` raises an error that does not name the call."""
         sim.fail(call, nth, 999)
         try:
             use().close()

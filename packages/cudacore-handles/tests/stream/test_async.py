@@ -66,7 +66,7 @@ def gate(stream: ch.Stream) -> Iterator[Gate]:
 
 
 def waits(stream: ch.Stream) -> list[Callable[[], Any]]:
-    """Return both ways to wait for the work that a stream has now."""
+    """Return two functions that wait for the work that the stream has now: by an event, and by async_done()."""
     event = stream.record()
 
     async def wait() -> Any:
@@ -234,7 +234,7 @@ def test_what_is_closed(run: Run, stream: ch.Stream) -> None:
 
 
 def test_closed_while_waited_for(run: Run, device: ch.Device) -> None:
-    """The event would be destroyed during the wait."""
+    """An event or a stream that is closed during a wait would be destroyed before the wait ends."""
     stream = device.create_stream()
     gate = Gate(stream)
 
@@ -324,7 +324,7 @@ def test_an_event_that_is_recorded_in_a_capture(run: Run, device: ch.Device, str
 
 
 def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
-    """The wait would never end, or the capture be invalidated."""
+    """Waiting for a captured stream would never end, or would invalidate the capture, instead of raising an error."""
     pytest.importorskip("cudacore_graph")
     captured = device.create_stream()
 
@@ -390,7 +390,7 @@ def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: 
 
 @pytest.mark.cuda_sim
 def test_failures_of_the_question(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any) -> None:
-    """An error of the device would not arrive at the task."""
+    """If a query of the event fails, the error would not arrive at the waiting task."""
 
     async def main() -> None:
         event = stream.record()

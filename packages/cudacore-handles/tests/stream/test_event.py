@@ -41,7 +41,7 @@ def test_default_options(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_options_as_a_dict(device: ch.Device, stream: ch.Stream) -> None:
-    """Options that a program keeps as a dict would not be accepted."""
+    """A dict of options would not be accepted."""
     for make in (device.create_event, lambda options: stream.record(None, options)):
         event = make({"timing_enabled": True, "blocking_sync": True})
         assert (event.is_timing_enabled, event.is_blocking_sync) == (True, True)
@@ -49,7 +49,7 @@ def test_options_as_a_dict(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("options", [{"nope": True}, ch.StreamOptions(), True])
 def test_bad_options(device: ch.Device, stream: ch.Stream, options: Any) -> None:
-    """Options of another kind would be ignored."""
+    """Options of another class would be ignored."""
     for make in (device.create_event, lambda o: stream.record(None, o)):
         with pytest.raises(TypeError, match=r"The Event options must be|EventOptions got an unexpected"):
             make(options)
@@ -67,7 +67,7 @@ def test_events_between_processes_have_no_time(device: ch.Device, stream: ch.Str
 
 
 def test_identity(device: ch.Device) -> None:
-    """Two events would be mistaken for one."""
+    """Two events would be mistaken for the same event."""
     event, other = device.create_event(), device.create_event()
     assert event == event  # noqa: PLR0124
     assert event != other
@@ -151,7 +151,7 @@ def test_record_in_something_else(device: ch.Device, stream: ch.Stream, event: A
 
 
 def test_record_in_an_event_of_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
-    """The driver's error would only say that a handle is invalid."""
+    """For an event of another device, the driver's error would only say that a handle is invalid."""
     event = other_device.create_event()
     with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .*the event is of device 1 and the stream of device 0"):
         stream.record(event)
@@ -225,7 +225,7 @@ def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, c
 
 
 def test_elapsed_time_needs_timing(device: ch.Device, stream: ch.Stream) -> None:
-    """The error would not name the missing option."""
+    """If timing is disabled, the error would not name the missing option."""
     timed, untimed = stream.record(options=TIMED), stream.record()
     stream.sync()
     for end, start in ((timed, untimed), (untimed, timed), (untimed, untimed)):

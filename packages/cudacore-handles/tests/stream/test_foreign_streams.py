@@ -191,7 +191,7 @@ def test_an_error_of_the_protocol_is_not_hidden(device: ch.Device) -> None:
 
 
 def test_waiting_for_a_foreign_stream(device: ch.Device, stream: ch.Stream, foreign: Foreign) -> None:
-    """Our work and another library's could not be put in order."""
+    """Our work could not be ordered after another library's work, or before it."""
     stream.wait(foreign)
     device.create_stream(foreign).wait(stream)
     stream.sync()

@@ -59,14 +59,14 @@ def test_bad_priority(device: ch.Device, priority: Any) -> None:
 
 
 def test_options_as_a_dict(device: ch.Device) -> None:
-    """Options that a program keeps as a dict would not be accepted."""
+    """A dict of options would not be accepted."""
     stream = device.create_stream(options={"nonblocking": False, "priority": -1})
     assert (stream.is_nonblocking, stream.priority) == (False, -1)
 
 
 @pytest.mark.parametrize("options", [{"nope": True}, ch.EventOptions(), True])
 def test_bad_options(device: ch.Device, options: Any) -> None:
-    """Options of another kind would be ignored."""
+    """Options of another class would be ignored."""
     with pytest.raises(TypeError, match=r"The Stream options must be|StreamOptions got an unexpected"):
         device.create_stream(options=options)
 
@@ -148,7 +148,7 @@ def test_wait(device: ch.Device) -> None:
 
 
 def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> None:
-    """Work on two devices could not be put in order."""
+    """Work on one device could not wait for work on another device."""
     stream = device.create_stream()
     stream.wait(other_device.create_stream())
     stream.wait(other_device.create_stream().record())

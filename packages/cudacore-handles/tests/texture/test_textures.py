@@ -246,7 +246,7 @@ def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_texture(device: ch.Device) -> None:
-    """A texture would have another resource than it was made of, or never be destroyed."""
+    """A texture would have another resource than the one that it was made of, or would never be destroyed."""
     array = make_array(device)
     texture, other = make_texture(device, array), make_texture(device, array)
     assert texture.handle
@@ -349,7 +349,7 @@ def _pointer_kinds() -> list[int]:
 
 
 def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A graph would copy from memory that was freed, or from host memory after the call that captured the copy."""
+    """A graph would copy from memory that was freed, or would read host memory after the captured call has returned."""
     from cudacore_handles._base.errors import call_driver
 
     array, buffer = make_array(device, (4,)), device.allocate(16, stream=stream)

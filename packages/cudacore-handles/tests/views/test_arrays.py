@@ -62,7 +62,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("source", ARRAYS.values(), ids=ARRAYS)
 def test_there_and_back(device: ch.Device, stream: ch.Stream, source: Any) -> None:
-    """Arrays that NumPy supports would be refused, or be copied incorrectly."""
+    """Arrays that NumPy supports would be refused, or would be copied incorrectly."""
     data = np.asarray(source).tobytes()
     buffer = device.allocate(len(data), stream=stream)
     buffer.copy_from(source, stream=stream)
@@ -169,7 +169,7 @@ def test_masked_arrays(buffer: ch.Buffer, stream: ch.Stream, masked: Any) -> Non
 
 
 def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """A masked value would be filled in with the value under the mask."""
+    """A fill with a masked value would use the value under the mask."""
     for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True), np.ma.array([3], dtype="u1", mask=[True])):
         with pytest.raises(TypeError, match=r"^value has masked elements, and the mask would be lost; give the"):
             buffer.fill(value, stream=stream)
@@ -178,7 +178,7 @@ def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
 def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
-    """A copy to bytes or to a read-only array would change it."""
+    """A copy to a bytes object or a read-only array would change the object."""
     with pytest.raises(ValueError, match="dst is read-only, and would be written"):
         buffer.copy_to(array, stream=stream)
 
@@ -288,7 +288,7 @@ def test_tensors_that_are_conjugated_lazily(
 
 
 def test_tensors_without_memory(buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """PyTorch's fake tensors would be NULL in the kernel: the context would be lost."""
+    """PyTorch's fake tensors, which have no memory, would be NULL in a kernel, and the context would be lost."""
     add = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
     one = ch.LaunchConfig(grid=1, block=1)
     for cls in (producers.ExchangedArray, producers.Array):
@@ -302,7 +302,7 @@ def test_tensors_without_memory(buffer: ch.Buffer, stream: ch.Stream) -> None:
 
 
 def test_an_interface_that_raises(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """A copy would refuse PyTorch's tensors that require a gradient, which kernels and views take."""
+    """A copy would refuse PyTorch's tensors that require a gradient, although kernels and views accept them."""
 
     class Tensor(producers.ExchangedArray):
         @property
@@ -316,7 +316,7 @@ def test_an_interface_that_raises(device: ch.Device, buffer: ch.Buffer, stream: 
 
 
 def test_numpy_is_being_imported(buffer: ch.Buffer, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy would fail while another thread imports NumPy: its modules exist, but are still empty."""
+    """A copy would fail while another thread is importing NumPy: NumPy's modules exist, but are still empty."""
     for name in ("numpy", "numpy.ma"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     back = bytearray(buffer.size)

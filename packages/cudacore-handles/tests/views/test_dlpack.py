@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack in the extension module _native: exported capsules, how long they keep memory, and capsules that it reads."""
+"""DLPack in the extension module _native: exported capsules, how long they keep memory, and imported capsules."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_many_capsules_leave_nothing(device: Device) -> None:
 
 @BOTH
 def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -> None:
-    """A consumer drops arrays with the GIL held: a free that waits for the device there can deadlock."""
+    """When a consumer drops an array, with the GIL held, a free that waits for the device could deadlock."""
     lib.cch_reclaim_drain()
     live, pending = live_counts()["deviceptr"], lib.cch_reclaim_pending()
     memory = Memory(LegacyPinnedMemoryResource().allocate(64))
@@ -336,7 +336,7 @@ def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None:
-    """Reading the structure of a consumed capsule would be undefined, because it may be freed."""
+    """The structure in a capsule that was already consumed would be read, although it may be freed."""
     capsule = np.zeros(3).__dlpack__(max_version=max_version)
     np.from_dlpack(Exporter(capsule))
     with pytest.raises(ValueError, match='name is "used_dltensor'):

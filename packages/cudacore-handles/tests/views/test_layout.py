@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic of strided layouts, against NumPy's."""
+"""The arithmetic of strided layouts, compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_broadcast_to(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_reshaped(data: st.DataObject) -> None:
-    """A reshape that needs a copy would return wrong elements, or one that needs no copy would be refused."""
+    """A reshape that needs a copy would return wrong elements, or a reshape that needs no copy would be refused."""
     array, layout = array_and_layout(data)
     rest, shape = array.size, []
     while rest > 1 and len(shape) < 4:
@@ -143,7 +143,7 @@ def test_reshaped(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_flattened(data: st.DataObject) -> None:
-    """Axes would be merged although no single stride covers both, or not be merged although one does."""
+    """Axes would be merged although no single stride covers both, or would not be merged although one stride does."""
     array, layout = array_and_layout(data, FULL)
     assume(array.size)
     check(layout.flattened().reshaped(array.shape), array)
@@ -247,7 +247,7 @@ def test_enormous(shape: list[int], strides: list[int], itemsize: int) -> None:
 
 
 def test_implicit_strides() -> None:
-    """A layout without given strides would look like one with strides."""
+    """A layout that was made without strides would look like a layout with strides."""
     layout = Layout((3, 4), None, 4)
     assert layout.strides is None
     assert layout.strides_in_bytes is None

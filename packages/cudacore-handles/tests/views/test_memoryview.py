@@ -184,7 +184,7 @@ def test_unknown_type() -> None:
 
 
 def test_read_only() -> None:
-    """Read-only memory would be written."""
+    """A view of read-only memory, or an export of the view, could be written to."""
     memory, ptr = host(np.arange(4))
     memory.flags.writeable = False
     for view in (
@@ -251,7 +251,7 @@ def test_the_tensor_is_given_back_once(producer: type[Array]) -> None:
 
 @pytest.mark.parametrize("device", [None, 1, (), (1.5, 0), "xy", {}])
 def test_what_is_no_device(device: Any) -> None:
-    """The error would be about Python's internals, or there would be none."""
+    """For an invalid __dlpack_device__(), the error would be about Python's internals, or there would be no error."""
     array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: device})()
     with pytest.raises(TypeError, match=r"__dlpack_device__\(\) must return two ints, \(type, ordinal\), not"):
         StridedMemoryView.from_dlpack(array, -1)
@@ -266,7 +266,7 @@ def test_numbers_that_are_no_device(number: int) -> None:
 
 
 def test_a_capsule_is_used_once() -> None:
-    """Two consumers would both delete the tensor."""
+    """Two consumers of one capsule would both delete the tensor."""
     memory, ptr = host(np.arange(6))
     array = Array(ptr, (6,), keep=memory)
     exporter = Exporter(array.__dlpack__(max_version=(1, 0)))
@@ -425,7 +425,7 @@ def test_from_buffer(buffer: Buffer) -> None:
 
 
 def test_view_of_a_buffer_by_one_call(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
-    """A buffer would not become an array."""
+    """A single call of view() would not make an array of a buffer."""
     assert buffer.view("float32").shape == (16,)
     assert buffer.view(np.int16, (4, 8)).shape == (4, 8)
     memory = pinned(64)

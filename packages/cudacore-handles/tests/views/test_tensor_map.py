@@ -43,7 +43,7 @@ SIZE = 1 << 16
 
 @pytest.fixture
 def device(device: ch.Device) -> ch.Device:
-    """Skip if the GPU does not support tensor maps."""
+    """Give the device. Skip the test if the device does not support tensor maps."""
     if not device.properties.tensor_map_access_supported:
         pytest.skip("needs tensor maps: compute capability 9.0")
     return device
@@ -194,7 +194,7 @@ def test_types(memory: ch.Buffer, name: str) -> None:
 
 
 def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) -> None:
-    """Another data type of the same size, such as TF32, could not be requested, or one of another size could."""
+    """Another data type of the same size, such as TF32, could not be requested, or a type of another size could be."""
     for data_type in (
         ct.TensorMapDataType.TFLOAT32,
         ct.TensorMapDataType.FLOAT32_FTZ,
@@ -217,7 +217,7 @@ def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) 
 
 
 def test_ranks_and_options(memory: ch.Buffer) -> None:
-    """A tensor of one to five axes could not be described, or an option would be refused."""
+    """A tensor map for one to five axes could not be made, or a valid option would be refused."""
     for shape in ((64,), (4, 64), (4, 4, 64), (2, 2, 4, 64), (2, 2, 2, 2, 64)):
         view_of(memory, shape).as_tensor_map((1,) * (len(shape) - 1) + (8,), element_strides=(1,) * len(shape))
     view = view_of(memory, (8, 16, 64))
@@ -289,7 +289,7 @@ def test_rules(memory: ch.Buffer, tensor: Any, box: Any, options: Any, message: 
 
 
 def test_the_memory(memory: ch.Buffer, view: ch.StridedMemoryView, pinned: Callable[[int], ch.Buffer]) -> None:
-    """Memory that no device can access would be described, or memory that is not aligned."""
+    """A tensor map could be made for memory that no device can access, or that is not aligned."""
     with pytest.raises(ValueError, match=r"the address 0x\w+ of the tensor is not a multiple of 16 bytes"):
         view_of(memory[8:], (16, 16)).as_tensor_map((8, 8))
     with pytest.raises(ValueError, match="the tensor must be device-accessible, and is in host memory"):
@@ -308,7 +308,7 @@ def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[
 
 
 def test_images(memory: ch.Buffer) -> None:
-    """Images for convolutions could not be described, or invalid ones would reach the driver."""
+    """Tensor maps for the images of convolutions could not be made, or invalid ones would reach the driver."""
     make = ch.TensorMapDescriptor.from_im2col
     for shape in ((2, 8, 16), (2, 8, 8, 16), (2, 4, 4, 4, 16)):
         corner = (-1,) * (len(shape) - 2)
@@ -332,7 +332,7 @@ def test_images(memory: ch.Buffer) -> None:
 
 
 def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
-    """Features of later devices would fail in the driver, without a reason."""
+    """Features that only later devices have would fail in the driver, without a reason."""
     if device.compute_capability >= (10, 0):
         pytest.skip("the device has im2col-wide tensor maps")
     make = ch.TensorMapDescriptor.from_im2col_wide

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between views of any layout, against NumPy's."""
+"""Copies between views of any layout, compared with NumPy's copies."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_copies(
 
 
 def as_array(view: Any, flat: Any) -> Any:
-    """Return the elements of the array `flat` at the positions of a view's elements in its memory."""
+    """Return the elements of `flat`, an array of all elements in a view's memory, that the view has."""
     base = view.exporting_obj
     start = base.handle if isinstance(base, Buffer) else base.ctypes.data
     layout = view._layout
@@ -135,7 +135,7 @@ def test_types_that_dlpack_does_not_have(stream: Stream, source: Any, target: An
 
 
 def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
-    """Elements without a type, or with NumPy's type for raw bytes, could not be copied to elements with a type."""
+    """Elements without a type, or with NumPy's type for raw bytes, could not be copied to elements that have a type."""
     target = typed(np.zeros(4, ">i4"))
     target.copy_from(typed(np.ones(4, ">i4").view("V4")), stream)
     assert np.asarray(target).tolist() == [1] * 4
@@ -145,7 +145,7 @@ def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
 
 
 def test_views_that_interleave(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Views with interleaved elements would be called overlapping, or overlapping views would be copied."""
+    """Views with interleaved elements would be refused as overlapping, or overlapping views would be copied."""
     square = memory[0].view("int32", (32, 32))
     square.copy_from(View.from_any_interface(np.arange(1024, dtype=np.int32).reshape(32, 32)), stream)
     expected = np.arange(1024).reshape(32, 32)
@@ -300,7 +300,7 @@ def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) 
 def test_memory_of_an_allocator(
     device: Device, stream: Stream, memory: tuple[Buffer, Buffer], host_memory: Any
 ) -> None:
-    """Intermediate memory would not be from the requested resource."""
+    """The intermediate memory of a copy would not be allocated from the requested resource."""
     resource = DeviceMemoryResource(device, {})
     given: list[int] = []
 
@@ -441,7 +441,7 @@ def test_many_elements_of_the_host(
 @pytest.mark.parametrize("name", COPIES[:-1])
 @pytest.mark.parametrize("to_host", [False, True])
 def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_host: bool, name: str) -> None:
-    """The intermediate memory would be freed during the copy; or a failure would be lost."""
+    """The intermediate memory of a copy would be freed during the copy; or a failure would be lost."""
     buffer = device.allocate(2048, stream=stream)
     buffer.fill(0, stream=stream)
     width = 64 if name == "cuMemcpy3DAsync" else 4
@@ -477,7 +477,7 @@ def moved(what: Plan) -> set[tuple[int, int]]:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_plans(data: st.DataObject) -> None:
-    """A plan, also one in larger units, in rows or through dense memory, would copy other bytes than the elements."""
+    """A plan would copy other bytes than the elements, for example if it uses larger units, rows or dense memory."""
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 8, 16]), max_size=3).map(tuple))
     itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
     order = data.draw(st.permutations(range(len(shape))))

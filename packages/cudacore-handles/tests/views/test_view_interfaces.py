@@ -304,7 +304,7 @@ CupyLike.__module__, CupyLike.__qualname__ = "cupy", "ndarray"
 
 
 def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
-    """CuPy's arrays would be misread, or accepted without order where an order is requested."""
+    """CuPy's arrays would be misread, or a view would not be ordered after the array's work on the requested stream."""
     array = CupyLike(buffer.handle, (2, 3), (16, 4), "f4")
     for _ in range(2):
         view = View.from_any_interface(array, -1)
@@ -367,7 +367,7 @@ def test_pytorch_on_the_host() -> None:
 
 @pytest.mark.cuda_gpu
 def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
-    """PyTorch would not take our memory without a copy, or we would not take PyTorch's."""
+    """PyTorch could not use our memory without a copy, or we could not use PyTorch's."""
     torch = pytest.importorskip("torch", reason="needs PyTorch")
     if not torch.cuda.is_available():
         pytest.skip("needs PyTorch with CUDA")
@@ -384,7 +384,7 @@ def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
 @pytest.mark.cuda_gpu
 @pytest.mark.parametrize("library", ["cupy", "numba"])
 def test_array_libraries_on_the_device(device: Device, stream: Stream, library: str) -> None:
-    """CuPy or Numba would not take our memory without a copy, or we would not take theirs."""
+    """CuPy or Numba could not use our memory without a copy, or we could not use theirs."""
     module: Any = pytest.importorskip("numba.cuda" if library == "numba" else library, reason=f"needs {library}")
     buffer = device.allocate(64, stream=stream)
     buffer.fill(b"\0\0\x80\x3f", stream=stream)

@@ -97,13 +97,13 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
         assert waits(ours.__dlpack__, stream=int(other.handle)) == 1
         assert waits(ours.__dlpack__, stream=int(stream.handle)) == 0
         assert waits(ours.__dlpack__, stream=-1) == 0
-        assert waits(ours.__dlpack__) == 1  # by the legacy default stream
+        assert waits(ours.__dlpack__) == 1  # the legacy default stream waits
         assert waits(View.from_any_interface, ours, other) == 1
 
     # for a view of another library's array, the array's producer makes the next consumer wait
     borrowed = View.from_dlpack(exchanged, producer_stream)
     assert waits(borrowed.__dlpack__, stream=int(other.handle)) == 1
-    assert waits(borrowed.__dlpack__) == 1  # by the legacy default stream
+    assert waits(borrowed.__dlpack__) == 1  # the legacy default stream waits
     assert waits(borrowed.__dlpack__, stream=-1) == 0
     collect()
     assert exchanged.lent == exchanged.deleted + 1
@@ -150,7 +150,7 @@ def test_the_stream_of_a_borrowed_array_in_a_capture(
 def test_default_streams_are_those_of_the_memorys_device(
     buffer: Buffer, in_new_thread: Callable[[Callable[[], Any]], Any]
 ) -> None:
-    """On a thread without a current context, or with that of another device, our memory could not be exported."""
+    """On a thread whose current context is another device's, or which has none, our memory could not be exported."""
 
     def take() -> list[Any]:
         taken = [buffer.__dlpack__(), *(buffer.view("int8").__dlpack__(stream=stream) for stream in (1, 2))]
@@ -163,7 +163,7 @@ def test_default_streams_are_those_of_the_memorys_device(
 
 
 def test_streams_of_another_device(buffer: Buffer, device: Device, other_device: Device) -> None:
-    """Memory of one device could not be taken on a stream of another, or the current context would change."""
+    """Memory of one device could not be used on a stream of another device, or the current context would change."""
     other_device.set_current()
     stream = other_device.create_stream()
     assert View.from_dlpack(buffer, stream).device_id == 0
@@ -288,7 +288,7 @@ def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]
 def test_kernels_take_views(
     read_argument: Callable[..., bytes], buffer: Buffer, device: Device, stream: Stream, code: ch.ObjectCode
 ) -> None:
-    """A view could not be a kernel's argument, or its memory not outlive the launch."""
+    """A view could not be a kernel's argument, or its memory could be freed before the kernel has run."""
     view = buffer.view("int32", (4, 4))
     part = view.view(view._layout[2:])
     address = _native.pack(b"\0\0\0\0\x08\0\0\0\x07\0\0\0", (part,))

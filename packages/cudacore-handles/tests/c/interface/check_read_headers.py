@@ -28,9 +28,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def main(headers: str) -> None:
-    """Make each of the changes to a copy of the headers, and check that the script refuses it with an error that names
-    the function.
-    """
+    """Make each of the changes to a copy of the headers. Check that the script fails and names the function."""
     with tempfile.TemporaryDirectory() as away:
         folder = Path(away) / "headers"
         shutil.copytree(headers, folder)
