@@ -82,7 +82,7 @@ def run_on_sim(run_python: RunPython) -> Callable[..., str]:
 
 @pytest.fixture
 def run_on_driver(on_sim: bool, run_python: RunPython, run_on_sim: Callable[..., str]) -> Callable[..., str]:
-    """Give a function that runs code on this process's driver. The code must exit with 0 and print nothing."""
+    """Give a function that runs code on this process's driver, checks that it succeeds, and returns its stdout."""
     return run_on_sim if on_sim else lambda code, **env: succeeded(run_python(code, **env))
 
 
