@@ -121,7 +121,7 @@ class Array:
         self.streams: list[Any] = []
 
     def fill(self, tensor: Tensor) -> tuple[Any, ...]:
-        """Fill in a structure, and return the objects that it points to, which the caller must keep as long."""
+        """Fill in a structure, and return the objects that it points to. The caller must keep these objects."""
         ndim = len(self.shape)
         shape = (ctypes.c_int64 * max(ndim, 1))(*self.shape)
         strides = (ctypes.c_int64 * max(ndim, 1))(*(self.strides or ()))

@@ -184,7 +184,7 @@ def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
 
 
 def test_a_failure_is_not_remembered(device: ch.Device, tmp_path: Path) -> None:
-    """After code could not be loaded, valid code could not be loaded either, or a library would leak."""
+    """After a failed load, valid code could not be loaded, or a library would leak."""
     before = ch.live_counts()["library"]
     path = tmp_path / "k.ptx"
     path.write_bytes(b"not code")

@@ -105,7 +105,7 @@ def test_symbol_mapping_in_bytes(device: ch.Device, given: Any) -> None:
 
 
 def test_short_repr() -> None:
-    """If the name or path of code is long, its repr would fill a screen."""
+    """The repr of code that has a long name or path would fill a screen."""
     for code in (make("cubin", bytes(5000), name="n" * 500), make("cubin", "/" + "p" * 500)):
         assert len(repr(code)) < 160
         assert "..." in repr(code)

@@ -265,7 +265,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
-    """A nested type would end too early for the parser, so that all later parameters are wrong."""
+    """The parser would end a nested type too early, and read all later parameters incorrectly."""
     found = name_parameters("_Z1f" + "".join(parameters))
     assert found is not None
     single = [name_parameters("_Z1f" + p) for p in parameters]

@@ -130,7 +130,7 @@ def test_first_use_can_fail(run_on_sim: Any) -> None:
 
 
 def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
-    """A context that a thread makes current would not be used by the device, or would be used on other threads."""
+    """The device would not use another context that a thread makes current, or would use it on other threads."""
     from cuda.bindings import driver
 
     arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)

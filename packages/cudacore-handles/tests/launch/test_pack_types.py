@@ -121,7 +121,7 @@ def test_builtin_types_cannot_be_registered(cls: type) -> None:
 
 
 def test_registered_answers_what_was_registered() -> None:
-    """A registered type would not be found with its code or converter."""
+    """registered() would not return the packing code or the converter with which a type was registered."""
     cls = type("Thing", (), {})
     assert _native.registered(cls) is None
     _native.register(cls, _native.FLOAT | 4 << 8)

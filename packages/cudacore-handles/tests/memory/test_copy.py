@@ -440,7 +440,7 @@ def test_between_devices(
 
 
 def test_between_devices_with_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Memory of another device that the stream's device can access could not be copied directly, or not by a graph."""
+    """Memory of another device could not be copied, or not in a graph, although the stream's device can access it."""
     if not other_device.can_access_peer(device):
         pytest.skip("needs a second device that can reach the first one's memory")
     streams = device.create_stream(), other_device.create_stream()

@@ -408,7 +408,7 @@ class TestLegacy:
         assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
 
     def test_too_much(self, device: ch.Device) -> None:
-        """If memory is exhausted, the error would not have the requested size."""
+        """If memory is exhausted, the error would not contain the requested size."""
         with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes"):
             ch.LegacyManagedMemoryResource().allocate(1 << 48)
 

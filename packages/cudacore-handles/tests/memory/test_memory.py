@@ -325,7 +325,7 @@ def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) ->
 
 
 def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: list[Any], stream: ch.Stream) -> None:
-    """A failing allocator would fail silently, abort the process, or break later calls."""
+    """A failure of an allocator would not be reported, would abort the process, or would break later calls."""
     host_memory.error = LookupError("lost")
     host_memory.allocate(8).close()
     buffer = host_memory.allocate(8)

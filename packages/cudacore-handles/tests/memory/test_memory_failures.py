@@ -36,7 +36,7 @@ ON_THE_WAY = {
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 }
-# Queries that may fail without a failure of their operation. If the query whether memory is managed fails, the copy
+# Queries whose failure does not make the operation fail. If the query whether memory is managed fails, the copy
 # queries the device's access instead.
 ALSO_ON_THE_WAY = {"device 1: copy of views": {"cuPointerGetAttribute"}}
 

@@ -89,7 +89,7 @@ def test_copies(
 
 
 def as_array(view: Any, flat: Any) -> Any:
-    """Return the elements of `flat`, an array of all elements in a view's memory, that the view has."""
+    """Return the elements of a view, taken from `flat`, an array of all elements in the view's memory."""
     base = view.exporting_obj
     start = base.handle if isinstance(base, Buffer) else base.ctypes.data
     layout = view._layout

@@ -304,7 +304,7 @@ CupyLike.__module__, CupyLike.__qualname__ = "cupy", "ndarray"
 
 
 def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
-    """CuPy's arrays would be misread, or a view would not be ordered after the array's work on the requested stream."""
+    """CuPy's arrays would be misread, or the requested order between streams would not be established."""
     array = CupyLike(buffer.handle, (2, 3), (16, 4), "f4")
     for _ in range(2):
         view = View.from_any_interface(array, -1)

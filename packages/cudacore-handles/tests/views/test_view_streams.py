@@ -150,7 +150,7 @@ def test_the_stream_of_a_borrowed_array_in_a_capture(
 def test_default_streams_are_those_of_the_memorys_device(
     buffer: Buffer, in_new_thread: Callable[[Callable[[], Any]], Any]
 ) -> None:
-    """On a thread whose current context is another device's, or which has none, our memory could not be exported."""
+    """On a thread without a current context, or with another device's, our memory could not be exported."""
 
     def take() -> list[Any]:
         taken = [buffer.__dlpack__(), *(buffer.view("int8").__dlpack__(stream=stream) for stream in (1, 2))]

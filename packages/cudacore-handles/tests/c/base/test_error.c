@@ -99,8 +99,8 @@ static void destroy_badly(cch_context *context, int code) {
 }
 
 /*
- * A destructor's failure would not be reported, or repeatedly, or a failure caused by the driver's shutdown would be
- * reported.
+ * A destructor's failure would never be reported, or more than once; or a failure caused by the driver's shutdown would
+ * be reported.
  */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;

@@ -226,8 +226,8 @@ static void report(const cch_error *error) {
 }
 
 /*
- * If a destructor fails while the queue is drained, the call that drains it would fail, too, or its error record would
- * be overwritten.
+ * If a destructor fails while the queue is drained, the call that drains the queue would fail, too, or the thread's
+ * error record would be overwritten.
  */
 static void failing_destructor_fails_nobody_else(void) {
   cch_event *dead = new_event(), *made = NULL;

@@ -86,7 +86,7 @@ static void builtins_are_found(void) {
   dlclose(builtins);
 }
 
-/* The version of a compiler would not be reported, or incorrectly. */
+/* The version of a compiler would not be reported, or would be reported incorrectly. */
 static void versions(void) {
   int major, minor, debug_major, debug_minor, llvm;
   OK(cch_nvrtc_version(&major, &minor, nvrtc));

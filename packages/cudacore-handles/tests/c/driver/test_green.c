@@ -191,7 +191,7 @@ static void streams_and_events_are_in_it(void) {
 
 /*
  * Work on a default stream would be done in another context than the current one, or an event of another context could
- * not be recorded there.
+ * not be recorded on the stream.
  */
 static void default_streams_are_the_current_contexts(void) {
   cch_context *green = make_green(0, 16), *primary;

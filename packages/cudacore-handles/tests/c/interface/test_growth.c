@@ -61,7 +61,7 @@ int main(void) {
   CHECK(cch_launch(stream, config, kernel, NULL, 0) == 0);
 
 #ifdef FUTURE
-  /* Fields that this library does not have are refused if they are not zero. They are not ignored. */
+  /* Fields that this library does not have are refused, not ignored, if they are not zero. */
   pool_config->size = sizeof *pool_config;
   pool_config->usage = 1;
   CHECK(cch_pool_create(&pool, pool_config) == CCH_EINVAL);

@@ -10,7 +10,8 @@
 enum { SIZE = 64, BLOCKS = 3 };
 
 /*
- * The exporter's pool, its exported blocks with their handles, and the importer's pool, which imports the exporter's.
+ * The exporter's pool, its exported blocks with their handles, and the pool of the importer, an import of the
+ * exporter's pool.
  */
 typedef struct shared {
   cch_context *context;
