@@ -99,7 +99,7 @@ _deleter = DELETER(_delete)
 
 
 class Array:
-    """An array of a library with DLPack: memory at an address."""
+    """An array of a library that supports DLPack, in memory at a given address."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ CLUSTER_PTX = b"""
 
 
 class NoDriver:
-    """A stand-in for a kernel, for calls with wrong arguments, which must not reach the driver."""
+    """A replacement for a kernel, for calls with wrong arguments, which must not reach the driver."""
 
     def _reference(self) -> int:
         raise AssertionError("the driver would be called")

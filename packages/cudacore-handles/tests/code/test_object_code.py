@@ -187,7 +187,7 @@ def test_load_a_cubin(device: ch.Device, stream: ch.Stream, compile_cuda: Any, t
 
 
 def test_pickle_of_loaded_code(device: ch.Device, stream: ch.Stream) -> None:
-    """Code that was used here could not be used in a worker process."""
+    """Code that was already loaded in this process could not be used in a worker process."""
     code = make("ptx", PTX, symbol_mapping={"plus": "add"})
     kernel = code.get_kernel("plus")
     twin = pickle.loads(pickle.dumps(code))
@@ -247,7 +247,7 @@ def test_a_library_that_nobody_unloads(device: ch.Device) -> None:
 
 
 def test_module(device: ch.Device) -> None:
-    """The code could not be used with cuda.bindings' functions for modules."""
+    """An ObjectCode could not be used with cuda.bindings' functions for modules."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -282,7 +282,7 @@ def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["minus", "", "nothing ", "Add", "kërnel"])
 def test_a_missing_kernel(device: ch.Device, name: str) -> None:
-    """The error would not list the existing kernels."""
+    """For a kernel that does not exist, the error would not list the existing kernels."""
     code = make("ptx", PTX, symbol_mapping={"plus": "add"})
     with pytest.raises(ch.CUDAError, match="cuLibraryGetKernel: CUDA_ERROR_NOT_FOUND") as caught:
         code.get_kernel(name)
@@ -301,7 +301,7 @@ def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectC
 
 @pytest.mark.parametrize("name", [None, 1, ["add"]])
 def test_a_name_that_is_none(device: ch.Device, name: Any) -> None:
-    """An object that is not a name would reach the driver."""
+    """An object that is not a name would reach the driver as the name of a kernel."""
     with pytest.raises(TypeError, match="name must be a str or bytes, not"):
         make("ptx", PTX).get_kernel(name)
 

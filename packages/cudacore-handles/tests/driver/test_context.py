@@ -47,7 +47,7 @@ def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_closed(device: ch.Device) -> None:
-    """A closed context would be used, or closing it would close the device's context, too."""
+    """A closed Context would be used, or closing it would also close the device's own context."""
     context, other = device.context, device.context
     check_closing(context, (lambda: context.device, context.create_stream))
     assert context.handle is None

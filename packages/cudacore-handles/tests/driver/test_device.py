@@ -38,7 +38,7 @@ def test_default_without_a_current_device(device: ch.Device, in_new_thread: Any)
 
 
 def test_all_devices(device: ch.Device) -> None:
-    """A program would miss devices, or get them out of order."""
+    """The list of all devices would be incomplete, or in the wrong order."""
     devices = ch.Device.get_all_devices()
     assert isinstance(devices, tuple)
     assert [d.device_id for d in devices] == list(range(len(devices)))
@@ -68,7 +68,7 @@ def test_bad_ordinal(device: ch.Device, ordinal: Any, error: type[Exception], me
 
 
 def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
-    """Devices could not be found as keys, or different devices would be equal."""
+    """Devices could not be found as keys of a dictionary, or different devices would be equal."""
     assert device == ch.Device(0)
     assert device != other_device
     assert device != 0

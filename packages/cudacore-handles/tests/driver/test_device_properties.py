@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeviceProperties: each name has the right attribute and type, and is queried no more often than necessary."""
+"""DeviceProperties: each property reads the right attribute, with the right type, and no more often than necessary."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[in
 
 
 def test_a_zero_is_remembered_too(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """A flag that is not set would be queried again each time."""
+    """A flag whose value is 0 would not be cached, but queried again each time."""
     asked = answers(value=0)
     properties = DeviceProperties._init(0)
     assert [properties.integrated, properties.integrated] == [False, False]
@@ -146,7 +146,7 @@ def test_a_zero_is_remembered_too(answers: Callable[..., list[tuple[int, int]]])
 
 
 def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """A change of the compute mode would never be seen."""
+    """A property would never show a change of the compute mode."""
     answers(value=2)
     properties = DeviceProperties._init(0)
     assert [properties.compute_mode, properties.compute_mode] == [2, 3]
@@ -197,7 +197,7 @@ def test_device_properties(device: Device) -> None:
 
 
 def test_no_such_device(device: Device) -> None:
-    """The properties of a missing device would be those of another one."""
+    """The properties of a missing device would be those of another device."""
     with pytest.raises(CUDAError) as info:
         _ = DeviceProperties._init(4096).warp_size
     assert info.value.code_name == "CUDA_ERROR_INVALID_DEVICE"

@@ -25,7 +25,7 @@ def unit(sm: ch.SMResource) -> int:
 
 
 def test_all_of_a_device(device: ch.Device, other_device: ch.Device) -> None:
-    """A device, a context or a stream would report wrong multiprocessors, or those of another device."""
+    """A device, a context or a stream would report a wrong number of multiprocessors, or that of another device."""
     for owner in (device, other_device):
         count = owner.properties.multiprocessor_count
         stream = owner.create_stream()
@@ -72,7 +72,7 @@ def test_split(sm: ch.SMResource) -> None:
 
 
 def test_as_many_as_there_are(sm: ch.SMResource) -> None:
-    """A split without a count would not put all multiprocessors that it can into one group."""
+    """A split without a count would not put as many multiprocessors as possible into one group."""
     for count in (None, 0):
         (group,), rest = sm.split(SMResourceOptions(count=count))
         assert group.sm_count == sm.sm_count // sm.coscheduled_alignment * sm.coscheduled_alignment
@@ -83,7 +83,7 @@ def test_as_many_as_there_are(sm: ch.SMResource) -> None:
 
 
 def test_dry_run(sm: ch.SMResource) -> None:
-    """A dry run would return other group sizes than a split, or groups that can be used."""
+    """A dry run would return other group sizes than a real split, or groups that could be used."""
     options = SMResourceOptions(count=[unit(sm)] * 2)
     groups, rest = sm.split(options, dry_run=True)
     real, real_rest = sm.split(options)

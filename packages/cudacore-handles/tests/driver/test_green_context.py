@@ -99,7 +99,7 @@ def test_streams_and_events(device: ch.Device, green: ch.Context) -> None:
 
 
 def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
-    """Streams of green contexts and of the primary one could not wait for each other."""
+    """Streams of green contexts and of primary contexts could not wait for each other."""
     mine, theirs, ordinary = green.create_stream(), make_green(device).create_stream(), device.create_stream()
     buffer = pinned(4)
     for stream in (mine, theirs, ordinary, mine):
@@ -170,7 +170,7 @@ def check_use(name: str, thing: Any) -> None:
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_closed_in_any_order(device: ch.Device, order: tuple[str, ...]) -> None:
-    """A green context would be destroyed while objects in it exist, or remain after all of them."""
+    """A green context would be destroyed while objects in it exist, or remain after the last one is closed."""
     import cudacore_sim
 
     context = make_green(device)
@@ -460,7 +460,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
 
 
 def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
-    """The failure of a destructor would be raised elsewhere, or affect later destructors."""
+    """The failure of a destructor would be raised by another call, or affect later destructors."""
     result = run_python(
         """
         import cudacore_sim as sim

@@ -102,7 +102,7 @@ def capturing():
 
 @pytest.fixture
 def run_reset(on_sim: bool, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[str], None]:
-    """Run code in a separate process, because the driver crashes if it gets a lost object."""
+    """Give a function that runs code in a separate process, because the driver crashes if it gets a lost object."""
 
     def run(code: str) -> None:
         begin = "import cudacore_sim as sim\nsim.load()\n" if on_sim else ""
@@ -167,7 +167,7 @@ USES = {
 
 @pytest.mark.parametrize("active", [False, True], ids=["not active", "active again"])
 def test_what_was_lost_says_so(run_reset: Callable[[str], None], active: bool) -> None:
-    """Using an object after a reset would end the process, or fail with a code that does not explain it."""
+    """Using an object after a reset would end the process, or fail with an error that does not mention the reset."""
     uses = ", ".join(f"({name!r}, lambda: {use})" for name, use in USES.items())
     run_reset(f"""
 stream, event, nodes = device.create_stream(), device.create_event(), definition()

@@ -131,7 +131,7 @@ def test_ctypes_values_that_no_kernel_has(value: Any) -> None:
 
 
 def test_subclasses_of_python_numbers() -> None:
-    """An IntEnum or a subclass of float would be refused, or lose its meaning."""
+    """An IntEnum or a subclass of float would be refused, or arrive as another value."""
 
     class Color(enum.IntEnum):
         RED = 3

@@ -155,7 +155,7 @@ def test_pointers(
 
 
 def test_null_and_handles_of_cuda_bindings(read_argument: Read) -> None:
-    """None would not be a null pointer, or a CUdeviceptr not an address."""
+    """None would not arrive as a null pointer, or a CUdeviceptr would not arrive as its address."""
     from cuda.bindings import driver
 
     assert read_argument("echo_pointer", None, 8) == bytes(8)

@@ -338,7 +338,7 @@ def test_too_many_threads(
 
 
 def test_priority() -> None:
-    """A priority would be lost in copies, or be shown and compared without being set."""
+    """A priority would be lost in copies of a LaunchConfig, or be shown and compared without being set."""
     plain, urgent = ch.LaunchConfig(grid=1, block=1), ch.LaunchConfig(grid=1, block=1, priority=-2)
     assert (plain.priority, urgent.priority) == (None, -2)
     assert plain != urgent

@@ -148,7 +148,7 @@ def test_bool_parameter() -> None:
 
 @pytest.mark.parametrize(("size", "form"), [(4, "=f"), (8, "=d"), (2, "=e")])
 def test_scalars_of_other_sorts(size: int, form: str) -> None:
-    """An integer scalar given to a `float` would arrive as its bits, or a float scalar given to an `int`."""
+    """An integer scalar given to a `float`, or a float scalar given to an `int`, would arrive as its bits."""
     for code, value in ((_native.SIGNED | 4 << 8, 1), (_native.UNSIGNED | 8 << 8, 1), (_native.BOOL | 1 << 8, True)):
         assert one(quantity(code, value), size, FLOAT) == struct.pack(form, 1.0)
     assert one(quantity(_native.FLOAT | size << 8, 7.0), 4, INT) == struct.pack("=i", 7)
@@ -244,7 +244,7 @@ def test_pointers_are_no_numbers(value: Any) -> None:
 
 
 def test_addresses_as_integers() -> None:
-    """A buffer could not be given to an `unsigned long long` that is an address, or None would arrive as 0."""
+    """A buffer could not be given to an `unsigned long long` that holds an address, or None would arrive there as 0."""
     for kind in (INT, UINT):
         assert one(Address(ADDRESS), 8, kind) == struct.pack("=Q", ADDRESS)
         with pytest.raises(TypeError, match="None is a null pointer of 8 bytes, but the parameter of 8 is a"):

@@ -422,7 +422,7 @@ def test_no_references_leak() -> None:
 
 
 def test_module_instances_are_independent() -> None:
-    """Two interpreters would share a registry."""
+    """Two interpreters would share a registry of types."""
     spec = importlib.util.find_spec("cudacore_handles._native")
     assert spec is not None
     assert spec.loader is not None

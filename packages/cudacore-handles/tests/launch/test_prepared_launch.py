@@ -182,7 +182,7 @@ def test_an_error_leaves_the_old_values(
 def test_a_bad_replacement(
     prepared: ch.PreparedLaunch, total: Callable[[], int], index: Any, value: Any, error: type[Exception], message: str
 ) -> None:
-    """Replacing an argument that does not exist, or with a value that does not fit, would write beyond the block."""
+    """Setting an argument that does not exist, or a value that does not fit, would write beyond the block."""
     before = bytes(prepared.block)
     with pytest.raises(error, match=message):
         prepared[index] = value
@@ -194,7 +194,7 @@ def test_a_bad_replacement(
 
 
 def test_weak_references(prepared: ch.PreparedLaunch, code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """A cache could not refer weakly to prepared launches, as it can to buffers and kernels."""
+    """A cache could not hold weak references to prepared launches, as it can to buffers and kernels."""
     other = code.get_kernel("nothing").prepare(stream, ch.LaunchConfig(grid=1, block=1))
     ended: list[str] = []
     reference, watched = weakref.ref(other, lambda _: ended.append("it")), weakref.ref(prepared)
@@ -274,7 +274,7 @@ def test_it_keeps_its_arguments(
 def test_a_closed_argument_is_refused(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str
 ) -> None:
-    """The kernel would write to freed memory, or a closed object would be used forever."""
+    """A launch with a closed buffer would write to freed memory, or the closed buffer could not be replaced."""
     kernel, closed = code.get_kernel("add"), pinned(4)
     prepared = kernel.prepare(stream, ONE_BLOCK, closed if given_to == "prepare" else out, 1)
     if given_to == "call":

@@ -204,7 +204,7 @@ def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.St
 
 
 def test_log_at_exit(run_on_driver: Callable[..., str], tmp_path: Path) -> None:
-    """The last lines would be lost when the program ends."""
+    """The last lines of a log would be lost when the program ends."""
     path = tmp_path / "log.csv"
     run_on_driver(
         f"""

@@ -110,7 +110,7 @@ def test_other_resources(adapt: Adapt, kind: str, host_memory: Any, device: ch.D
 
 
 def test_virtual_memory(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
-    """Virtual memory of an adaptor could grow without being counted, or could not be exported."""
+    """Virtual memory of an adaptor could grow without being counted by the adaptor, or could not be exported."""
     virtual = ch.VirtualMemoryResource(device)
     adaptor = adapt(virtual)
     with adaptor.allocate(100, stream=stream) as buffer:

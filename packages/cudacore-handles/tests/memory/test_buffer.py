@@ -67,7 +67,7 @@ def test_cannot_be_pickled(buffer: ch.Buffer) -> None:
 
 
 def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """Freed memory would be used, or freed twice."""
+    """The memory of a closed buffer would be used, or freed twice."""
     other = pinned(64)
     uses: list[Callable[[], Any]] = [
         lambda: buffer.copy_to(stream=stream),
@@ -145,7 +145,7 @@ def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: An
 
 
 def test_buffer_protocol(pinned: Pinned) -> None:
-    """The host could not read and write the memory that it can reach."""
+    """The buffer protocol would not let the host read and write memory that it can access."""
     buffer = pinned(8)
     view = buffer.__buffer__()
     assert (view.nbytes, view.format, view.readonly) == (8, "B", False)

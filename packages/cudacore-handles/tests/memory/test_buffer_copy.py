@@ -36,7 +36,7 @@ def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Con
 
 
 def test_copy_with_any_stream(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """A foreign or a default stream could not order a copy or a fill."""
+    """A foreign stream or a default stream could not be used for a copy or a fill."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def test_copy_with_any_stream(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinn
 
 @pytest.mark.parametrize("method", ["copy_to", "copy_from"])
 def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method: str, content: Content) -> None:
-    """A copy that exceeds a buffer, or with an invalid buffer or stream, would reach the driver."""
+    """A copy that exceeds a buffer, or that is given an invalid buffer or stream, would reach the driver."""
     copy = getattr(buffer, method)
     role = {"copy_to": "dst", "copy_from": "src"}[method]
     with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=\d+, dst=\d+\)"):

@@ -33,7 +33,7 @@ def content(buffer: ch.Buffer, stream: ch.Stream) -> bytes:
 
 
 def test_a_part(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """A part would have other bytes than a slice in Python, or would not be an ordinary buffer."""
+    """A part would have other bytes than the same slice of bytes in Python, or would not be an ordinary buffer."""
     whole = bytes(range(SIZE))
     for part in (slice(8, 16), slice(8, None), slice(None, 8), slice(-8, None), slice(-200, 200), slice(5, -5, 1)):
         made = buffer[part]

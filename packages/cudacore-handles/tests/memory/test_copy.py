@@ -19,7 +19,7 @@ SIZE = 64
 
 @pytest.fixture
 def sources(pinned: Pinned) -> list[ch.Buffer]:
-    """Three buffers, of ones, twos and threes."""
+    """Give three buffers, filled with ones, twos and threes."""
     made = [pinned(SIZE) for _ in range(3)]
     for i, buffer in enumerate(made):
         buffer.__buffer__()[:] = bytes([i + 1]) * SIZE
@@ -139,7 +139,7 @@ def test_batch(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], p
 
 
 def test_a_batch_in_stream_order(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """A batch would begin before the earlier work is done, or later work before the batch is."""
+    """A batch would begin before earlier work is done, or later work would begin before the batch is done."""
     middle, out = device.allocate(1 << 20, stream=stream), pinned(1 << 20)
     for value in range(1, 6):
         middle.fill(value, stream=stream)
@@ -231,7 +231,7 @@ def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buff
 @pytest.mark.cuda_sim
 @pytest.mark.needs_driver("12.8", "copies in batches")
 def test_a_failing_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """A failure of the driver would be lost, or keep the buffers."""
+    """A failure of the driver would be lost, or would keep the buffers alive."""
     import cudacore_sim as sim
 
     out = [pinned(SIZE) for _ in sources]

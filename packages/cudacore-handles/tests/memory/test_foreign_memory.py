@@ -77,7 +77,7 @@ def test_bad_handles(device: ch.Device, arguments: Any, error: type[Exception], 
 
 
 def test_handles_of_cuda_bindings(device: ch.Device) -> None:
-    """An address of cuda.bindings, NULL, or memory of 0 bytes could not be a buffer."""
+    """A buffer could not be made from an address of cuda.bindings, from NULL, or with a size of 0 bytes."""
     from cuda.bindings import driver
 
     for ptr, address in ((driver.CUdeviceptr(4096), 4096), (np.uint64(4096), 4096), (None, 0), (0, 0)):

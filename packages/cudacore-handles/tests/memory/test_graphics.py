@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers and images of OpenGL: with stand-ins on the simulated driver, with EGL on a GPU."""
+"""Buffers and images of OpenGL: imitations on the simulated driver, and those of EGL on a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GL_TEXTURE_2D = 0x0DE1
 
 
 class OpenGL:
-    """OpenGL on this thread, or its stand-in."""
+    """OpenGL on this thread, or an imitation of it."""
 
     def __init__(self, on_sim: bool) -> None:
         self.made: list[Any] = []
@@ -97,7 +97,7 @@ def numbers(data: bytes) -> tuple[int, int]:
 
 
 def test_a_kernel_writes_and_opengl_reads(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
-    """OpenGL would not see the output of a kernel, or a kernel not the output of OpenGL."""
+    """OpenGL would not see the output of a kernel, or a kernel would not see the output of OpenGL."""
     ours = gl.buffer((5).to_bytes(4, "little") * (SIZE // 4))
     with GraphicsResource.from_gl_buffer(ours.name) as resource:
         with resource.map(stream=stream) as buffer:
@@ -120,7 +120,7 @@ def test_a_kernel_writes_and_opengl_reads(gl: OpenGL, stream: ch.Stream, add: Ca
 
 
 def test_mapped_by_a_with_statement(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
-    """A with statement would not map the resource, or would leave it registered."""
+    """A ``with`` statement would not map the resource, or would leave it registered."""
     ours = gl.buffer()
     resource = GraphicsResource.from_gl_buffer(ours.name, flags="write_discard", stream=stream)
     with resource as buffer:

@@ -224,7 +224,7 @@ def test_pools_of_another_place(device: ch.Device, stream: ch.Stream, exporter: 
 
 
 def test_pools_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A host pool would become a device pool in the other process, or lose its node."""
+    """A host pool would become a device pool in the other process, or lose its NUMA node."""
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
     ours, theirs = multiprocessing.Pipe()
     process = start(children.import_pinned, theirs, mr.allocation_handle)

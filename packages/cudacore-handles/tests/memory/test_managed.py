@@ -432,7 +432,7 @@ class TestLegacy:
         assert names.index("cuStreamSynchronize") < names.index("cuMemFree_v2")
 
     def test_deallocate(self, device: ch.Device, stream: ch.Stream) -> None:
-        """Memory that other code allocated could not be given to the resource."""
+        """The resource could not free memory that other code allocated."""
         from cudacore_handles._base.errors import call_driver
 
         address = int(call_driver("cuMemAllocManaged", 64, 1))

@@ -97,7 +97,7 @@ def test_too_much_memory(resource: Any, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("bad", [0, "stream", object()])
 def test_bad_stream(resource: Any, stream: ch.Stream, bad: Any) -> None:
-    """Memory would be allocated with an invalid stream, or leak when that is refused."""
+    """Memory would be allocated with an invalid stream, or would leak when the stream is refused."""
     with pytest.raises(TypeError, match="a Stream is needed, or an object with __cuda_stream__"):
         resource.allocate(64, stream=bad)
     closed = ch.Device().create_stream()
@@ -108,7 +108,7 @@ def test_bad_stream(resource: Any, stream: ch.Stream, bad: Any) -> None:
 
 
 def test_any_stream(resource: Any, stream: ch.Stream) -> None:
-    """A foreign or a default stream could not order an allocation."""
+    """A foreign stream or a default stream could not be used for an allocation."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:

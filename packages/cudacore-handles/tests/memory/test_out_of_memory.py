@@ -114,7 +114,7 @@ def test_error(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_max_size_is_named(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A pool's limit would look like a full device."""
+    """An error that is caused by a pool's limit would say that the device is full."""
     with limited.allocate(MIB, stream=stream):
         assert "The limit is the max_size of the pool, 67,108,864 bytes (64 MiB)" in str(
             fails(lambda: limited.allocate(65 * MIB, stream=stream))
@@ -162,7 +162,7 @@ def test_resource_of_a_user_that_raises(limited: ch.DeviceMemoryResource, stream
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuMemGetInfo", "cuMemPoolGetAttribute"])
 def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Stream, call: str) -> None:
-    """A failed query for the report would replace the error."""
+    """If a query for the report fails, the failure would replace the error about memory."""
     cuda_sim.fail(call, 0)
     assert "were asked of device 0" in str(fails(lambda: device.allocate(TOO_MUCH, stream=stream)))
 

@@ -21,7 +21,7 @@ READ_WRITE, NONE = 3, 0
 
 
 def test_instantiation() -> None:
-    """A set could be made without a pool."""
+    """A set of peer devices could be made without a pool."""
     with pytest.raises(RuntimeError, match=r"use DeviceMemoryResource\.peer_accessible_by"):
         PeerAccessibleBySetProxy(None)
 
@@ -180,7 +180,7 @@ def test_operators_with_assignment_keep_the_set(peers: PeerAccessibleBySetProxy)
 
 
 def test_set_operations_give_ordinary_sets(peers: PeerAccessibleBySetProxy, pool: Pool) -> None:
-    """An expression with the set would change access, or fail."""
+    """An expression with the set, such as a union, would change access, or fail."""
     peers.update([1, 2])
     pool.calls.clear()
     one, two = FakeDevice(1), FakeDevice(2)

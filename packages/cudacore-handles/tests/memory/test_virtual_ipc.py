@@ -275,7 +275,7 @@ def test_access_of_the_importer(device: ch.Device, resource: VirtualMemoryResour
 
 
 def test_fabric_handles(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error would only be the driver's "not permitted", without the missing permission."""
+    """The error would only be the driver's "not permitted", and would not name the missing permission."""
     monkeypatch.setattr(ch.DeviceProperties, "handle_type_fabric_supported", True)
     fabric = VirtualMemoryResource(device, {"handle_type": "fabric"})
     try:

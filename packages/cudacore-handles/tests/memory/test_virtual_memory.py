@@ -284,7 +284,7 @@ CALLS = ["cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("call", [*CALLS, "cuMemRetainAllocationHandle"])
 def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinned, call: str, nth: int) -> None:
-    """If the driver refuses a step, addresses or memory would be lost, or a buffer would be broken."""
+    """If the driver refuses a step of an operation, addresses or memory would leak, or a buffer would be broken."""
     import cudacore_sim as sim
 
     resource = VirtualMemoryResource(device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the host that a stream calls."""
+"""Host functions that a stream calls."""
 
 from __future__ import annotations
 

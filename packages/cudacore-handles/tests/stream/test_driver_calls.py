@@ -18,7 +18,7 @@ RESET, CAPTURED = {"cuCtxGetId": 1}, {"cuStreamIsCapturing": 1}
 
 @pytest.fixture
 def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], object]]:
-    """Give frequent operations, by their names in OPERATIONS."""
+    """Give a dict from the names in OPERATIONS to functions that run frequent operations."""
     kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("k")
     buffer, other = (device.allocate(64, stream=stream) for _ in range(2))
     pinned = ch.LegacyPinnedMemoryResource().allocate(64)

@@ -78,7 +78,7 @@ def test_identity(device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
-    """cuda.bindings would not accept the handle."""
+    """cuda.bindings would not accept the handle of an event."""
     from cuda.bindings import driver
 
     event = device.create_event()
@@ -203,7 +203,7 @@ def test_elapsed_time(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """The time between two events would be in another unit."""
+    """The time between two events would not be in milliseconds."""
     start = stream.record(options=TIMED)
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), code.get_kernel("spin"), 50_000_000)
     end = stream.record(options=TIMED)

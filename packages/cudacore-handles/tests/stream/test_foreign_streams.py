@@ -139,7 +139,7 @@ def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.St
 
 @pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
 def test_bad_handle(device: ch.Device, handle: Any) -> None:
-    """A value that is not an address would be accepted."""
+    """A value that is not an address would be accepted as the handle of a stream."""
     with pytest.raises(TypeError, match="handle must be an int, the stream's address"):
         ch.Stream.from_handle(handle)
 

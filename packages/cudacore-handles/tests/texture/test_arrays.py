@@ -130,7 +130,7 @@ def test_changed_options(device: ch.Device) -> None:
 
 
 def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy to or from memory that is too small, or with invalid arguments, would be made."""
+    """A copy with invalid arguments, or to or from memory that is too small, would be made."""
     array, buffer = make(device), device.allocate(16, stream=stream)
     for source in (buffer, np.zeros(7, np.float32)):
         with pytest.raises(ValueError, match="and the array 32; it must have at least as many"):

@@ -318,7 +318,7 @@ def test_cycles_are_collected() -> None:
 
 
 def test_fuzz_views_on_threads() -> None:
-    """With threads and garbage collections, a tensor would be released twice, or never."""
+    """If threads use views during garbage collections, a tensor would be released twice, or never."""
     memory, ptr = host(np.arange(64))
     arrays = [kind(ptr, (8, 8), keep=memory) for kind in (Array, OldArray, ExchangedArray) for _ in range(2)]
 

@@ -393,7 +393,7 @@ def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:
 
 
 def test_one_that_was_never_made(view: ch.StridedMemoryView, arrived: Callable[[Any], bytes]) -> None:
-    """A kernel would get 128 zeros as a descriptor."""
+    """A descriptor that was never initialized would reach a kernel as 128 zero bytes."""
     with pytest.raises(TypeError, match=r"argument 0: .*TensorMapDescriptor"):
         arrived(object.__new__(ch.TensorMapDescriptor))
 

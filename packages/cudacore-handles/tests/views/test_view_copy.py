@@ -33,7 +33,7 @@ SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 
 @pytest.fixture
 def memory(device: Device, stream: Stream) -> Iterator[tuple[Buffer, Buffer]]:
-    """Two buffers of device memory."""
+    """Give two buffers of device memory."""
     buffers = device.allocate(4096, stream=stream), device.allocate(4096, stream=stream)
     yield buffers
     for buffer in buffers:
@@ -423,7 +423,7 @@ def test_kernels_for_large_copies(
 def test_many_elements_of_the_host(
     device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    """Threads that share the work would omit elements, or nothing would be copied if no thread can be started."""
+    """Threads that share the work of a copy would omit elements, or copy nothing if no thread can be started."""
     monkeypatch.setattr(view_copy, "_MIN_BYTES_OF_THREAD", 1000)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     if not threads:

@@ -73,7 +73,7 @@ def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -
 
 
 def test_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
-    """CuPy and Numba would get another array, or not the stream to wait for."""
+    """CuPy and Numba would get another array, or would not get the stream to wait for."""
     view = buffer.view("float32", (4, 4))
     assert view.__cuda_array_interface__ == {
         "shape": (4, 4), "strides": None, "typestr": "<f4", "data": (buffer.handle, False), "version": 3,
@@ -112,7 +112,7 @@ def test_round_trip_by_cuda_array_interface(buffer: Buffer, stream: Stream) -> N
     ],
 )
 def test_bad_cuda_array_interface(fields: Any, error: type[Exception], message: str, buffer: Buffer) -> None:
-    """An invalid interface would be used."""
+    """An invalid CUDA array interface would be accepted."""
     good = {"shape": (4,), "data": (buffer.handle, False)}
     with pytest.raises(error, match=message):
         View.from_cuda_array_interface(Interface(**(good | fields)), -1)
@@ -322,7 +322,7 @@ def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
 
 
 def test_deprecated_constructor() -> None:
-    """A program for ``cuda.core`` that calls the class would not run, or the warning would not name the method."""
+    """A cuda.core program that calls StridedMemoryView() would not run, or the warning would not name the method."""
     array = np.arange(4)
     with pytest.warns(DeprecationWarning, match="from_any_interface"):
         view = View(array, -1)

@@ -35,7 +35,10 @@ static void end(cch_stream *captured) {
   CHECK_EQ(driver.cuGraphDestroy(graph), 0);
 }
 
-/* Finds the nth call of a driver function in the log, from 0. The result is valid until call_of() is called again. */
+/*
+ * Finds a driver function's call number `nth` in the log, where 0 is the first. The result is valid until call_of() is
+ * called again.
+ */
 static const cudasim_call *call_of(const char *name, int nth) {
   static cudasim_call call;
   for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
@@ -83,7 +86,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   release(owner);
 }
 
-/* In a host function without cch_callback_enter(), a garbage collection would leak boxes, or call the driver. */
+/* Dropping boxes in a host function, without cch_callback_enter(), would leak the boxes, or call the driver. */
 static void host_functions_only_queue(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   int one = 1;

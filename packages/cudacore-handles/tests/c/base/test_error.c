@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* A code of the library would not have its own name or meaning. */
+/* An error code of the library would not have its own name or meaning. */
 static void own_codes_have_names(void) {
 #define NAMED(code) CHECK_STR(cch_error_name(code), #code);
   NAMED(CCH_OK)
@@ -196,7 +196,8 @@ static void record_honours_its_size(void) {
   CHECK_STR(record.now.operation, check_error()->operation);
   CHECK_STR(record.now.message, check_error()->message);
   CHECK(record.now.node == NULL && record.later == &record);
-  record.now.size = sizeof record; /* the structure of a newer header: unknown fields are zero */
+  /* A structure of a newer header: fields that the library does not know become zero. */
+  record.now.size = sizeof record;
   cch_error_get(&record.now);
   CHECK(record.later == NULL);
   memset(&record, 0xab, sizeof record);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each driver call of each function fails once. */
+/* Makes each driver call of each function fail once. */
 #include "operations.h"
 
 enum { MAX_CALLS = 64, FIRST_CODE = 10000 };

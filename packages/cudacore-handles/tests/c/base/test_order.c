@@ -34,7 +34,7 @@ static void unref(int which) {
   EACH(UNREF)
 }
 
-/* Uses each box that is still referenced. It must work, even if other boxes were dropped. */
+/* Uses each box that is still referenced. Each use must work, even if other boxes were dropped. */
 static void use(const int *dropped) {
   if (!dropped[0])
     OK(cch_context_synchronize(context));

@@ -36,7 +36,7 @@ static void foreign_event_at_our_address(void) {
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
 }
 
-/* A stale borrowed box would hide a stream of this library that now has its address. */
+/* A stale borrowed box would be found instead of the box of a newer stream of this library at the same address. */
 static void stale_borrowed_box_is_overridden(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw;
@@ -55,7 +55,7 @@ static void stale_borrowed_box_is_overridden(void) {
   cch_stream_unref(stream);
 }
 
-/* A stale borrowed box would be found again after the stream that took its address is destroyed. */
+/* A stale borrowed box would be found again after a newer stream at the same address was destroyed. */
 static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw, again;

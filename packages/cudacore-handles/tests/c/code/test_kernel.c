@@ -209,7 +209,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
   CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
 
-  cch_kernel *kernel = get("add"); /* wrapping a kernel that we loaded also finds its library */
+  cch_kernel *kernel = get("add"); /* wrapping a kernel that we loaded finds its library */
   OK(cch_kernel_wrap(&found, cch_kernel_raw(kernel), NULL, NULL, NULL));
   CHECK(found == kernel && cch_kernel_library(found) == library);
   cch_kernel_unref(found);

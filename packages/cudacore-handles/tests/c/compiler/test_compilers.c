@@ -75,7 +75,7 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
-/* NVRTC could not compile: it opens its builtins library without a path, and would not find it in NVRTC's folder. */
+/* NVRTC, which opens its builtins library without a path, would not find the library in NVRTC's own folder. */
 static void builtins_are_found(void) {
   const char *name = "libnvrtc-builtins.so.12.1";
   cch_nvrtc *found = NULL;

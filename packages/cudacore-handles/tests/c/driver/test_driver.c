@@ -84,7 +84,7 @@ static void threads_initialise_once(void) {
   CHECK_EQ(sim.calls("cuInit"), 1);
 }
 
-/* An entry point that one driver lacks would not be reported as missing, or would disable others. */
+/* An entry point that one driver lacks would not be reported as missing, or would disable other entry points. */
 static void hidden_entry_point_fails_alone(void) {
   sim.hide("cuStreamGetPriority");
   sim.hide("cuPointerGetAttribute");

@@ -123,7 +123,10 @@ static void captures_of_others_keep_what_work_uses(void) {
   CHECK_AFTER(OK((int)driver.cuGraphExecDestroy(exec)), ends(), 2);
 }
 
-/* For a launch during a capture: an object that the graph must keep, the number of calls of tell(), and its result. */
+/*
+ * Data of tell(), which a launch calls during a capture: an object that the graph must keep, the number of calls, and
+ * an error code to return, or 0.
+ */
 typedef struct told {
   cch_bundle *bundle;
   int calls, status;
@@ -303,7 +306,7 @@ static void dropped_captures_end_from_anywhere(void) {
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
   g = begin(CCH_CAPTURE_GLOBAL);
-  sim.forbid(1); /* without cch_callback_enter() */
+  sim.forbid(1); /* CUDA calls are forbidden, although cch_callback_enter() was not called */
   cch_graph_unref(g);
   sim.forbid(0);
   CHECK(is_captured(world.stream));
@@ -335,7 +338,7 @@ static void failed_ends_are_told_apart(void) {
   cch_stream_unref(other);
 }
 
-/* A failed capture into an existing graph would destroy that graph, or leave it without the captured work. */
+/* A capture into an existing graph would not add the captured work, or would destroy the graph if the capture fails. */
 static void captures_into_bodies(void) {
   cch_graph *g = new_graph(), *asked;
   CUgraphConditionalHandle condition;

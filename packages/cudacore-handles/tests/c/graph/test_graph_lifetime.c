@@ -342,7 +342,7 @@ static void drop_somehow(int way, void *box) {
   }
 }
 
-/* Adds nodes under a lock, so that the table of records grows, and drops the references in all ways. */
+/* Adds nodes under a lock, so that the table of records grows, and drops the references in all possible ways. */
 static void add_and_drop(int index, void *argument) {
   cch_graph *g = argument;
   cch_graph_node *last = NULL;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the build fails and names the function if the function table and the exported functions differ."""
+"""Check that the build fails, and names the function, if the function table and the exported functions differ."""
 
 from __future__ import annotations
 

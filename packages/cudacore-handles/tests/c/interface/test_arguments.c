@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every public function with each of its arguments wrong: NULL, or a box of each other kind. arguments.py makes the
- * table of functions from the headers. The calls are made in child processes, so that a crashing call is reported, and
- * the others are still made.
+ * Calls every public function with each of its arguments wrong in turn: NULL, or a box of each other kind. arguments.py
+ * makes the table of functions from the headers. The calls are made in child processes, so that a crashing call is
+ * reported, and the others are still made.
  */
 #include "operations.h"
 
@@ -248,7 +248,7 @@ static void run_calls(const function *f, int first, volatile int *at) {
       open_boxes();
       check_survival(f, place, (value){.number = numbers[n]});
       *at = call;
-      _exit(GO_ON); /* the call did not affect the next one */
+      _exit(GO_ON); /* the child ends, because the call may have changed objects */
     }
   }
 }

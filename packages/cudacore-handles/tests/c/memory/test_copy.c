@@ -146,8 +146,8 @@ static void part_is_copied(void) {
 }
 
 /*
- * A copy between devices would be made by a function that needs access between them, or a copy within a device by a
- * function for two devices.
+ * A copy between devices would be made by a driver function that needs access between the devices, or a copy within a
+ * device by a driver function for two devices.
  */
 static void memory_of_two_devices_is_copied(void) {
   cch_context *other;

@@ -65,7 +65,7 @@ static void default_stream_remembers_the_context(void) {
   cch_stream_unref(legacy);
 }
 
-/* Device and pinned memory would be freed with the wrong call, or while its stream uses it. */
+/* Device and pinned memory would be freed with the wrong driver call, or while the memory's stream uses it. */
 static void immediate_frees_wait_for_the_stream(void) {
   cch_deviceptr *device, *pinned, *quiet;
   OK(cch_deviceptr_alloc(&device, context, 100));
@@ -120,7 +120,7 @@ static void registered_memory_is_released(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* Managed memory would be freed with the wrong call, or while its stream uses it. */
+/* Managed memory would be freed with the wrong driver call, or while the memory's stream uses it. */
 static void managed_memory(void) {
   cch_deviceptr *ptr = NULL;
   int type, device, is_managed = 0;

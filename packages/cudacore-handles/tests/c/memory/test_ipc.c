@@ -125,7 +125,7 @@ static void memory_is_mapped_once(void) {
   close_shared(&s);
 }
 
-/* An invalid import would be accepted, or map something. */
+/* An invalid import would be accepted, or would map memory. */
 static void bad_imports_are_refused(void) {
   shared s;
   cch_deviceptr *out = NULL, *good;

@@ -24,7 +24,7 @@ static bool fails(int64_t size, int device, const char *message) {
 
 int main() {
 #ifdef __SANITIZE_THREAD__
-  // ThreadSanitizer's library has the functions of libstdc++, too, so some linkers then leave out libstdc++.
+  // ThreadSanitizer's library defines functions of libstdc++ itself, so some linkers do not link libstdc++.
   if (dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) == nullptr) {
     std::puts("needs a shared libstdc++, whose function throws the exception");
     return 77;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: created, foreign, default; waiting. */
+/* Streams that were created, foreign streams and default streams, and waits between streams. */
 #include "check.h"
 
 static cch_context *context;
@@ -174,7 +174,10 @@ static void stream_waits_for_stream(void) {
   cch_context_unref(context);
 }
 
-/* Without a current context, the query of the legacy stream would have no context. */
+/*
+ * A wait for the legacy stream would not fail without a current context, although the stream then belongs to no
+ * context.
+ */
 static void waiting_for_the_legacy_stream_needs_a_context(void) {
   cch_stream *stream, *legacy = cch_stream_legacy();
   primary();
