@@ -143,7 +143,7 @@ def test_the_table_is_the_librarys() -> None:
     assert version == ctypes.cast(ctypes.CDLL(ch.get_library()).cch_version, ctypes.c_void_p).value
 
 
-# ---- the example
+# ---- the example of an extension module
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def error(request: pytest.FixtureRequest) -> ch.CUDAError:
     return request.param
 
 
-# ---- the exception
+# ---- CUDAError
 
 
 def test_message() -> None:

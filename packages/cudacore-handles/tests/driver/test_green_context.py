@@ -242,7 +242,7 @@ def test_threads(device: ch.Device) -> None:
     shared.close()
 
 
-# ---- as the current context
+# ---- a green context as the current context
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:

@@ -509,7 +509,7 @@ def test_handles_of_the_host() -> None:
     assert one(driver.CUtexObject(5), 8, ADDRESS_OR_INT) == struct.pack("=Q", 5)
 
 
-# ---- the libraries themselves
+# ---- real arrays of PyTorch and CuPy
 
 
 def test_pytorch() -> None:

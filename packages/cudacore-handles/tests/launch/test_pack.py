@@ -177,7 +177,7 @@ def test_memoryview_need_not_be_contiguous() -> None:
         one(view, 16)
 
 
-# ---- the block
+# ---- the packed block of all arguments
 
 
 NUMBERS = st.one_of(

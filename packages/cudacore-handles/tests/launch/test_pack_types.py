@@ -293,7 +293,7 @@ def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
     assert one(type("Brief", (), {})(), 8) == struct.pack("=Q", 5)
 
 
-# ---- the resolver
+# ---- the resolver of types that are not registered
 
 
 def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> None:

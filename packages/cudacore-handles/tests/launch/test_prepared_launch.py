@@ -142,7 +142,7 @@ def test_length_and_repr(prepared: ch.PreparedLaunch) -> None:
     assert shown[1] == repr(ONE_BLOCK)
 
 
-# ---- bad values
+# ---- invalid arguments
 
 
 @pytest.mark.parametrize(

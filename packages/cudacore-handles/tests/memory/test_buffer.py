@@ -141,7 +141,7 @@ def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: An
     assert content(buffer) == bytes(range(64))
 
 
-# ---- the host's view
+# ---- access by the host
 
 
 def test_buffer_protocol(pinned: Pinned) -> None:

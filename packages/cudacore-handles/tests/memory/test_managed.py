@@ -362,7 +362,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
     assert out.endswith("Host()\n")
 
 
-# ---- the warning
+# ---- the warning about access by the host
 
 
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:

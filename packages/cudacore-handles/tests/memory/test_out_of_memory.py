@@ -252,7 +252,7 @@ def test_after_a_fault(on_sim: bool, run_python: Callable[..., Any]) -> None:
     assert result.returncode == 0, result.stderr
 
 
-# ---- the second attempt
+# ---- the second attempt to allocate
 
 
 def test_garbage_is_collected(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:

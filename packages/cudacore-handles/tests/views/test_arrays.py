@@ -196,7 +196,7 @@ def test_memory_that_the_host_reaches_is_a_numpy_array(pinned: Any) -> None:
 
 
 def test_work_of_the_producer_comes_first(device: ch.Device, run_on_sim: Callable[..., str]) -> None:
-    """A copy would read an array that its library's stream still writes."""
+    """A copy would read an array while a stream of the array's library still writes to it."""
     run_on_sim("""
 import cudacore_handles as ch
 import threading, ctypes

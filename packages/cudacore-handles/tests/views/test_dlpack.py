@@ -189,7 +189,7 @@ def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
 
 
 def test_many_capsules_leave_nothing(device: Device) -> None:
-    """Exports that are consumed, or never consumed, would leak references to the memory."""
+    """Exports would leak references to the memory, whether a consumer has used them or not."""
     memory = wrap(Owner(64))
     before = live_counts()["deviceptr"]
     for i in range(2000):
@@ -379,7 +379,7 @@ def test_read_capsule_of_another_layout() -> None:
     ],
 )
 def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: str) -> None:
-    """An invalid argument would become a tensor that a consumer uses, or a pointer to a box that is dereferenced."""
+    """An invalid argument would become a tensor for consumers, or would be dereferenced as a pointer to a box."""
     with pytest.raises(error, match=message):
         _native.make_capsule(*args)
 

@@ -36,7 +36,7 @@ def array_and_layout(data: st.DataObject, shapes: st.SearchStrategy[tuple[int, .
 
 
 def offsets(layout: Layout) -> Any:
-    """Return the offset of each element."""
+    """Return the offsets of all elements, in an array of the layout's shape."""
     result = np.full(layout.shape, layout.slice_offset)
     strides = layout.strides if layout.strides is not None else layout.to_dense("C").strides
     for axis, step in enumerate(strides):
@@ -75,7 +75,7 @@ def test_views(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_indices(data: st.DataObject) -> None:
-    """An index would take another element than NumPy's."""
+    """An index would select another element than in NumPy."""
     array, layout = array_and_layout(data, FULL)
     assume(array.size)
     parts = tuple(
@@ -102,7 +102,7 @@ def test_permuted_squeezed_and_unsqueezed(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_broadcast_to(data: st.DataObject) -> None:
-    """Elements would be repeated along the wrong axis, or past the memory's end."""
+    """Elements would be repeated along the wrong axis, or read beyond the end of the memory."""
     array, layout = array_and_layout(data)
     shape = data.draw(SHAPES)
     try:

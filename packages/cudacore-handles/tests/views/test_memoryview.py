@@ -146,7 +146,7 @@ def test_ml_dtypes(buffer: Buffer) -> None:
 
 @pytest.mark.parametrize(("dtype", "bits"), [((17, 4, 1), 4), ((0, 4, 1), 4), ((2, 0, 1), 0)])
 def test_types_smaller_than_a_byte(dtype: tuple[int, int, int], bits: int) -> None:
-    """Elements that share a byte would be addressed as if each had a byte."""
+    """Elements that share a byte would be addressed as if each had a byte of its own."""
     array = Array(4096, (4,), dtype=dtype)
     with pytest.raises(BufferError, match=f"elements of {bits} bits .*not supported; export it as bytes"):
         View.from_dlpack(array)
@@ -229,7 +229,7 @@ def test_enormous_but_empty() -> None:
     assert View.from_dlpack(Array(4096, (0, 2**62, 2**62), keep=None)).size == 0
 
 
-# ---- how long memory is kept
+# ---- how long views keep memory alive
 
 
 @PRODUCERS

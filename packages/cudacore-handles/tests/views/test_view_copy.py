@@ -455,7 +455,7 @@ def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_hos
     buffer.close()
 
 
-# ---- the plan
+# ---- the plan of a copy
 
 
 def strided(shape: tuple[int, ...], steps: list[int], address: int) -> list[int]:
