@@ -73,7 +73,7 @@ def test_public_names() -> None:
     """``__all__`` would list a name that does not exist, or lack a public name."""
     assert sorted(set(ch.__all__)) == sorted(ch.__all__, key=str)
     for name in ch.__all__:
-        getattr(ch, name)  # imports the names that are imported at first use
+        getattr(ch, name)  # imports names whose import is delayed until first use
     public = {name for name in vars(ch) if not name.startswith("_")}
     modules = {name for name in public if type(vars(ch)[name]).__name__ == "module"} - {"typing"}
     assert public - modules - {"annotations", "TYPE_CHECKING"} == set(ch.__all__)

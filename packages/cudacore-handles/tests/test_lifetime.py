@@ -319,7 +319,7 @@ assert sim.live() == alive
     ],
 )
 def test_a_failure_in_a_destructor_is_reported_once(run_python: Callable[..., Any], make: str, call: str) -> None:
-    """A failed free would be silent, flood stderr, or abort the process."""
+    """A failed free would not be reported, would flood stderr, or would abort the process."""
     result = run_python(
         f"""{BEGIN}
 import cudacore_sim as sim
@@ -351,7 +351,7 @@ del stream, event
 
 
 def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:
-    """A handle would lead to an earlier object that had the same address."""
+    """Wrapping a handle would return an earlier object whose handle had the same address."""
     run("""
 for i in range(200):
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=bool(i % 2), priority=-(i % 3)))

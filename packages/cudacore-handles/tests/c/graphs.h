@@ -10,7 +10,7 @@ typedef struct graphs {
   cch_context *context;
   cch_stream *stream;
   cch_library *library;
-  cch_kernel *kernel; /* "mixed" */
+  cch_kernel *kernel; /* the kernel "mixed" of check_ptx */
   cch_event *event;
   cch_deviceptr *pinned; /* memory for copies; `from` and `to` point into it */
   unsigned char *to, *from;

@@ -29,7 +29,7 @@ typedef struct world {
   cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
-  unsigned gl_buffer; /* a buffer of the simulated driver instead of OpenGL's */
+  unsigned gl_buffer; /* a buffer of the simulated driver, which replaces an OpenGL buffer */
   cch_graphics *graphics;
   CUcontext foreign_context;
   CUstream foreign_stream;

@@ -130,7 +130,7 @@ def test_properties_are_read_only() -> None:
 
 
 def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """Every use in a loop would call the driver, or devices would share their values."""
+    """A constant property would call the driver each time it is read, or devices would share its value."""
     asked = answers(value=32)
     first, second = DeviceProperties._init(0), DeviceProperties._init(1)
     assert [first.warp_size, first.warp_size, second.warp_size] == [32, 32, 33]

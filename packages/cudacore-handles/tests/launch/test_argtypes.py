@@ -155,7 +155,7 @@ def test_subclasses_of_python_numbers() -> None:
 
 
 def test_objects_with_index() -> None:
-    """An integer of another library would be refused."""
+    """An object with ``__index__``, such as an integer of another library, would be refused."""
 
     class Seven:
         def __index__(self) -> int:

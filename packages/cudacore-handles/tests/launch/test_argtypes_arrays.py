@@ -21,7 +21,7 @@ from packing import ADDRESS, ADDRESS_OR_INT, FLOAT, INT, POINTER, UNKNOWN, one
 from cudacore_handles import _native
 from cudacore_handles._launch import argtypes
 
-# ---- arrays
+# ---- arrays with an interface
 
 
 @pytest.fixture

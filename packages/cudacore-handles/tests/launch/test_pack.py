@@ -138,7 +138,7 @@ def test_none_is_a_null_pointer() -> None:
         one(None, 4)
 
 
-# ---- bytes
+# ---- arguments that are bytes
 
 
 def test_memoryview_of_the_other_byte_order() -> None:

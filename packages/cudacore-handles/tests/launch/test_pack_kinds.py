@@ -185,7 +185,7 @@ def test_float_scalars_of_another_size() -> None:
 
 
 def test_scalars_keep_their_size_where_nothing_is_known() -> None:
-    """A scalar for an unknown kind would be converted by guessing; an int for a pointer would become an address."""
+    """A scalar for a parameter of unknown kind would be converted by guessing, or an int be accepted as a pointer."""
     for code, size in ((_native.FLOAT | 8 << 8, 4), (_native.SIGNED | 8 << 8, 4), (_native.UNSIGNED | 4 << 8, 8)):
         has = rf"Quantity has {code >> 8} bytes, but the parameter has {size}"
         with pytest.raises(

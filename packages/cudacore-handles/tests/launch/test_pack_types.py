@@ -222,7 +222,7 @@ def test_class_with_strange_names_can_be_reported() -> None:
         one(Strange(), 8)
 
 
-# ---- converters that run other code
+# ---- converters that run code with side effects
 
 
 def test_converter_that_replaces_itself() -> None:
@@ -247,7 +247,7 @@ def test_converter_that_replaces_itself() -> None:
 
 
 def test_values_that_live_only_in_the_tuple() -> None:
-    """A value would be freed while it is converted."""
+    """A value that only the tuple of arguments refers to would be freed while it is converted."""
 
     def converter(value: Any, size: int, kind: int) -> int:
         gc.collect()
@@ -339,7 +339,7 @@ def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
         one(value, 8)
 
 
-# ---- memory
+# ---- memory of the registry of types
 
 
 def test_registry_does_not_keep_types_alive() -> None:

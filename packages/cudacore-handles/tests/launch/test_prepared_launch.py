@@ -53,7 +53,7 @@ def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
     buffer.clear()
 
 
-# ---- values
+# ---- stored and new arguments
 
 
 def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[], int]) -> None:

@@ -62,7 +62,7 @@ def test_measurement(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_threads(pool: ch.DeviceMemoryResource, device: ch.Device) -> None:
-    """Threads would lose each other's counts."""
+    """Allocations of several threads at the same time would not all be counted."""
     tracking = ch.TrackingResourceAdaptor(pool, capture_stacks=False)
     statistics = ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(tracking, 64 * MIB))
 

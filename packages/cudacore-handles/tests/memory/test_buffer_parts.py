@@ -280,7 +280,7 @@ def test_parts_of_memory_of_graphs(device: ch.Device, stream: ch.Stream, where: 
 
 
 def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream) -> None:
-    """A memory resource would be called to free a part, or once for each part."""
+    """A memory resource's deallocate() would be called for a part, or once for each part of the memory."""
 
     class Resource(ch.MemoryResource):
         is_device_accessible, is_host_accessible, device_id = True, False, 0
@@ -438,7 +438,7 @@ def test_threads(device: ch.Device, stream: ch.Stream) -> None:
     assert content(buffer, stream) == b"".join(bytes([n + 1]) * 512 for n in range(6)) + bytes(1024)
 
 
-# ---- owners
+# ---- buffers as owners of memory
 
 
 def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of copies, batches, copies of parts of buffers, and memory of every kind. More is in test_buffer_copy.py."""
+"""Options of copies, batches, copies of parts of buffers, and memory of every kind. More tests: test_buffer_copy.py."""
 
 from __future__ import annotations
 

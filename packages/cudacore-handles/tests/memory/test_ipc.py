@@ -132,7 +132,7 @@ def test_another_device(
 
 
 def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children: None) -> None:
-    """Processes that import, use and drop a pool at the same time would leak, or unmap each other's memory.
+    """Processes that import, use and drop a pool at the same time would leak memory, or unmap another's memory.
 
     CUDACORE_IPC_PROCESSES=200 runs 200 processes.
     """
@@ -299,7 +299,7 @@ def test_empty_buffers(device: ch.Device, stream: ch.Stream, start: Callable[...
 
 
 def test_no_deep_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A deep copy would be the same memory, and change with the original."""
+    """A deep copy of a buffer would share the buffer's memory, and change with the buffer."""
     buffer, event = new_pool().allocate(SIZE, stream=stream), stream.record(options=SHARED_EVENT)
     for one, message in ((buffer, r"use buffer\.copy_to\(stream=stream\)"), (event, "record another one")):
         with pytest.raises(TypeError, match=message):

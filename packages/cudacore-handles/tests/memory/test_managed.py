@@ -41,7 +41,7 @@ def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
     call_driver("cuMemFree", address)
 
 
-# ---- advice
+# ---- advice about the location of memory
 
 
 def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
@@ -185,7 +185,7 @@ def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) 
             use()
 
 
-# ---- moving
+# ---- moving memory
 
 
 def test_prefetch(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
@@ -376,7 +376,7 @@ def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Dev
     with pytest.warns(UserWarning, match="cannot use managed memory at the same time as the host") as seen:
         ch.ManagedMemoryResource()
     assert seen[0].filename == __file__
-    with warnings.catch_warnings():  # once
+    with warnings.catch_warnings():  # the warning is shown only once
         warnings.simplefilter("error")
         ch.ManagedMemoryResource()
     ch.reset_concurrent_access_warning()

@@ -180,7 +180,7 @@ def test_is_done(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, bloc
     """An event would be reported as done before its work is done, or sync() would return early."""
     kernel = code.get_kernel("spin")
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
-    stream.sync()  # loaded
+    stream.sync()  # the kernel is now loaded
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 500_000_000)
     event = stream.record(options=ch.EventOptions(blocking_sync=blocking))
     assert not event.is_done
@@ -188,7 +188,7 @@ def test_is_done(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, bloc
     assert event.is_done
 
 
-# ---- time
+# ---- elapsed time
 
 
 def test_elapsed_time(device: ch.Device, stream: ch.Stream) -> None:

@@ -135,7 +135,7 @@ def test_closed(device: ch.Device) -> None:
     assert reference() is stream
 
 
-# ---- order
+# ---- order between streams
 
 
 def test_wait(device: ch.Device) -> None:

@@ -86,7 +86,7 @@ def foreign(device: Device) -> Iterator[tuple[Memory, weakref.ref[Owner]]]:
 
 
 def test_unversioned_fields(foreign: tuple[Memory, Any]) -> None:
-    """A consumer of DLPack 0.x would misread the memory if a field of the structure were off."""
+    """A consumer of DLPack 0.x would misread the memory if a field of the structure were at a wrong offset."""
     memory, _ = foreign
     capsule = _native.make_capsule(memory.box, 0x7000, 16, CUDA, 3, False)
     assert get_name(capsule) == b"dltensor"
@@ -97,7 +97,7 @@ def test_unversioned_fields(foreign: tuple[Memory, Any]) -> None:
 
 
 def test_versioned_fields(foreign: tuple[Memory, Any]) -> None:
-    """A consumer of DLPack 1.x would misread the memory if a field of the structure were off."""
+    """A consumer of DLPack 1.x would misread the memory if a field of the structure were at a wrong offset."""
     memory, _ = foreign
     capsule = _native.make_capsule(memory.box, 2**63 + 1, 16, MANAGED, 0, True)
     assert get_name(capsule) == b"dltensor_versioned"

@@ -217,7 +217,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
 }
 
-/* A handle that is not a kernel's would be wrapped with a library, kept and launched. */
+/* A handle that is not a kernel's would be wrapped as a kernel of a library, and be launched. */
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;

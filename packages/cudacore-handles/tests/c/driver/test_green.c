@@ -120,7 +120,7 @@ static void green_contexts_end_with_their_boxes(void) {
   OK(cch_resource_of_context(&part, green, CCH_RESOURCE_SM));
   CHECK_EQ(count_of(&part), 16);
   OK(cch_context_wrap(&found, cch_context_raw(green), NULL, NULL));
-  CHECK(found == green); /* found in the registry */
+  CHECK(found == green); /* the registry has found the existing box */
   cch_context_unref(found);
   OK(cch_context_set_current(green));
   OK(cch_context_current(&found));

@@ -106,7 +106,7 @@ static void host_functions_drop_what_they_like(void) {
 static void failed_instantiation_names_the_node(void) {
   cch_graph *g = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a);
-  OK(cch_graph_connect(&b, &a, 1)); /* a cycle */
+  OK(cch_graph_connect(&b, &a, 1)); /* makes a cycle, so the graph cannot be instantiated */
   cch_graph_exec *none = NULL;
   const cch_instantiate_params in_world = {.size = sizeof in_world, .context = world.context};
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_instantiate(&none, g, &in_world));

@@ -158,7 +158,7 @@ static void memory_of_two_devices_is_copied(void) {
   OK(cch_deviceptr_alloc(&here, context, SIZE));
   OK(cch_deviceptr_alloc(&there, other, SIZE));
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
-  OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* within a device that `stream` has no access to */
+  OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* a copy within a device that `stream` cannot access */
   OK(cch_deviceptr_copy(src[0], there, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyPeerAsync"), 3);
   OK(cch_copy_part(there, here, &shape, stream));
@@ -170,7 +170,7 @@ static void memory_of_two_devices_is_copied(void) {
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 1);
   OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 2);
-  /* The driver's functions for two devices would invalidate the capture. */
+  /* In a capture, copies use other functions, because those for two devices would invalidate the capture. */
   OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED));
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 3);
