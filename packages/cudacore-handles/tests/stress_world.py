@@ -80,7 +80,7 @@ class Owner:
 
 
 class Lane:
-    """A stream that exists for the whole round, faces of the stream, and the objects that are used in its order."""
+    """A stream that exists for the whole round, faces of the stream, and the objects that are used in stream order."""
 
     def __init__(self, device: ch.Device) -> None:
         self.keeper = device.create_stream()

@@ -173,7 +173,7 @@ def test_no_device(run_python: Run) -> None:
     ],
 )
 def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works: str) -> None:
-    """A function that the driver lacks would disable others, or crash when it is called."""
+    """A function that the driver lacks would disable other functions, or crash when it is called."""
     code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
     ok(
         run_python(

@@ -511,7 +511,7 @@ buffers = [ch.Buffer.from_handle(ptr, 8, mr=Loud(), stream=stream) for ptr in (1
 
 
 def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., str]) -> None:
-    """A child would free its parent's memory, or complain that it cannot."""
+    """A child would free its parent's memory, or report an error because it cannot."""
     out = run_on_driver(
         BEGIN
         + """

@@ -111,7 +111,7 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -
 
 
 def test_first_use_can_fail(run_on_sim: Any) -> None:
-    """After one failure, a device could never get a context, or would leak it."""
+    """After one failure, a device could never get a context, or the context would leak."""
     run_on_sim("""
         import cudacore_handles as ch
 

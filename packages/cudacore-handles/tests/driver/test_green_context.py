@@ -224,7 +224,7 @@ def test_in_a_garbage_collection(device: ch.Device) -> None:
 
 
 def test_threads(device: ch.Device) -> None:
-    """Threads that create, share and drop green contexts would destroy one twice, or leak one."""
+    """Threads that create, share and drop green contexts would destroy a context twice, or leak a context."""
     shared = make_green(device)
 
     def work(_: int) -> None:

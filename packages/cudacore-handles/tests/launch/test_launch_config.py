@@ -305,7 +305,7 @@ def test_more_threads_than_any_device_takes(code: ch.ObjectCode, stream: ch.Stre
 def test_large_shared_memory_on_two_devices(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, pinned: Any
 ) -> None:
-    """The limit of shared memory would be raised on the first device only, or on the current one."""
+    """The limit of shared memory would be raised on the first device only, or on the current device only."""
     kernel, size = code.get_kernel("dynamic_shared"), 64 * 1024
     if other_device.arch != device.arch:
         pytest.skip("the devices have different architectures")

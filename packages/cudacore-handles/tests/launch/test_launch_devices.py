@@ -90,7 +90,7 @@ def test_pinned_memory_on_any_device(
 def test_from_a_thread_without_a_context(
     code: ch.ObjectCode, stream: ch.Stream, pinned: Any, in_new_thread: Any, asked: str
 ) -> None:
-    """A launch on a thread that has no current context would fail, or leave one current."""
+    """A launch on a thread that has no current context would fail, or leave a context current."""
     out, kernel = pinned(4), code.get_kernel("add")
     if asked == "here":
         _ = kernel.num_arguments

@@ -169,7 +169,7 @@ def test_bytes_fill_a_struct_exactly(make: Callable[[bytes], Any], size: int) ->
 
 
 def test_memoryview_need_not_be_contiguous() -> None:
-    """A strided memoryview would be copied with the bytes in between, or a released one would be read."""
+    """A strided memoryview would be copied with the bytes in between, or a released memoryview would be read."""
     view = memoryview(bytes(range(16)))
     assert one(view[::2], 8) == bytes(range(0, 16, 2))
     view.release()

@@ -122,7 +122,7 @@ def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
 
 @pytest.mark.parametrize("size", INT_SIZES)
 def test_signs(size: int) -> None:
-    """A negative number would wrap around in an `unsigned`, or a large one turn negative in an `int`."""
+    """A negative number would wrap around in an `unsigned`, or a large number would become negative in an `int`."""
     high = (1 << 8 * size) - 1
     assert one(-1, size, BITS) == one(high, size, BITS) == one(-1, size, INT) == one(high, size, UINT) == b"\xff" * size
     with pytest.raises(OverflowError, match=rf"-1 does not fit a parameter of {size} byte.* \(0 to {high}\)"):

@@ -71,7 +71,7 @@ def test_signedness_of_a_code_is_checked() -> None:
 
 
 def test_pointer_code() -> None:
-    """A buffer would not arrive as its address, or a closed one arrive as null."""
+    """A buffer would not arrive as its address, or a closed buffer would arrive as a null pointer."""
     assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
     assert one(Address((1 << 64) - 1), 8) == b"\xff" * 8
     with pytest.raises(ValueError, match=r"^argument 1: .*Address is closed"):
@@ -343,7 +343,7 @@ def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
 
 
 def test_registry_does_not_keep_types_alive() -> None:
-    """Classes created at run time would never be freed, or a class at the address of a freed one be packed like it."""
+    """Classes created at run time would never be freed, or the entry of a freed class would be used for a new class."""
     for i in range(300):
         cls = type("Passing", (), {"__slots__": ()})
         assert _native.registered(cls) is None

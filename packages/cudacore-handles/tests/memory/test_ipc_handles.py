@@ -183,7 +183,7 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
 
 
 def test_sizes_that_are_not_true(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """The size of a buffer would be that in its descriptor, even if it exceeds the memory."""
+    """The size of an imported buffer would be taken from its descriptor, even if the memory is smaller."""
     mr, (buffer,), _, _ = exporter()
     named = buffer.ipc_descriptor
     own = new_pool()

@@ -361,7 +361,7 @@ def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
 
 
 def test_a_pool_that_was_not_made() -> None:
-    """If a subclass does not call our __init__, the error, or its repr(), would name a private attribute."""
+    """If a subclass does not call our __init__, the error or the object's repr() would name a private attribute."""
 
     class Mine(ch.DeviceMemoryResource):
         def __init__(self) -> None:

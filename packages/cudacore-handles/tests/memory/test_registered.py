@@ -365,7 +365,7 @@ def test_a_reset_of_the_context(device: ch.Device) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_fork(device: ch.Device) -> None:
-    """A child would unregister the parent's memory, or not be able to read it."""
+    """A forked child would unregister the parent's memory, or could not read the memory."""
     _run(
         """
         import os, numpy as np, cudacore_handles as ch

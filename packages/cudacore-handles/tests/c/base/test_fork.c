@@ -163,7 +163,7 @@ static void touch_everything(void *argument) {
   cch_live_count(CCH_KIND_EVENT);
 }
 
-/* If another thread held a lock of the library when the process forked, the child would wait for it forever. */
+/* If another thread held a lock of the library when the process forked, the child would wait for the lock forever. */
 static void fork_while_locks_are_held(void) {
   enum { THREADS = 4, FORKS = CHECK_SANITIZED ? 20 : 100 };
   world w;

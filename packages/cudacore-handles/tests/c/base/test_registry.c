@@ -86,7 +86,7 @@ static void make_and_drop(int index, void *argument) {
     cch_event_unref(kept[i]);
 }
 
-/* A handle that one thread freed and another one created would still be registered for the old box. */
+/* A handle that one thread freed and another thread got for a new object would still be registered for the old box. */
 static void handles_change_hands(void) { check_threads(THREADS, make_and_drop, NULL); }
 
 /* A registry would lose boxes when it grows, or return a box with another handle. */

@@ -445,7 +445,7 @@ static void threads_compile_at_once(void) {
   CHECK_EQ(destroyed(), before + 4000);
 }
 
-/* A forked child would call the compiler, although a thread of the parent may have held one of its locks. */
+/* A forked child would call the compiler, although a thread of the parent may have held one of the compiler's locks. */
 static void child_leaves_inherited_programs_alone(void) {
   int count;
   OK(cch_device_count(&count));

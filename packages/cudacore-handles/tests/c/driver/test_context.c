@@ -69,7 +69,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
 }
 
-/* Wrapping a context of the library would make a second, borrowed box, or keep an owner that it does not need. */
+/* Wrapping a context of the library would make a second, borrowed box, or keep an owner that the box does not need. */
 static void own_context_is_recognised(void) {
   int owner = 42;
   cch_context *context, *wrapped;

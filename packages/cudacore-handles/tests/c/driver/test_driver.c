@@ -78,7 +78,7 @@ static void init_in_thread(int index, void *argument) {
   OK(cch_device_count(&count));
 }
 
-/* Several threads that make the first call would initialise the driver more than once, or use a half-loaded one. */
+/* Several threads that make the first call would initialise the driver more than once, or use a half-loaded driver. */
 static void threads_initialise_once(void) {
   check_threads(8, init_in_thread, NULL);
   CHECK_EQ(sim.calls("cuInit"), 1);

@@ -291,7 +291,10 @@ static void drop(int index, void *argument) {
   cch_graph_unref(argument);
 }
 
-/* If a capture is dropped on another thread, or in a function where CUDA must not be called, it would never end. */
+/*
+ * If a capture is dropped on another thread, or in a function where CUDA must not be called, the capture would never
+ * end.
+ */
 static void dropped_captures_end_from_anywhere(void) {
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
     check_threads(1, drop, begin(mode));

@@ -224,7 +224,10 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   freed_on = on;
 }
 
-/* The library would free foreign memory itself, or would call its free function twice, never, or without the stream. */
+/*
+ * The library would free foreign memory itself, or would call the owner's free function twice, never, or without the
+ * stream.
+ */
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;

@@ -98,7 +98,7 @@ static void memory_has_one_name(void) {
   close_shared(&s);
 }
 
-/* Importing the same memory twice would map it twice, or ending one import would end the other. */
+/* Importing the same memory twice would map the memory twice, or ending one import would end the other. */
 static void memory_is_mapped_once(void) {
   shared s;
   cch_deviceptr *first, *second, *other;
