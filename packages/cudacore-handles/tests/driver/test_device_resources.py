@@ -163,7 +163,7 @@ def test_no_options(sm: ch.SMResource) -> None:
 
 
 def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
-    """The error for splitting a group would not say how to split it."""
+    """The error for splitting a group again would not say that a context must be made with the group first."""
     size = unit(sm)
     (group,), _ = sm.split(SMResourceOptions(count=4 * size))
     with pytest.raises(ch.CUDAError, match=r"make a context with it, and split its context.resources.sm"):

@@ -332,7 +332,7 @@ def test_deprecated_constructor() -> None:
 
 
 def test_args_viewable_as_strided_memory() -> None:
-    """A decorated function would get a view of a wrong array, or work on the view would not wait for its stream."""
+    """A decorated function would get a view of a wrong array, or lose its docstring, or bad arguments be accepted."""
 
     @ch.args_viewable_as_strided_memory((1, -1))
     def shapes(scale: int, first: Any, second: Any) -> Any:

@@ -74,7 +74,9 @@ static void stale_borrowed_box_stays_forgotten(void) {
   CHECK_EQ(driver.cuStreamDestroy(again), 0);
 }
 
-/* A kernel at the address of a kernel of an unloaded library would have the library and the parameters of the old one.
+/*
+ * A kernel at the address of a kernel of an unloaded library would have the library and the parameters of the old
+ * kernel.
  */
 static void kernel_at_the_same_address(void) {
   static const char other[] =
