@@ -173,7 +173,7 @@ def make_code(
 
 @pytest.fixture
 def code(device: ch.Device, make_code: Callable[[str], ch.ObjectCode]) -> ch.ObjectCode:
-    """Give the kernels of kernel_sources.CUDA, not loaded yet."""
+    """Give an ObjectCode with the kernels of kernel_sources.CUDA, which is not loaded yet."""
     return make_code(kernel_sources.CUDA)
 
 

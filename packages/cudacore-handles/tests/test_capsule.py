@@ -124,7 +124,7 @@ def test_what_is_no_capsule(value: object) -> None:
 
 
 def test_capsules_of_other_kinds(device: ch.Device) -> None:
-    """A capsule of something else, or with a wrong name, would be mistaken for a handle, and the process crash."""
+    """A capsule without a handle, or with a wrong name, would be treated as a handle, and the process would crash."""
     with pytest.raises(TypeError, match="capsule must be a capsule of a handle"):
         ch.from_capsule(ch.api)
     with pytest.raises(TypeError, match="holds a library, of which no object is made; it can hold: context, stream"):

@@ -382,13 +382,13 @@ def test_threads_do_not_take_away_what_another_allowed(
     ("value", "message"), [(-1, "result of dynamic_shared_memory_needed is -1"), (2.5, "must be an int, not float")]
 )
 def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -> None:
-    """If a function returns an invalid size, garbage would reach the driver, and the exception would be lost."""
+    """If a caller's function returns an invalid size, garbage would reach the driver, or the exception be lost."""
     with pytest.raises((TypeError, ValueError), match=message):
         empty.occupancy.max_potential_block_size(lambda _: value, 0)
 
 
 def test_a_function_that_raises(empty: Kernel) -> None:
-    """An exception of the function would only be printed, and a meaningless result would be returned."""
+    """An exception in a caller's function would only be printed, and a meaningless result would be returned."""
     with pytest.raises(ZeroDivisionError):
         empty.occupancy.max_potential_block_size(lambda n: n // 0, 0)
 

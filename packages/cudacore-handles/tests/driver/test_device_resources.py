@@ -320,6 +320,6 @@ BAD_QUEUES: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("fields", "error", "message"), BAD_QUEUES)
 def test_bad_work_queues(fields: dict[str, Any], error: type[Exception], message: str) -> None:
-    """Invalid settings would be detected only when a context is created."""
+    """Invalid settings of work queues would be detected only when a context is created."""
     with pytest.raises(error, match=message):
         WorkqueueResourceOptions(**fields)

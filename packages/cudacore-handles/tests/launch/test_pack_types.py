@@ -434,7 +434,7 @@ def test_module_instances_are_independent() -> None:
 
 
 def test_exit_with_registered_types() -> None:
-    """The interpreter would crash or complain at exit."""
+    """The interpreter would crash, or print something, at exit."""
     code = """if True:
         import struct
         from cudacore_handles import _native

@@ -23,7 +23,7 @@ OUT_OF_MEMORY, UNKNOWN = 2, 999
 
 
 def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Counts of allocations would be wrong, or would miss a free by close(), by collection, or with the last part."""
+    """Allocations would be counted wrongly, or frees by close(), garbage collection or the last part be missed."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     first, second = (statistics.allocate(size, stream=stream) for size in (100, 50))
     assert statistics.allocation_counts == ch.AllocationCounts(150, 2, 150, 2, 150, 2)
@@ -42,7 +42,7 @@ def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_measurement(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The allocations within a ``with`` block would not be distinguished from others."""
+    """The allocations in a ``with`` block could not be measured separately from all others."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     before = statistics.allocate(100, stream=stream)
     with statistics.measure() as outer:

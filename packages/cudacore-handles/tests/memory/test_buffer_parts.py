@@ -226,7 +226,7 @@ def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.Objec
 
 
 def test_parts_in_graphs(device: ch.Device, stream: ch.Stream) -> None:
-    """A graph would keep a part, but not its memory."""
+    """A graph would keep the object of a part alive, but not its memory."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr = ch.DeviceMemoryResource(device, {})
     buffer, out = mr.allocate(SIZE, stream=stream), mr.allocate(SIZE, stream=stream)

@@ -180,7 +180,7 @@ def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize(("version", "calls"), [("12.9", "cuMemcpyBatchAsync"), ("12.4", "cuMemcpyAsync")])
 def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str) -> None:
-    """A driver without batches would copy nothing, or a driver for CUDA 12 would get the arguments of CUDA 13."""
+    """On a driver without batches, nothing would be copied; or a driver for CUDA 12 would get CUDA 13's arguments."""
     out = run_on_sim(
         """
         import cudacore_handles as ch

@@ -176,7 +176,7 @@ def test_a_prepared_launch(resource: GraphicsResource, stream: ch.Stream) -> Non
 
 
 def test_who_drops_the_buffer_unmaps(resource: GraphicsResource, stream: ch.Stream) -> None:
-    """Dropping the mapped buffer would not unmap the resource, and OpenGL would wait for it or draw garbage."""
+    """Dropping the mapped buffer would not unmap the resource, so that OpenGL waits for it or draws garbage."""
     buffer = resource.map(stream=stream)
     part = buffer[8:16]
     del buffer

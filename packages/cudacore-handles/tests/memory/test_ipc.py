@@ -168,7 +168,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
 
 
 def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """When a child is killed, memory that other processes use would be freed, or never be freed."""
+    """When a child is killed, memory would be freed while other processes use it, or would never be freed."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     stream.sync()
@@ -456,7 +456,7 @@ def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any])
 
 
 def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
-    """A process that ends with shared objects in globals and cycles would crash, or complain."""
+    """A process that ends with shared objects in globals and cycles would crash, or print something."""
     run_on_driver(
         """
         import multiprocessing
