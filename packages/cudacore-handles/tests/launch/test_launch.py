@@ -127,7 +127,7 @@ def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device
 def test_wrong_types(
     code: ch.ObjectCode, device: ch.Device, stream: Any, config: Any, kernel: Any, message: str
 ) -> None:
-    """A launch with exchanged arguments would crash, or the error would not explain the mistake."""
+    """A launch with arguments of wrong types would crash, or the error would not explain the mistake."""
     good = {"kernel": code.get_kernel("nothing"), "code": code, "stream": device.create_stream()}
     stream, kernel = (good.get(name, name) if isinstance(name, str) else name for name in (stream, kernel))
     with pytest.raises(TypeError, match=message):

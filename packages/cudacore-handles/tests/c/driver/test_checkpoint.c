@@ -36,7 +36,7 @@ static void wrong_states_are_refused(void) {
   OK(cch_checkpoint_unlock(self));
 }
 
-/* The old and the new UUID of a device would be exchanged, or an incomplete mapping of devices would be accepted. */
+/* The UUIDs of a mapping of devices would be passed in a wrong layout, or an incomplete mapping would be accepted. */
 static void devices_are_mapped(void) {
   const int self = getpid();
   unsigned char uuids[4 * 16];
