@@ -59,11 +59,19 @@ def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
     assert sim.live()["graphics"] == 0
 
 
-def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """Unmapping a buffer in another stream than the mapping would not wait for the work of the mapping's stream."""
+@pytest.fixture
+def word(cuda: Any) -> Iterator[ctypes.c_uint64]:
+    """A word of host memory, by which a test holds up a stream that waits for the value 1."""
+    made = ctypes.c_uint64(cuda.out("cuMemHostAlloc", ctypes.c_size_t(4096), 0))
+    ctypes.memset(made.value, 0, 4)
+    yield made
+    ctypes.memset(made.value, 1, 1)
+    cuda.cuMemFreeHost(made)
+
+
+def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer, word: ctypes.c_uint64) -> None:
+    """If one stream maps a buffer and another unmaps it, the unmapping would not wait: contents would be lost."""
     resource, first, second = register(cuda, buffer.name), cuda.stream(1), cuda.stream(1)
-    word = ctypes.c_uint64(cuda.out("cuMemHostAlloc", ctypes.c_size_t(4096), 0))
-    ctypes.memset(word.value, 0, 4)
     buffer.data[:] = bytes(range(64))
     cuda.cuStreamWaitValue32_v2(first, word, 1, 0)
     assert call(cuda, "Map", resource, first) == 0
@@ -74,7 +82,31 @@ def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
     cuda.cuCtxSynchronize()
     assert bytes(buffer.data) == bytes(range(64))
     cuda.cuGraphicsUnregisterResource(resource)
-    cuda.cuMemFreeHost(word)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["other resource", "registered again"])
+def test_resources_of_one_buffer(cuda: Any, buffer: sim.GLBuffer, word: ctypes.c_uint64, again: bool) -> None:
+    """A resource of the same buffer would be mapped with contents from before another one was unmapped."""
+    resource, first, second = register(cuda, buffer.name), cuda.stream(1), cuda.stream(1)
+    assert call(cuda, "Map", resource, first) == 0
+    address = ctypes.c_uint64(pointer(cuda, resource)[1])
+    cuda.cuMemsetD8Async(address, 9, ctypes.c_size_t(64), first)
+    cuda.cuStreamWaitValue32_v2(first, word, 1, 0)
+    assert call(cuda, "Unmap", resource, first) == 0
+    if again:
+        cuda.cuGraphicsUnregisterResource(resource)
+    other = register(cuda, buffer.name)
+    assert call(cuda, "Map", other, second) == 0
+    seen = (ctypes.c_ubyte * 64)()
+    cuda.cuMemcpyDtoHAsync_v2(seen, ctypes.c_uint64(pointer(cuda, other)[1]), ctypes.c_size_t(64), second)
+    time.sleep(0.01)
+    assert cuda.code("cuStreamQuery", second) == NOT_READY
+    ctypes.memset(word.value, 1, 1)
+    cuda.cuCtxSynchronize()
+    assert bytes(seen) == bytes([9]) * 64
+    assert call(cuda, "Unmap", other, second) == 0
+    for one in [other] if again else [resource, other]:
+        cuda.cuGraphicsUnregisterResource(one)
 
 
 def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:

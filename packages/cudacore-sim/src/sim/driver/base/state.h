@@ -30,6 +30,7 @@ struct EventCapture;
 struct Graph;
 struct GraphExec;
 struct GraphNode;
+struct GraphicsBuffer;
 struct GraphicsResource;
 struct Link;
 struct MipmappedArray;
@@ -263,7 +264,7 @@ struct State {
   Handles<UserObject> user_objects{Kind::user_object};
   Handles<Link> links{Kind::link};
   Handles<GraphicsResource> graphics{Kind::graphics};
-  std::map<unsigned, std::shared_ptr<std::vector<std::byte>>> gl_buffers; /* buffers of cudasim_gl_buffer */
+  std::map<unsigned, std::shared_ptr<GraphicsBuffer>> gl_buffers; /* buffers of cudasim_gl_buffer */
   unsigned last_gl_buffer = 0;
   Handles<Array> arrays{Kind::array};
   Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};

@@ -78,15 +78,12 @@ CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool map
 }
 
 /*
- * The copies between a resource and its memory have an order, also in different streams. Otherwise, mapping could write
- * to memory that unmapping has released.
+ * The copies from and to a buffer have an order, also in different streams. Otherwise, mapping could copy contents that
+ * unmapping is still to write, or write to memory that unmapping has released.
  */
-void enqueue_copy(GraphicsResource &resource, const StreamPtr &stream, const UnitPtr &unit) {
-  std::vector<UnitPtr> before;
-  if (resource.last_copy != nullptr)
-    before.push_back(resource.last_copy);
-  enqueue(stream, unit, std::move(before));
-  resource.last_copy = unit;
+void enqueue_copy(GraphicsBuffer &buffer, const StreamPtr &stream, const UnitPtr &unit) {
+  enqueue(stream, unit, {buffer.last_copy.lock()});
+  buffer.last_copy = unit;
 }
 
 /* Copies the contents back, and releases the memory, in the order of a stream. */
@@ -95,9 +92,11 @@ void unmap(GraphicsResource &resource, const StreamPtr &stream) {
   resource.memory = nullptr;
   UnitPtr unit = new_unit(
       "unmap", stream->context.lock(),
-      [memory, buffer = resource.buffer] { std::memcpy(buffer->data(), memory->host, buffer->size()); },
+      [memory, buffer = resource.buffer] {
+        std::memcpy(buffer->contents.data(), memory->host, buffer->contents.size());
+      },
       [memory] { release_memory(memory, "cuGraphicsUnmapResources"); });
-  enqueue_copy(resource, stream, unit);
+  enqueue_copy(*resource.buffer, stream, unit);
 }
 
 } // namespace
@@ -133,11 +132,12 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
   SIM_RETURN_FAILURE(find_work(count, resources, false, hStream, found, stream));
   ContextPtr context = stream->context.lock();
   for (const auto &resource : found) {
-    SIM_RETURN_FAILURE(new_device_memory(context, resource->buffer->size(), resource->memory));
+    SIM_RETURN_FAILURE(new_device_memory(context, resource->buffer->contents.size(), resource->memory));
     resource->memory->internal = true; /* the application cannot free the memory by its address */
-    enqueue_copy(*resource, stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
-      std::memcpy(memory->host, buffer->data(), buffer->size());
-    }));
+    enqueue_copy(*resource->buffer, stream,
+                 new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
+                   std::memcpy(memory->host, buffer->contents.data(), buffer->contents.size());
+                 }));
   }
   return CUDA_SUCCESS;
 }
@@ -181,9 +181,10 @@ extern "C" {
 unsigned cudasim_gl_buffer(size_t size, void **data) {
   std::lock_guard<std::mutex> guard(state().mutex);
   unsigned name = ++state().last_gl_buffer;
-  auto buffer = std::make_shared<std::vector<std::byte>>(size);
+  auto buffer = std::make_shared<GraphicsBuffer>();
+  buffer->contents.resize(size);
   if (data != nullptr)
-    *data = buffer->data();
+    *data = buffer->contents.data();
   state().gl_buffers[name] = std::move(buffer);
   return name;
 }

@@ -6,14 +6,23 @@
 
 namespace sim {
 
+/* A buffer of cudasim_gl_buffer. */
+struct GraphicsBuffer {
+  std::vector<std::byte> contents; /* not up to date while a resource of the buffer is mapped */
+  /*
+   * The unit that maps or unmaps a resource of the buffer, and was submitted last. Weak, because a unit refers to its
+   * context. The executor keeps a unit until it is done, and later work does not need to wait for it after that.
+   */
+  std::weak_ptr<Unit> last_copy;
+};
+
 /* A buffer, or an image, of OpenGL that CUDA may use. */
 struct GraphicsResource {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
-  std::shared_ptr<std::vector<std::byte>> buffer; /* the contents, while the resource is not mapped */
+  std::shared_ptr<GraphicsBuffer> buffer; /* can be the buffer of other resources, too */
   bool is_image = false;
   AllocationPtr memory; /* set while the resource is mapped */
-  UnitPtr last_copy;    /* the unit that mapped or unmapped the resource last */
 };
 
 void forget_graphics();
