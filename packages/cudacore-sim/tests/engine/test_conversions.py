@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from elements import BITS, LANES, apply, as_int, bits_of, floats, integers, same
-from harness import Engine
+from harness import CompileError, Engine
 
 
 @pytest.mark.parametrize("rounding", ["rni", "rzi", "rmi", "rpi"])
@@ -119,6 +119,14 @@ def test_eight_bit_floats(engine: Engine, rng: np.random.Generator) -> None:
         values = np.where(finite, low, 0).astype(np.float32)
         back = apply(engine, f"cvt.rn.satfinite.{name}x2.f32", "b16", ["f32", "f32"], [np.zeros_like(values), values])
         np.testing.assert_array_equal(back[finite] & 255, codes[finite] & 255)
+
+
+@pytest.mark.parametrize("modifiers", ["rzi.rmi.s32.f32", "rmi.rzi.s32.f32", "rni.rni.s32.f32", "rzi.rn.f32.f32"])
+def test_two_rounding_modifiers(engine: Engine, modifiers: str) -> None:
+    """A conversion with two rounding modes would be executed with one of them."""
+    with pytest.raises(CompileError) as caught:
+        engine.body(f".reg .b32 %r<3>;\ncvt.{modifiers} %r1, %r2;")
+    assert caught.value.failure == "unsupported_instruction"
 
 
 def test_pack_and_unpack(engine: Engine, rng: np.random.Generator) -> None:

@@ -108,7 +108,7 @@ cuGraphUpload exec stream|cuGraphExecUpdate_v2 exec graph o|cuGraphExecNodeSetPa
 cuGraphNodeSetEnabled exec node i|cuGraphNodeGetEnabled exec node o
 cuGraphExecMemsetNodeSetParams exec node memset context
 cuGraphExecChildGraphNodeSetParams exec node graph|cuGraphExecKernelNodeSetParams_v2 exec node kernel
-cuUserObjectCreate o:object f h i i|cuUserObjectRetain object i|cuUserObjectRelease object i
+cuUserObjectCreate o:object h f i i|cuUserObjectRetain object i|cuUserObjectRelease object i
 cuGraphRetainUserObject graph object i i|cuGraphReleaseUserObject graph object i
 cuDeviceGraphMemTrim d|cuDeviceGetGraphMemAttribute d i o|cuGraphDebugDotPrint graph null i
 """
