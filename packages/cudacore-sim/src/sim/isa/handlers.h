@@ -54,7 +54,8 @@ enum class IntegerOp : uint8_t {
   madc_lo,
   madc_lo_cc,
   madc_hi,
-  madc_hi_cc
+  madc_hi_cc,
+  count /* the number of operations */
 };
 Handler integer_handler(IntegerOp op, Type type);
 
@@ -94,7 +95,8 @@ enum class BitOp : uint8_t {
   or_pred,
   xor_pred,
   not_pred,
-  mov_pred
+  mov_pred,
+  count /* the number of operations */
 };
 Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
 
@@ -146,7 +148,8 @@ enum class FloatOp : uint8_t {
   max,
   min_nan,
   max_nan,
-  copysign
+  copysign,
+  count /* the number of operations */
 };
 struct FloatMode {
   Rounding rounding = Rounding::nearest;

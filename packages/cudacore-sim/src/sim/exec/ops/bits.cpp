@@ -282,6 +282,7 @@ Handler bit_handler(BitOp op, Type type) {
                                                  {Op::xor_pred, always<predicates<Xor>>},
                                                  {Op::not_pred, always<not_predicate>},
                                                  {Op::mov_pred, always<move_predicate>}};
+  static_assert(is_complete(choices));
   return for_choice(choices, op, type);
 }
 

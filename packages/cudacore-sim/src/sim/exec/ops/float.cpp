@@ -336,6 +336,7 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
                                                             {Op::min_nan, extreme<false, true>},
                                                             {Op::max_nan, extreme<true, true>},
                                                             {Op::copysign, copy_sign}};
+  static_assert(is_complete(choices));
   return for_choice(choices, op, type, mode);
 }
 

@@ -13,7 +13,7 @@
  *   for_type<uint32_t, int32_t>(type, [](auto t) { return binary<Add, decltype(t), decltype(t)>; })
  *   for_constant<VoteOp::all, VoteOp::any>(op, [](auto o) { return vote<o.value>; })
  *
- * They return nullptr for a type or an operation that is not in the list. for_choice() takes the list as a table.
+ * They return nullptr for a type or an operation that is not in the list. for_choice() takes a table of all operations.
  */
 namespace sim::exec {
 
@@ -52,12 +52,17 @@ template <class Op, class... Args> struct Choice {
   Op op;
   Handler (*instance)(Args...);
 };
+/* Whether a table has a row for each operation, in the order of the enumeration. Its last enumerator is `count`. */
+template <class Op, class... Args, size_t N> constexpr bool is_complete(const Choice<Op, Args...> (&rows)[N]) {
+  for (size_t i = 0; i < N; ++i)
+    if (rows[i].op != static_cast<Op>(i))
+      return false;
+  return N == static_cast<size_t>(Op::count);
+}
+/* `rows` is complete. */
 template <class Op, class... Args, size_t N>
 Handler for_choice(const Choice<Op, Args...> (&rows)[N], Op op, Args... arguments) {
-  for (const auto &row : rows)
-    if (row.op == op)
-      return row.instance(arguments...);
-  return nullptr;
+  return rows[static_cast<size_t>(op)].instance(arguments...);
 }
 /* The function for an operation that has a single instance, whatever the type. */
 template <Handler H> Handler always(Type) { return H; }

@@ -309,6 +309,7 @@ Handler integer_handler(IntegerOp op, Type type) {
                                                  {Op::madc_lo_cc, extended_of<Product::lo, false, true, true>},
                                                  {Op::madc_hi, extended_of<Product::hi, false, true, false>},
                                                  {Op::madc_hi_cc, extended_of<Product::hi, false, true, true>}};
+  static_assert(is_complete(choices));
   return for_choice(choices, op, type);
 }
 
