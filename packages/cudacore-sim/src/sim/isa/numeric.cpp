@@ -4,8 +4,10 @@
 namespace sim::exec {
 
 namespace {
-/* Whether a value between two neighbours is rounded to the larger magnitude. `half`: it is in the middle or above,
-   `rest`: it is not exactly at a neighbour or in the middle. */
+/*
+ * Whether a value between two neighbours is rounded to the larger magnitude. `half`: it is in the middle or above,
+ * `rest`: it is not exactly at a neighbour or in the middle.
+ */
 bool rounds_away(Rounding rounding, bool negative, bool odd, bool half, bool rest) {
   switch (rounding) {
   case Rounding::zero:

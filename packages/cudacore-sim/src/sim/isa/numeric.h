@@ -30,8 +30,7 @@ inline constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
 inline constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
 inline constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
 
-/* The format of a type of PTX, or of an element of a matrix. Types without a format of their own are computed in f32.
- */
+/* The format of a PTX type, or of an element of a matrix. Types without a format of their own are computed in f32. */
 template <class T> constexpr const Format &format_of(T type) {
   switch (type) {
   case T::f16:

@@ -10,8 +10,7 @@ namespace sim::exec {
 
 namespace {
 
-/* The positions of the fields in bits, as in the driver of an H200. Numbers that cannot be zero are stored minus one.
- */
+/* The bit positions of the fields, as in the driver of an H200. Numbers that cannot be zero are stored minus one. */
 constexpr uint32_t address_at = 0, im2col_at = 64, rank_at = 68, element_at = 71, interleave_at = 75, swizzle_at = 77,
                    fill_at = 79, tf32_at = 80, l2_at = 81, stride_at = 96, high_stride_at = 224, dim_at = 256,
                    element_stride_at = 416, inner_at = 440, box_at = 448, corner_at = 448, upper_at = 464,

@@ -17,12 +17,13 @@
 namespace sim {
 namespace {
 
-/* The number of units that can run at once. It is large, as on a GPU, because kernels may wait for one another.
-   Functions of the application do not count. */
+/*
+ * The number of units that can run at once. It is large, as on a GPU, because kernels may wait for one another.
+ * Functions of the application do not count.
+ */
 constexpr size_t max_running = 128;
 
-/* In shuffle mode, work that nothing waits for is held back this long, so that there are several units to choose from.
- */
+/* In shuffle mode, work that nothing waits for is held back this long, so that there are several units to pick from. */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
 /* In shuffle mode one unit runs at a time. A unit that takes longer than this may wait for another one. */

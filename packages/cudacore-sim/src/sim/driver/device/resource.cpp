@@ -86,8 +86,10 @@ uint32_t next_split() {
   return ++last;
 }
 
-/* The size of the groups of cuDevSmResourceSplitByCount. Groups for clusters need no other size, because the eight
-   multiprocessors that are co-scheduled run the largest cluster of an H200. Unknown flags are ignored. */
+/*
+ * The size of the groups of cuDevSmResourceSplitByCount. Groups for clusters need no other size, because the eight
+ * multiprocessors that are co-scheduled run the largest cluster of an H200. Unknown flags are ignored.
+ */
 CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet &group, unsigned &size) {
   bool is_fine = (flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0;
   bool for_clusters = (flags & CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE) != 0;

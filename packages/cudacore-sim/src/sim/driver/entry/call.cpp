@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code that every call of an entry point runs: the lock, the log, injected failures, and calls that are
-   forbidden. */
+/* Code that every call of an entry point runs: the lock, the log, injected failures, and calls that are forbidden. */
 #include "sim/driver/base/call.h"
 
 #include "sim/driver/entry/journal.h"

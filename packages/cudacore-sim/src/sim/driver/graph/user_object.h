@@ -20,14 +20,19 @@ struct UserObject {
 
 using UserObjectPtr = std::shared_ptr<UserObject>;
 
-/* Finds the object of a call that retains or releases `count` references. */
+/*
+ * Finds the object of a call that retains or releases `count` references. CUDA_ERROR_INVALID_VALUE: there is no such
+ * object, or the count is 0 or above INT_MAX.
+ */
 CUresult find_user_object(CUuserObject handle, unsigned count, UserObjectPtr &out);
 void retain(UserObject &object, uint64_t count);
 void release(const UserObjectPtr &object, uint64_t count, bool later = false);
 void wait_for_destructors(std::unique_lock<std::mutex> &lock);
 
-/* The references of a graph, or an executable graph, to user objects. A copy retains the objects, and the destructor
-   releases them. The state's lock must be held. */
+/*
+ * The references of a graph, or an executable graph, to user objects. A copy retains the objects, and the destructor
+ * releases them. The state's lock must be held.
+ */
 class References {
 public:
   References() = default;

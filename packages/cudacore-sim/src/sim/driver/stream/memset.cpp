@@ -23,7 +23,13 @@ CUresult set(std::optional<CUstream> handle, CUdeviceptr address, size_t pitch, 
 
 namespace api {
 
-/* The functions for values of one size, such as cuMemsetD8_v2, cuMemsetD8Async, cuMemsetD2D8_v2, cuMemsetD2D8Async. */
+/*
+ * The functions for values of one size:
+ *
+ *   cuMemsetD8_v2, cuMemsetD8Async, cuMemsetD2D8_v2, cuMemsetD2D8Async;
+ *   cuMemsetD16_v2, cuMemsetD16Async, cuMemsetD2D16_v2, cuMemsetD2D16Async;
+ *   cuMemsetD32_v2, cuMemsetD32Async, cuMemsetD2D32_v2, cuMemsetD2D32Async.
+ */
 #define SIM_MEMSET(SIZE, Value)                                                                                        \
   CUresult cuMemset##SIZE##_v2(CUdeviceptr address, Value value, size_t count) {                                       \
     return set(std::nullopt, address, 0, value, sizeof value, count, 1);                                               \

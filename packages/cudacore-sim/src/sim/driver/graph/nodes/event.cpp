@@ -88,6 +88,14 @@ ParamsPtr make_event_wait(CUevent handle, const std::shared_ptr<Event> &event) {
 
 namespace api {
 
+/*
+ * The functions of one type of node:
+ *
+ *   cuGraphAddEventRecordNode, cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeSetEvent,
+ *   cuGraphExecEventRecordNodeSetEvent;
+ *   cuGraphAddEventWaitNode, cuGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeSetEvent,
+ *   cuGraphExecEventWaitNodeSetEvent.
+ */
 #define SIM_EVENT_NODE(NODE, type, Params)                                                                             \
   CUresult cuGraphAdd##NODE(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,            \
                             CUevent event) {                                                                           \
