@@ -97,11 +97,11 @@ def test_resources_of_one_buffer(cuda: Any, buffer: sim.GLBuffer, word: ctypes.c
         cuda.cuGraphicsUnregisterResource(resource)
     other = register(cuda, buffer.name)
     assert call(cuda, "Map", other, second) == 0
-    seen = (ctypes.c_ubyte * 64)()
-    cuda.cuMemcpyDtoHAsync_v2(seen, ctypes.c_uint64(pointer(cuda, other)[1]), ctypes.c_size_t(64), second)
     time.sleep(0.01)
     assert cuda.code("cuStreamQuery", second) == NOT_READY
     ctypes.memset(word.value, 1, 1)
+    seen = (ctypes.c_ubyte * 64)()
+    cuda.cuMemcpyDtoHAsync_v2(seen, ctypes.c_uint64(pointer(cuda, other)[1]), ctypes.c_size_t(64), second)
     cuda.cuCtxSynchronize()
     assert bytes(seen) == bytes([9]) * 64
     assert call(cuda, "Unmap", other, second) == 0
