@@ -124,7 +124,7 @@ void Checker::gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t presen
   if (present) {
     w.awaited &= ~present;
     if (races_ && orders)
-      races_->meet(w, present);
+      races_->synchronizes_warp(w, present);
     return;
   }
   if (!checks_.sync)
@@ -198,7 +198,7 @@ void Checker::completes(Block &block, uint32_t number, const Barrier &done) {
       races_->passes(w, waiting, number);
     uint32_t aligned = 0;
     for_lanes(waiting, [&](uint32_t lane) {
-      aligned |= uint32_t{(w.instruction_of(lane).manner & manner_aligned) != 0} << lane;
+      aligned |= uint32_t{(w.instruction_of(lane).access & access_aligned) != 0} << lane;
     });
     if (!checks_.sync || !aligned)
       continue;
@@ -221,7 +221,7 @@ void Checker::completes(Block &block, uint32_t number, const Barrier &done) {
            ins);
   }
   if (races_)
-    races_->is_over(block, number);
+    races_->completes(block, number);
 }
 
 void Checker::arrives_at_cluster(Warp &w, uint32_t lanes) {
@@ -247,7 +247,7 @@ void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const 
                           std::byte unwritten) {
   if (!checks_.init || !spot.written)
     return;
-  bool is_update = (ins.manner & manner_update) && !(ins.manner & manner_replace);
+  bool is_update = (ins.access & access_update) && !(ins.access & access_replace);
   bool is_copy = ins.run == copy_async_handler() || ins.run == copy_bulk_handler();
   if ((is_update || !write) && !is_copy) {
     bool any = std::any_of(spot.written, spot.written + bytes, [&](std::byte one) { return one != unwritten; });

@@ -51,7 +51,7 @@ void Checker::group_has_multiplied(Warp &w) {
 }
 void Checker::group_passes(Warp &w, uint32_t lanes) {
   if (races_)
-    races_->knows_reads(w, lanes);
+    races_->awaits_reads(w, lanes);
 }
 
 void Checker::group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product) {
@@ -106,14 +106,14 @@ void Checker::groups_ended(Block &block) {
   auto less = [&](const Warp &a, const Warp &b) { return count(a) < count(b); };
   for (size_t first = 0; first + group_warps <= block.warps.size(); first += group_warps) {
     auto from = block.warps.begin() + static_cast<ptrdiff_t>(first), to = from + group_warps;
-    auto [least, most] = std::minmax_element(from, to, less);
-    if (count(*least) == count(*most))
+    auto [min, max] = std::minmax_element(from, to, less);
+    if (count(*min) == count(*max))
       continue;
-    const Instruction &ins = *most->group_work->last;
-    find(most->place(FaultKind::synchronization, ins, 0,
-                     "all four warps of a group have to execute it, but warp " + std::to_string(least->index) +
-                         " has executed " + std::to_string(count(*least)) + " such products, and warp " +
-                         std::to_string(most->index) + " " + std::to_string(count(*most))),
+    const Instruction &ins = *max->group_work->last;
+    find(max->place(FaultKind::synchronization, ins, 0,
+                    "all four warps of a group have to execute it, but warp " + std::to_string(min->index) +
+                        " has executed " + std::to_string(count(*min)) + " such products, and warp " +
+                        std::to_string(max->index) + " " + std::to_string(count(*max))),
          ins, 2);
   }
 }

@@ -7,44 +7,6 @@
 
 namespace sim::exec {
 
-/* --- views ---------------------------------------------------------------------------------------------------- */
-
-void Meeting::add(const ViewPtr &view) {
-  if (view)
-    views_.insert(view);
-}
-void Meeting::add(ThreadName who, Clock clock) { own_.push_back({who, clock}); }
-
-ViewPtr Meeting::result(uint32_t threads) const {
-  if (own_.empty() && views_.size() <= 1)
-    return views_.empty() ? nullptr : *views_.begin();
-  auto joined = std::make_shared<View>();
-  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* clocks that belong to `joined` alone, so changes are safe */
-  auto change = [&](uint32_t block) -> Clocks & {
-    std::shared_ptr<Clocks> &mine = changed[block];
-    if (!mine) {
-      const std::shared_ptr<const Clocks> &before = joined->blocks[block];
-      mine = before ? std::make_shared<Clocks>(*before) : std::make_shared<Clocks>(threads, 0);
-      joined->blocks[block] = mine;
-    }
-    return *mine;
-  };
-  for (const ViewPtr &view : views_)
-    for (const auto &[block, clocks] : view->blocks) {
-      auto [place, is_new] = joined->blocks.insert({block, clocks});
-      if (is_new || place->second == clocks)
-        continue;
-      Clocks &mine = change(block);
-      for (size_t i = 0; i < mine.size(); ++i)
-        mine[i] = std::max(mine[i], (*clocks)[i]);
-    }
-  for (const auto &[who, clock] : own_) {
-    Clock &mine = change(who.block)[who.thread];
-    mine = std::max(mine, clock);
-  }
-  return joined;
-}
-
 static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
   return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
 }
@@ -62,103 +24,102 @@ void Races::begins(Block &block) {
 ThreadHistory &Races::thread_of(Warp &w, uint32_t lane) {
   return w.block->history->threads[size_t{w.index} * warp_size + lane];
 }
-ThreadName Races::name_of(Warp &w, uint32_t lane) { return {w.block->history->index, w.index * warp_size + lane}; }
+ThreadId Races::id_of(Warp &w, uint32_t lane) { return {w.block->history->index, w.index * warp_size + lane}; }
 
-void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
-  if (!view || view == thread.view)
+void Races::join(ThreadHistory &thread, const VectorClockPtr &clock) {
+  if (!clock || clock == thread.clock)
     return;
-  Meeting both;
-  both.add(thread.view);
-  both.add(view);
-  thread.view = both.result(grid_.warps * warp_size);
+  ClockJoin both;
+  both.add(thread.clock);
+  both.add(clock);
+  thread.clock = both.result(grid_.warps * warp_size);
 }
 
 /* A thread arrives: the barrier acquires what the thread's relaxed reads saw, and passes on what its fences release. */
-static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
-  Meeting &meeting = gathering.all;
+static void arrive(BarrierClocks &arrivals, ThreadHistory &thread, ThreadId who, uint32_t threads) {
   if (thread.has_observed) {
-    for (Meeting &observed : thread.observed)
-      meeting.add(observed.result(threads));
+    for (ClockJoin &observed : thread.observed)
+      arrivals.arrived.add(observed.result(threads));
     thread.observed = {};
     thread.has_observed = false;
   }
-  meeting.add(thread.view);
-  meeting.add(who, thread.now);
+  arrivals.arrived.add(thread.clock);
+  arrivals.arrived.add(who, thread.now);
   ++thread.now;
   for (size_t scope = 0; scope < scopes; ++scope) {
-    const Fenced &fenced = thread.fenced[scope];
-    if (!fenced.is)
+    const Fence &fence = thread.fences[scope];
+    if (!fence.exists)
       continue;
-    gathering.fenced[scope].add(fenced.view);
-    gathering.fenced[scope].add(who, fenced.at);
-    gathering.has_fenced[scope] = true;
+    arrivals.fences[scope].add(fence.clock);
+    arrivals.fences[scope].add(who, fence.at);
+    arrivals.has_fence[scope] = true;
   }
 }
 
-/* Merges the collected clocks into one view, which all threads share. */
-static void settle(Gathering &gathering, uint32_t threads) {
-  auto settle_one = [&](Meeting &meeting) {
-    ViewPtr view = meeting.result(threads);
-    meeting = {};
-    meeting.add(view);
+/* Joins the collected clocks to one, which all threads share. */
+static void settle(BarrierClocks &arrivals, uint32_t threads) {
+  auto settle_one = [&](ClockJoin &join) {
+    VectorClockPtr clock = join.result(threads);
+    join = {};
+    join.add(clock);
   };
-  settle_one(gathering.all);
-  for (Meeting &fenced : gathering.fenced)
-    settle_one(fenced);
+  settle_one(arrivals.arrived);
+  for (ClockJoin &fences : arrivals.fences)
+    settle_one(fences);
 }
 
 /* After the barrier, each thread is ordered after all threads that have arrived. */
-static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
-  thread.view = gathering.all.result(threads);
+static void pass(ThreadHistory &thread, const BarrierClocks &arrivals, uint32_t threads) {
+  thread.clock = arrivals.arrived.result(threads);
   for (size_t scope = 0; scope < scopes; ++scope)
-    if (gathering.has_fenced[scope]) {
-      thread.fenced[scope].is = true;
-      thread.fenced[scope].view = gathering.fenced[scope].result(threads);
+    if (arrivals.has_fence[scope]) {
+      thread.fences[scope].exists = true;
+      thread.fences[scope].clock = arrivals.fences[scope].result(threads);
     }
 }
 
-void Races::meet(Warp &w, uint32_t lanes) {
-  Gathering gathering;
+void Races::synchronizes_warp(Warp &w, uint32_t lanes) {
+  BarrierClocks arrivals;
   uint32_t threads = grid_.warps * warp_size;
-  for_lanes(lanes, [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), threads); });
-  settle(gathering, threads);
-  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+  for_lanes(lanes, [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), threads); });
+  settle(arrivals, threads);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), arrivals, grid_.warps * warp_size); });
 }
 
 void Races::arrives(Warp &w, uint32_t lanes, uint32_t barrier) {
-  Gathering &gathering = w.block->history->barriers[barrier];
+  BarrierClocks &arrivals = w.block->history->barriers[barrier];
   for_lanes(lanes,
-            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+            [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), grid_.warps * warp_size); });
 }
 
 void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
   if (!lanes)
     return;
-  Gathering &gathering = w.block->history->barriers[barrier];
-  settle(gathering, grid_.warps * warp_size);
-  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+  BarrierClocks &arrivals = w.block->history->barriers[barrier];
+  settle(arrivals, grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), arrivals, grid_.warps * warp_size); });
 }
 
-void Races::is_over(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
+void Races::completes(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
 
 /* The phases of a cluster's barrier are not distinguished: an arrival at the next phase already counts for this one. */
 void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
-  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
+  BarrierClocks &arrivals = w.block->unit->blocks[0].history->cluster;
   for_lanes(lanes,
-            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+            [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), grid_.warps * warp_size); });
 }
 
 void Races::passes_cluster(Warp &w, uint32_t lanes) {
   if (!lanes)
     return;
-  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
-  settle(gathering, grid_.warps * warp_size);
+  BarrierClocks &arrivals = w.block->unit->blocks[0].history->cluster;
+  settle(arrivals, grid_.warps * warp_size);
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    Gathering both = gathering; /* the thread's view may have grown since it arrived */
-    both.all.add(thread.view);
+    BarrierClocks both = arrivals; /* the thread's clock may have grown since it arrived */
+    both.arrived.add(thread.clock);
     for (size_t scope = 0; scope < scopes; ++scope)
-      both.fenced[scope].add(thread.fenced[scope].view);
+      both.fences[scope].add(thread.fences[scope].clock);
     pass(thread, both, grid_.warps * warp_size);
   });
 }
@@ -169,36 +130,35 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
     ThreadHistory &thread = thread_of(w, lane);
     auto narrower = static_cast<size_t>(scope) + 1;
     for (size_t i = 0; thread.has_observed && i < narrower; ++i) {
-      learn(thread, thread.observed[i].result(grid_.warps * warp_size));
+      join(thread, thread.observed[i].result(grid_.warps * warp_size));
       thread.observed[i] = {};
     }
     if (ins.mode) {
-      thread.crossed_at = thread.now;
-      thread.crossed = thread.view;
+      thread.proxy_fence = {true, thread.clock, thread.now};
     }
     thread.has_observed = thread.has_observed && narrower < scopes;
-    std::fill_n(thread.fenced.begin(), narrower, Fenced{true, thread.view, thread.now});
+    std::fill_n(thread.fences.begin(), narrower, Fence{true, thread.clock, thread.now});
     ++thread.now;
   });
 }
 
 /* Orders only the reads of a product, which the first lane of each warp makes, not accesses of other lanes. */
 void Races::ends_reads(Warp &w) {
-  Meeting &reads = w.block->history->group_reads[w.index / group_warps];
+  ClockJoin &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
-  reads.add(name_of(w, reader), thread_of(w, reader).now++);
-  ViewPtr view = reads.result(grid_.warps * warp_size);
+  reads.add(id_of(w, reader), thread_of(w, reader).now++);
+  VectorClockPtr clock = reads.result(grid_.warps * warp_size);
   reads = {};
-  reads.add(view);
+  reads.add(clock);
 }
 
-void Races::knows_reads(Warp &w, uint32_t lanes) {
-  ViewPtr view = w.block->history->group_reads[w.index / group_warps].result(grid_.warps * warp_size);
-  for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
+void Races::awaits_reads(Warp &w, uint32_t lanes) {
+  VectorClockPtr clock = w.block->history->group_reads[w.index / group_warps].result(grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { join(thread_of(w, lane), clock); });
 }
 
 /* Operations on an mbarrier order memory for all threads, because compilers leave the scope out. */
-static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barrier ? Scope::all : ins.scope(); }
+static Scope scope_of(const Instruction &ins) { return ins.access & access_barrier ? Scope::all : ins.scope(); }
 
 /*
  * An access acquires what was released for its block, if its own scope includes the thread that released it. If several
@@ -206,9 +166,9 @@ static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barri
  */
 void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
-  uint32_t block = name_of(w, lane).block;
-  auto learn_from = [&](const Released &released) {
-    if (!released.view)
+  uint32_t block = id_of(w, lane).block;
+  auto join_released = [&](const Released &released) {
+    if (!released.clock)
       return;
     const std::vector<Block> &neighbours = w.block->unit->blocks;
     auto has_released = [&](const Block &one) { return released.by.count(one.history->index) != 0; };
@@ -217,36 +177,36 @@ void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const Releas
                                                                                     : Scope::all;
     if (least > scope_of(ins))
       return;
-    if (ins.manner & manner_acquire) {
-      learn(thread, released.view);
+    if (ins.access & access_acquire) {
+      join(thread, released.clock);
     } else {
-      thread.observed[static_cast<size_t>(least)].add(released.view);
+      thread.observed[static_cast<size_t>(least)].add(released.clock);
       thread.has_observed = true;
     }
   };
-  learn_from(here.for_all);
+  join_released(here.for_all);
   if (auto found = here.for_clusters.find(cluster_of(block)); found != here.for_clusters.end())
-    learn_from(found->second);
+    join_released(found->second);
   if (auto found = here.for_blocks.find(block); found != here.for_blocks.end())
-    learn_from(found->second);
+    join_released(found->second);
 }
 
 void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
-  ThreadName who = name_of(w, lane);
-  auto leave = [&](Scope scope, const ViewPtr &view, Clock at) {
+  ThreadId who = id_of(w, lane);
+  auto leave = [&](Scope scope, const VectorClockPtr &clock, LogicalTime at) {
     Released &released = scope == Scope::all       ? here.for_all
                          : scope == Scope::cluster ? here.for_clusters[cluster_of(who.block)]
                                                    : here.for_blocks[who.block];
-    Meeting left;
-    left.add(released.view);
-    left.add(view);
+    ClockJoin left;
+    left.add(released.clock);
+    left.add(clock);
     left.add(who, at);
-    released.view = left.result(grid_.warps * warp_size);
+    released.clock = left.result(grid_.warps * warp_size);
     released.by.insert(who.block);
   };
-  if (ins.manner & manner_release) {
-    leave(scope_of(ins), thread.view, thread.now);
+  if (ins.access & access_release) {
+    leave(scope_of(ins), thread.clock, thread.now);
     ++thread.now;
     return;
   }
@@ -254,25 +214,25 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
    * A fence of a wider scope was recorded for the narrower scopes, too. Each fence is released once, for its widest
    * scope.
    */
-  const Fenced *wider = nullptr;
+  const Fence *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
-    const Fenced &fenced = thread.fenced[scope];
-    if (fenced.is && !(wider && wider->is && fenced.at == wider->at && fenced.view == wider->view))
-      leave(static_cast<Scope>(scope), fenced.view, fenced.at);
-    wider = &fenced;
+    const Fence &fence = thread.fences[scope];
+    if (fence.exists && !(wider && wider->exists && fence.at == wider->at && fence.clock == wider->clock))
+      leave(static_cast<Scope>(scope), fence.clock, fence.at);
+    wider = &fence;
   }
 }
 
 void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
   auto found = released_.find(key);
-  bool is_update = ins.manner & manner_update;
+  bool is_update = ins.access & access_update;
   if ((is_update || !write) && found != released_.end())
     acquire(w, ins, lane, found->second);
   if (!write)
     return;
   if (!is_update && found != released_.end())
     released_.erase(found); /* this store overwrites the value that carried the release */
-  if ((ins.manner & manner_release) || thread_of(w, lane).fenced[0].is)
+  if ((ins.access & access_release) || thread_of(w, lane).fences[0].exists)
     release(w, ins, lane, released_[key]);
 }
 
@@ -290,24 +250,26 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
 
 /* --- accesses ------------------------------------------------------------------------------------------------- */
 
-static_assert(manner_acquire == 2 && manner_release == 4); /* Seen::manner has the scope in place of these bits */
-static uint8_t manner_of(const Instruction &ins) {
-  return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
+static_assert(access_acquire == 2 && access_release == 4); /* PastAccess::flags has the scope in place of these bits */
+static uint8_t flags_of(const Instruction &ins) {
+  return static_cast<uint8_t>((ins.access & (access_strong | access_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
 }
-static Scope scope_of(const Seen &seen) { return static_cast<Scope>(seen.manner >> 1 & 3); }
+static Scope scope_of(const PastAccess &past) { return static_cast<Scope>(past.flags >> 1 & 3); }
 
-bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const {
-  if (seen.block == who.block && seen.thread == who.thread)
-    return true;
-  return knows(thread.view, seen);
+static bool reaches(const VectorClockPtr &clock, ThreadId who, LogicalTime time) {
+  if (!clock)
+    return false;
+  auto found = clock->blocks.find(who.block);
+  return found != clock->blocks.end() && (*found->second)[who.thread] >= time;
 }
 
-bool Races::knows(const ViewPtr &view, const Seen &seen) {
-  if (!view)
-    return false;
-  auto found = view->blocks.find(seen.block);
-  return found != view->blocks.end() && (*found->second)[seen.thread] >= seen.clock;
+bool Races::happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread) {
+  return (past.block == who.block && past.thread == who.thread) || happens_before(past, thread.clock);
+}
+
+bool Races::happens_before(const PastAccess &past, const VectorClockPtr &clock) {
+  return reaches(clock, {past.block, past.thread}, past.time);
 }
 
 /*
@@ -315,17 +277,17 @@ bool Races::knows(const ViewPtr &view, const Seen &seen) {
  * fence.proxy.async is needed in between, by the thread that wrote or by a thread that is ordered after it. Bulk copies
  * also write through the async proxy. Whether other asynchronous copies need a fence is not checked.
  */
-bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
-  if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
+bool Races::lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const {
+  if (ins.run != group_product_handler() || !write.bytes || (write.flags & access_strong))
     return false;
   Handler wrote = grid_.program.code[write.pc].run;
   if (wrote == copy_async_handler() || wrote == copy_bulk_handler())
     return false;
   const BlockHistory &history = *owner.history;
-  if (write.block == history.index && history.threads[write.thread].crossed_at >= write.clock)
+  if (write.block == history.index && history.threads[write.thread].proxy_fence.at >= write.time)
     return false;
   return std::none_of(history.threads.begin(), history.threads.end(),
-                      [&](const ThreadHistory &thread) { return knows(thread.crossed, write); });
+                      [&](const ThreadHistory &thread) { return happens_before(write, thread.proxy_fence.clock); });
 }
 
 /* Whether a store writes the value that memory already has: then the order does not matter. */
@@ -341,7 +303,7 @@ bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, cons
     }
     return copied_ != nullptr;
   }
-  if (!(ins.manner & manner_store))
+  if (!(ins.access & access_store))
     return false;
   uint32_t size = bytes / ins.count;
   for (uint32_t at = 0; at < bytes; at += std::min(size, 8u)) {
@@ -355,53 +317,62 @@ bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, cons
 
 void Races::note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write) {
   ThreadHistory &thread = thread_of(w, lane);
-  if (ins.manner & manner_update) {
+  if (ins.access & access_update) {
     for (const auto &[what, where] : thread.reads)
       if (what == spot.host)
         speculative_.insert(where);
-  } else if (!write && !(ins.manner & manner_strong)) {
+  } else if (!write && !(ins.access & access_strong)) {
     thread.reads[thread.next_read++ % thread.reads.size()] = {spot.host, w.pc};
   }
 }
 
-void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
-                 uint32_t bytes, bool write) {
-  ThreadHistory &thread = thread_of(w, lane);
-  ThreadName who = name_of(w, lane);
-  auto are_strong = [&](const Seen &seen) { /* both are strong, and the scope of each includes the other thread */
-                                            return (seen.manner & now.manner & manner_strong) &&
-                                                   includes(scope_of(seen), seen.block, now.block) &&
-                                                   includes(scope_of(now), now.block, seen.block);
-  };
-  auto conflicts = [&](const Seen &seen) {
-    return (seen.bytes & now.bytes) && !are_strong(seen) && !is_before(seen, who, thread);
-  };
-  auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
-  /* Joins the accesses of one instruction to several bytes of the cell. */
-  auto joined = [&](const Seen &seen) {
-    Seen both = now;
-    if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
-      both.bytes |= seen.bytes;
-    return both;
+/* Whether two accesses are strong, and the scope of each includes the thread of the other. */
+bool Races::are_synchronizing(const PastAccess &one, const PastAccess &other) const {
+  return (one.flags & other.flags & access_strong) && includes(scope_of(one), one.block, other.block) &&
+         includes(scope_of(other), other.block, one.block);
+}
+
+static bool is_same_thread(const PastAccess &one, const PastAccess &other) {
+  return one.bytes && one.block == other.block && one.thread == other.thread;
+}
+
+/* Replaces a kept access, but joins the accesses of one instruction to several bytes of the cell. */
+static void keep(PastAccess &past, const PastAccess &now) {
+  uint8_t earlier = 0;
+  if (is_same_thread(past, now) && past.flags == now.flags && past.time == now.time && past.pc == now.pc)
+    earlier = past.bytes;
+  past = now;
+  past.bytes |= earlier;
+}
+
+void Races::check(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const PastAccess &now, const Spot &spot,
+                  uint32_t bytes, bool write) {
+  const ThreadHistory &thread = thread_of(w, lane);
+  ThreadId who = id_of(w, lane);
+  auto conflicts = [&](const PastAccess &past) {
+    return (past.bytes & now.bytes) && !are_synchronizing(past, now) && !happens_before(past, who, thread);
   };
   if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
     report(w, ins, lane, cell.write, true, spot, bytes, write);
-  else if (spot.space == shared_space && is_hidden(ins, *w.block, cell.write))
+  else if (spot.space == shared_space && lacks_proxy_fence(ins, *w.block, cell.write))
     report(w, ins, lane, cell.write, true, spot, bytes, write, "no fence.proxy.async between the two");
   if (write) {
-    for (Seen &read : cell.reads) {
+    for (PastAccess &read : cell.reads) {
       if (conflicts(read))
         report(w, ins, lane, read, false, spot, bytes, write);
       read.bytes &= static_cast<uint8_t>(~now.bytes);
     }
-    cell.write = joined(cell.write);
+    keep(cell.write, now);
     return;
   }
-  for (Seen &read : cell.reads)
-    if (!read.bytes || is_same(read) || (is_before(read, who, thread) && !(read.bytes & ~now.bytes))) {
-      read = joined(read);
+  /* A new read replaces a read that happens before it. If there is none, it replaces the second one. */
+  for (PastAccess &read : cell.reads) {
+    bool is_replaced = happens_before(read, who, thread) && !(read.bytes & ~now.bytes);
+    if (!read.bytes || is_same_thread(read, now) || is_replaced) {
+      keep(read, now);
       return;
     }
+  }
   cell.reads[1] = now;
 }
 
@@ -413,49 +384,48 @@ static uint8_t mask_of(uint64_t address, uint32_t bytes, uint64_t cell) {
 void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
-    visits(w, ins, lane, owner, spot, bytes, write);
+    check_remote(w, ins, lane, owner, spot, bytes, write);
   /* Host addresses are unique; device addresses are the same in all blocks. */
   auto key = reinterpret_cast<uint64_t>(spot.host);
-  if (ins.manner & manner_barrier)
+  if (ins.access & access_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
     return scratch(w, ins, lane, spot.host); /* not a use of data: the copy names the mbarrier that counts its bytes */
-  if (ins.manner & manner_strong)
+  if (ins.access & access_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);
   if (!owner.history->copying.empty())
-    look_for_copies(w, ins, lane, *owner.history, spot, bytes, write);
-  ThreadName who = name_of(w, lane);
+    check_copies(w, ins, lane, *owner.history, spot, bytes, write);
+  ThreadId who = id_of(w, lane);
   for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
-    look(w, ins, lane, owner.history->cells[cell / 4],
-         {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), manner_of(ins),
-          thread_of(w, lane).now, w.pc},
-         spot, bytes, write);
+    check(w, ins, lane, owner.history->cells[cell / 4],
+          {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), flags_of(ins),
+           thread_of(w, lane).now, w.pc},
+          spot, bytes, write);
 }
 
 void Races::copy_begins(Warp &w, const PendingCopy &copy) {
-  ThreadName who = name_of(w, copy.lane);
+  ThreadId who = id_of(w, copy.lane);
   for (uint32_t at = 0; at < copy.bytes; at += 4) {
     Copying &copying = w.block->history->copying[copy.target + at];
     copying.write = {
-        who.block, static_cast<uint16_t>(who.thread), 0xf, manner_of(*copy.place), thread_of(w, copy.lane).now,
-        copy.pc};
+        who.block, static_cast<uint16_t>(who.thread), 0xf, flags_of(*copy.place), thread_of(w, copy.lane).now, copy.pc};
     std::memcpy(copying.value.data(), copy.values.data() + at, 4);
   }
 }
 
 void Races::copy_ends(Warp &w, const PendingCopy &copy) {
   copied_ = copy.values.data();
-  ThreadName who = name_of(w, copy.lane);
+  ThreadId who = id_of(w, copy.lane);
   auto &copying = w.block->history->copying;
   for (uint32_t at = 0; at < copy.bytes; at += 4)
     if (auto found = copying.find(copy.target + at); found != copying.end())
-      if (const Seen &write = found->second.write; write.thread == who.thread && write.pc == copy.pc)
+      if (const PastAccess &write = found->second.write; write.thread == who.thread && write.pc == copy.pc)
         copying.erase(found);
 }
 
-void Races::look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history,
-                            const Spot &spot, uint32_t bytes, bool write) {
+void Races::check_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
+                         uint32_t bytes, bool write) {
   if (ins.run == copy_async_handler())
     return;
   auto begin = reinterpret_cast<uint64_t>(spot.host) / 4 * 4;
@@ -465,16 +435,16 @@ void Races::look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, cons
                     "no cp.async.wait_group by which its thread has waited for the copy");
 }
 
-void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
-                   bool write) {
+void Races::check_remote(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+                         bool write) {
   ThreadHistory &thread = thread_of(w, lane);
-  ThreadName who = name_of(w, lane);
-  Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
-  if (!thread.view || !thread.view->blocks.count(owner.history->index))
-    report_visit(w, owner, visit, false);
-  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* a relaxed read may find it */
+  ThreadId who = id_of(w, lane);
+  RemoteAccess access{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
+  if (!thread.clock || !thread.clock->blocks.count(owner.history->index))
+    report_remote(w, owner, access, false);
+  bool may_be_seen = (ins.access & access_strong) && !(ins.access & access_release); /* a relaxed read may find it */
   if (!may_be_seen)
-    owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
+    owner.history->remote_accesses.insert_or_assign({who.block, who.thread}, access);
 }
 
 /*
@@ -483,16 +453,13 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
  */
 void Races::ended(Unit &unit) {
   for (Block &owner : unit.blocks)
-    for (const auto &[who, visit] : owner.history->visits) {
-      auto knows = [&, name = who, clock = visit.clock](const ThreadHistory &thread) {
-        if (!thread.view)
-          return false;
-        auto found = thread.view->blocks.find(name.first);
-        return found != thread.view->blocks.end() && (*found->second)[name.second] >= clock;
+    for (const auto &[who, access] : owner.history->remote_accesses) {
+      auto waited = [&, who = who, time = access.time](const ThreadHistory &thread) {
+        return reaches(thread.clock, {who.first, who.second}, time);
       };
       const std::vector<ThreadHistory> &threads = owner.history->threads;
-      if (std::none_of(threads.begin(), threads.end(), knows))
-        report_visit(unit.blocks[visit.rank].warps[visit.warp], owner, visit, true);
+      if (std::none_of(threads.begin(), threads.end(), waited))
+        report_remote(unit.blocks[access.rank].warps[access.warp], owner, access, true);
     }
 }
 
@@ -504,21 +471,21 @@ Cell &Races::cell_of(uint64_t address) {
 }
 
 void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {
-  if (ins.manner & manner_strong)
+  if (ins.access & access_strong)
     order(w, ins, lane, spot.address, write);
   note_read(w, ins, lane, spot, write);
-  ThreadName who = name_of(w, lane);
+  ThreadId who = id_of(w, lane);
   for (uint64_t cell = spot.address / 4 * 4; cell < spot.address + bytes; cell += 4)
-    look(w, ins, lane, cell_of(cell),
-         {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell), manner_of(ins),
-          thread_of(w, lane).now, w.pc},
-         spot, bytes, write);
+    check(w, ins, lane, cell_of(cell),
+          {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell), flags_of(ins),
+           thread_of(w, lane).now, w.pc},
+          spot, bytes, write);
 }
 
 /* Cooperative groups use the reserved memory as a barrier: every access to it acquires and releases. */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
-  strong.manner |= manner_update | manner_acquire | manner_release;
+  strong.access |= access_update | access_acquire | access_release;
   strong.set_scope(Scope::all);
   order(w, strong, lane, reinterpret_cast<uint64_t>(host), true);
 }
@@ -542,23 +509,23 @@ void Races::finish() {
 
 /* --- reports -------------------------------------------------------------------------------------------------- */
 
-void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun) {
-  std::string variable = checker_.variable_at(visit.spot);
+void Races::report_remote(Warp &w, const Block &owner, const RemoteAccess &access, bool has_begun) {
+  std::string variable = checker_.variable_at(access.spot);
   std::string detail = variable + (variable.empty() ? "" : ", ") + "of block " + text_of(owner.index) + ", which may " +
                        (has_begun ? "have ended: none of its threads waits for this"
                                   : "not have begun: nothing orders this behind its beginning");
-  Fault fault = w.place(FaultKind::race, *visit.place, visit.lane, std::move(detail));
-  fault.address = visit.spot.address;
-  fault.access_bytes = visit.bytes;
-  fault.is_write = visit.write;
-  fault.space = visit.spot.space;
-  checker_.find(std::move(fault), *visit.place, has_begun ? UINT64_MAX : UINT64_MAX - 1);
+  Fault fault = w.place(FaultKind::race, *access.place, access.lane, std::move(detail));
+  fault.address = access.spot.address;
+  fault.access_bytes = access.bytes;
+  fault.is_write = access.write;
+  fault.space = access.spot.space;
+  checker_.find(std::move(fault), *access.place, has_begun ? UINT64_MAX : UINT64_MAX - 1);
 }
 
-void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
-                   uint32_t bytes, bool write, const char *missing) {
+void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const PastAccess &before, bool wrote,
+                   const Spot &spot, uint32_t bytes, bool write, const char *missing) {
   const Instruction &other = grid_.program.code[before.pc];
-  ThreadName who = name_of(w, lane);
+  ThreadId who = id_of(w, lane);
   std::string variable = checker_.variable_at(spot);
   std::string detail = variable + (variable.empty() ? "" : ", ") + "which thread " +
                        text_of(index_in(grid_.launch.block, before.thread));
@@ -570,7 +537,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
   detail += std::string(!wrote ? " read" : is_copy ? " copied" : " wrote") + " at" + lines_of(grid_.program, other);
   if (missing) {
     detail += std::string(", with ") + missing;
-  } else if (before.manner & ins.manner & manner_strong) {
+  } else if (before.flags & ins.access & access_strong) {
     Scope scope = includes(scope_of(ins), who.block, before.block) ? scope_of(before) : scope_of(ins);
     detail += std::string(", with a scope that leaves out the other's block: ") +
               (scope == Scope::block ? ".cta" : ".cluster");
@@ -585,7 +552,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
   /* Chance determines which access came first, so the report lists them in the order of the code. */
   const Instruction &first = before.pc < w.pc ? other : ins;
   uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
-  bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;
+  bool is_of_update = wrote ? !write && (before.flags & access_update) : (ins.access & access_update) != 0;
   if (!is_of_update)
     return checker_.find(std::move(fault), first, second);
   uint32_t read = wrote ? w.pc : before.pc;

@@ -4,100 +4,76 @@
 
 #include <unordered_map>
 
+#include "sim/checks/vector_clock.h"
 #include "sim/exec/checker.h"
 
 /*
  * A detector of races: two threads access the same bytes, at least one writes, at least one access is not strong, and
- * neither happens before the other. Each thread has a clock and a view: the clocks of other threads up to which it is
- * ordered after them. Views grow at barriers, at __syncwarp(), and when a thread acquires what another one released.
- * For each byte, the last accesses are kept with their threads and clocks. A kept access happened before a new one if
- * the view of the thread that makes the new access reaches the clock of the kept access. One thread of the host runs a
- * grid that is checked for races, so nothing needs a lock.
+ * neither happens before the other. It uses vector clocks: the clock of a thread has, for each other thread, the time
+ * up to which that thread's accesses happen before the thread's next one. Clocks are joined at barriers, at
+ * __syncwarp(), and when a thread acquires what another one released. For each byte, the last accesses are kept with
+ * their threads and times. A kept access happens before a new one if the clock of the thread that makes the new access
+ * reaches the time of the kept access. One thread of the host runs a grid that is checked for races, so nothing needs a
+ * lock.
  */
 namespace sim::exec {
 
-using Clock = uint32_t;
-using Clocks = std::vector<Clock>; /* the clocks of a block's threads */
-
-/* The clocks of each block. Views are immutable, so threads can share them after a barrier. */
-struct View {
-  std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
-};
-using ViewPtr = std::shared_ptr<const View>; /* null: the view of no thread */
-
-struct ThreadName {
-  uint32_t block, thread;
+/* A thread's last fence: the clock and the time of the thread at that moment. Later relaxed writes release them. */
+struct Fence {
+  bool exists = false;
+  VectorClockPtr clock;
+  LogicalTime at = 0;
 };
 
-/* Merges views. */
-class Meeting {
-public:
-  void add(const ViewPtr &view);
-  void add(ThreadName who, Clock clock);
-  ViewPtr result(uint32_t threads) const;
-
-private:
-  std::set<ViewPtr> views_;
-  std::vector<std::pair<ThreadName, Clock>> own_;
-};
-
-/* The views that threads bring to a barrier, and the views that their fences release, by the scope of the fence. */
-struct Gathering {
-  Meeting all;
-  std::array<Meeting, scopes> fenced;
-  std::array<bool, scopes> has_fenced{};
-};
-
-/* A thread's last fence: the view and the clock of the thread at that time. Later relaxed writes release them. */
-struct Fenced {
-  bool is = false;
-  ViewPtr view;
-  Clock at = 0;
+/* The clocks of the threads that have arrived at a barrier, and those of their fences, by the scope of the fence. */
+struct BarrierClocks {
+  ClockJoin arrived;
+  std::array<ClockJoin, scopes> fences;
+  std::array<bool, scopes> has_fence{};
 };
 
 struct ThreadHistory {
-  Clock now = 1;
-  ViewPtr view;
-  std::array<Fenced, scopes> fenced; /* by scope: the last fence of that scope or a wider one */
-  ViewPtr crossed;                   /* the thread's view at its last fence.proxy.async */
-  Clock crossed_at = 0;              /* the thread's clock at that fence */
-  std::array<Meeting, scopes>
-      observed; /* by scope: values that relaxed reads saw, for the next fence of that scope or a wider one */
+  LogicalTime now = 1;
+  VectorClockPtr clock;
+  std::array<Fence, scopes> fences; /* by scope: the last fence of that scope or a wider one */
+  Fence proxy_fence;                /* the last fence.proxy.async */
+  /* By scope: the clocks of values that relaxed reads saw, for the next fence of that scope or a wider one. */
+  std::array<ClockJoin, scopes> observed;
   bool has_observed = false;
   /* The last plain reads: the address, and the index of the instruction. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
   uint32_t next_read = 0;
 };
 
-/* An earlier access. */
-struct Seen {
+/* An access that is kept for comparison with later ones. */
+struct PastAccess {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0;  /* a bit for each of the four bytes; 0: no access */
-  uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
-  Clock clock = 0;
+  uint8_t bytes = 0; /* a bit for each of the four bytes; 0: no access */
+  uint8_t flags = 0; /* access_strong, access_update, and the scope */
+  LogicalTime time = 0;
   uint32_t pc = 0;
 };
 
 /* The last accesses to a group of four bytes. */
 struct Cell {
-  Seen write;
-  std::array<Seen, 2> reads; /* reads by two threads, neither of which happened before the other */
+  PastAccess write;
+  std::array<PastAccess, 2> reads; /* reads by two threads, neither of which happened before the other */
 };
 
 /* An access to shared memory by a thread of another block of the cluster. */
-struct Visit {
+struct RemoteAccess {
   uint32_t rank, lane, warp; /* the thread that made the access */
   const Instruction *place;
   Spot spot;
   uint32_t bytes;
   bool write;
-  Clock clock;
+  LogicalTime time;
 };
 
 /* Data released at an address for a scope, and the blocks of the threads that released it. */
 struct Released {
-  ViewPtr view;
+  VectorClockPtr clock;
   std::set<uint32_t> by;
 };
 /* The releases at an address: to all threads, to a cluster (by its first block), and to a block. */
@@ -108,7 +84,7 @@ struct ReleasedHere {
 
 /* Four bytes of shared memory that a cp.async is going to write. */
 struct Copying {
-  Seen write;
+  PastAccess write;
   std::array<std::byte, 4> value;
 };
 
@@ -116,11 +92,12 @@ struct BlockHistory {
   uint32_t index = 0; /* index of the block in the grid */
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* the cells of shared memory */
-  std::array<Gathering, barrier_count> barriers;
-  Gathering cluster; /* all arrivals at the cluster's barrier, in the first block of the cluster */
-  std::array<Meeting, max_warps / group_warps> group_reads; /* reads by wgmma, for each group of warps */
-  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit to shared memory, by block and thread */
-  std::unordered_map<const std::byte *, Copying> copying;   /* the copies in flight, by their destination */
+  std::array<BarrierClocks, barrier_count> barriers;
+  BarrierClocks cluster; /* all arrivals at the cluster's barrier, in the first block of the cluster */
+  std::array<ClockJoin, max_warps / group_warps> group_reads; /* reads by wgmma, for each group of warps */
+  /* The last access to this block's shared memory by each thread of another block, by block and thread. */
+  std::map<std::pair<uint32_t, uint32_t>, RemoteAccess> remote_accesses;
+  std::unordered_map<const std::byte *, Copying> copying; /* the copies in flight, by their destination */
 };
 
 class Races {
@@ -129,19 +106,19 @@ public:
 
   void begins(Block &block);
   void ended(Unit &unit);
-  void meet(Warp &w, uint32_t lanes);
+  void synchronizes_warp(Warp &w, uint32_t lanes);
   void arrives(Warp &w, uint32_t lanes, uint32_t barrier);
   void passes(Warp &w, uint32_t lanes, uint32_t barrier);
-  void is_over(Block &block, uint32_t barrier);
+  void completes(Block &block, uint32_t barrier);
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
   /*
-   * ends_reads: a warp has read the matrices of a wgmma. knows_reads: lanes continue after all warps of their group
+   * ends_reads: a warp has read the matrices of a wgmma. awaits_reads: lanes continue after all warps of their group
    * have read the matrices.
    */
   void ends_reads(Warp &w);
-  void knows_reads(Warp &w, uint32_t lanes);
+  void awaits_reads(Warp &w, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
@@ -158,9 +135,9 @@ private:
   using Page = std::array<Cell, page_bytes / 4>;
 
   ThreadHistory &thread_of(Warp &w, uint32_t lane);
-  static ThreadName name_of(Warp &w, uint32_t lane);
+  static ThreadId id_of(Warp &w, uint32_t lane);
   Cell &cell_of(uint64_t address);
-  void learn(ThreadHistory &thread, const ViewPtr &view);
+  void join(ThreadHistory &thread, const VectorClockPtr &clock);
   /* Applies an access that orders memory: acquires what was released at `key`, and releases there. */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
@@ -168,23 +145,26 @@ private:
   /* The first block of a block's cluster, which represents the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
-  bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
-  static bool knows(const ViewPtr &view, const Seen &seen);
-  bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
+  /* Whether an access happens before the next access of a thread, or before everything with a clock. */
+  static bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread);
+  static bool happens_before(const PastAccess &past, const VectorClockPtr &clock);
+  /* Whether wgmma would read memory that was written through the generic proxy, without a fence in between. */
+  bool lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const;
   /*
    * Reports an access to memory that an asynchronous copy is still to write, because nothing has waited for the copy.
    */
-  void look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
-                       uint32_t bytes, bool write);
+  void check_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
+                    uint32_t bytes, bool write);
+  bool are_synchronizing(const PastAccess &one, const PastAccess &other) const;
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
   /* An access to another block's shared memory: that block must have begun, and must not have ended. */
-  void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
-              bool write);
-  void report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun);
+  void check_remote(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+                    bool write);
+  void report_remote(Warp &w, const Block &owner, const RemoteAccess &access, bool has_begun);
   void note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write);
-  void look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
-            uint32_t bytes, bool write);
-  void report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
+  void check(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const PastAccess &now, const Spot &spot,
+             uint32_t bytes, bool write);
+  void report(Warp &w, const Instruction &ins, uint32_t lane, const PastAccess &before, bool wrote, const Spot &spot,
               uint32_t bytes, bool write, const char *missing = nullptr);
 
   Grid &grid_;

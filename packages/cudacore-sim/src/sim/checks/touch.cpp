@@ -11,7 +11,7 @@ namespace sim::exec {
 void Touches::add(const Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (static_cast<Window>(address >> window_shift) != Window::memory)
     return;
-  bool is_strong = ins.manner & manner_strong;
+  bool is_strong = ins.access & access_strong;
   for (uint64_t at = address; at < address + bytes; ++at) {
     if (at / page_bytes != last_number_) {
       last_number_ = at / page_bytes;

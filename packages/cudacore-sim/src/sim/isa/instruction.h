@@ -31,15 +31,15 @@ constexpr OperandIndex predicate_true = -1;
 constexpr size_t max_operands = 10;
 
 /* How an instruction accesses memory, for the checks. */
-enum Manner : uint8_t {
-  manner_strong = 1,   /* volatile, relaxed or stronger: two accesses of this kind are not a race */
-  manner_acquire = 2,  /* later accesses see released data */
-  manner_release = 4,  /* earlier accesses are released */
-  manner_update = 8,   /* a read and a write in one operation */
-  manner_replace = 16, /* an update that does not depend on the old value */
-  manner_store = 32,   /* the operands before the address are written */
-  manner_barrier = 64, /* an operation on an mbarrier */
-  manner_aligned = 128 /* a barrier that all threads of a warp execute together */
+enum AccessFlag : uint8_t {
+  access_strong = 1,   /* volatile, relaxed or stronger: two accesses of this kind are not a race */
+  access_acquire = 2,  /* later accesses see released data */
+  access_release = 4,  /* earlier accesses are released */
+  access_update = 8,   /* a read and a write in one operation */
+  access_replace = 16, /* an update that does not depend on the old value */
+  access_store = 32,   /* the operands before the address are written */
+  access_barrier = 64, /* an operation on an mbarrier */
+  access_aligned = 128 /* a barrier that all threads of a warp execute together */
 };
 
 /* The threads for which an atomic or a fence orders memory. */
@@ -54,7 +54,7 @@ struct Instruction {
   uint8_t mode = 0;      /* depends on the handler: a comparison, a table, ... */
   bool flag : 1;         /* depends on the handler */
   uint8_t scope_ : 2;    /* a Scope */
-  uint8_t manner = 0;    /* bits of Manner */
+  uint8_t access = 0;    /* bits of AccessFlag */
   int64_t immediate = 0; /* an address offset, a value */
   uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
   uint32_t line = 0;     /* the line in the PTX text */

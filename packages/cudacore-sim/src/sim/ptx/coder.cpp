@@ -143,18 +143,18 @@ void Coder::skip_cache_hints() {
 
 bool Coder::take_memory_order() {
   static constexpr Choice<uint8_t> orders[] = {
-      {"volatile", exec::manner_strong},
-      {"relaxed", exec::manner_strong},
-      {"acquire", exec::manner_strong | exec::manner_acquire},
-      {"release", exec::manner_strong | exec::manner_release},
-      {"acq_rel", exec::manner_strong | exec::manner_acquire | exec::manner_release},
-      {"mmio", exec::manner_strong}};
+      {"volatile", exec::access_strong},
+      {"relaxed", exec::access_strong},
+      {"acquire", exec::access_strong | exec::access_acquire},
+      {"release", exec::access_strong | exec::access_release},
+      {"acq_rel", exec::access_strong | exec::access_acquire | exec::access_release},
+      {"mmio", exec::access_strong}};
   for (const auto &order : orders)
     if (take(order.name))
-      out.manner |= order.meaning;
+      out.access |= order.meaning;
   take("weak");
   take_scope();
-  return out.manner != 0;
+  return out.access != 0;
 }
 
 void Coder::take_scope() {

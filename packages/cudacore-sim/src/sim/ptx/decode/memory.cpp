@@ -93,8 +93,8 @@ void ld(Coder &c) {
 }
 
 /* The properties of all operations on an mbarrier. Nearly all order memory, so none is treated as relaxed. */
-constexpr uint8_t mbarrier_manner =
-    exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
+constexpr uint8_t mbarrier_access =
+    exec::access_strong | exec::access_acquire | exec::access_release | exec::access_update | exec::access_barrier;
 
 /*
  * Ends an asynchronous operation, which is already complete: makes the mbarrier count its bytes. This releases the
@@ -104,7 +104,7 @@ void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand
                           const ast::Operand &mbarrier, OperandIndex bytes) {
   bool narrow = false;
   c.out = whole;
-  c.out.manner = mbarrier_manner & ~exec::manner_acquire;
+  c.out.access = mbarrier_access & ~exec::access_acquire;
   c.set_address(mbarrier, 1, 8);
   c.out.op[2] = bytes;
   c.out.op[3] = computed_address(c, destination, narrow);
@@ -128,7 +128,7 @@ void st_async(Coder &c) {
   values(c, c.operand(1), vector, [&](const ast::Operand &one) { return c.source(one, mode.type, true); });
   c.set_address(c.operand(0), vector, uint64_t{bytes_of(mode.type)} * vector);
   c.out.count = static_cast<uint8_t>(vector);
-  c.out.manner = exec::manner_store;
+  c.out.access = exec::access_store;
   c.out.run = handler;
   c.emit_before(c.out);
   complete_on_mbarrier(c, whole, c.operand(0), c.operand(2), c.constant(uint64_t{bytes_of(mode.type)} * vector));
@@ -143,7 +143,7 @@ void st(Coder &c) {
   set_access(c, c.operand(0), vector, mode);
   if (mode.parameter)
     c.fail("a kernel's parameters cannot be written");
-  c.out.manner |= exec::manner_store;
+  c.out.access |= exec::access_store;
   c.emit(exec::store_handler(mode));
 }
 
@@ -193,12 +193,12 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
 void atomic(Coder &c, bool returns) {
   AtomicOp op;
   c.take_memory_order();
-  c.out.manner |= exec::manner_strong | exec::manner_update;
+  c.out.access |= exec::access_strong | exec::access_update;
   StateSpace space = c.take_space();
   if (!take_atomic_op(c, op))
     c.unsupported();
   if (op == AtomicOp::exch)
-    c.out.manner |= exec::manner_replace;
+    c.out.access |= exec::access_replace;
   bool keeps_subnormals = c.take("noftz");
   uint32_t vector = c.take_vector();
   Type type = c.need_type();
@@ -256,7 +256,7 @@ void red_async(Coder &c) {
   c.need(3);
   if (!is_asynchronous(op, type))
     c.unsupported();
-  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.access = exec::access_strong | exec::access_update;
   c.out.set_scope(exec::Scope::cluster);
   c.set_address(c.operand(0), 1, bytes_of(type));
   c.out.op[2] = c.source(1, type);
@@ -393,7 +393,7 @@ void cp_reduce(Coder &c) {
   c.need(fixed + (is_global && c.take("L2::cache_hint") ? 1 : 0));
   bool narrow = false;
   OperandIndex size = c.source(2, Type::u32);
-  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.access = exec::access_strong | exec::access_update;
   c.out.op[0] = computed_address(c, c.operand(0), narrow);
   if (is_global && narrow)
     c.fail("the destination must be in global memory");
@@ -413,7 +413,7 @@ void cp_reduce(Coder &c) {
  * one, so nothing changes.
  */
 void cp_mbarrier(Coder &c) {
-  c.out.manner = mbarrier_manner;
+  c.out.access = mbarrier_access;
   if (!c.take("arrive"))
     c.unsupported();
   bool counted_before = c.take("noinc");
@@ -478,7 +478,7 @@ void mbarrier_arrive(Coder &c, bool drop) {
   bool expect = c.take("expect_tx");
   c.take("noComplete");
   c.take_memory_order();
-  c.out.manner = mbarrier_manner;
+  c.out.access = mbarrier_access;
   StateSpace space = c.take_space();
   c.need_type(Type::b64);
   bool returns = c.operand(0).kind != ast::Operand::Kind::address;
@@ -500,7 +500,7 @@ void mbarrier_arrive(Coder &c, bool drop) {
 void mbarrier_wait(Coder &c) {
   bool parity = c.take("parity");
   c.take_memory_order();
-  c.out.manner = mbarrier_manner;
+  c.out.access = mbarrier_access;
   StateSpace space = c.take_space();
   c.need_type(Type::b64);
   c.need(3, 4); /* the fourth is how long try_wait may sleep */
@@ -532,9 +532,9 @@ void mbarrier(Coder &c) {
   if (!c.take_choice(simple, op))
     c.unsupported();
   c.take_memory_order();
-  c.out.manner = mbarrier_manner;
+  c.out.access = mbarrier_access;
   if (op == MbarrierOp::init)
-    c.out.manner |= exec::manner_replace;
+    c.out.access |= exec::access_replace;
   StateSpace space = c.take_space();
   c.need_type(Type::b64);
   c.need(op == MbarrierOp::inval ? 1 : 2);

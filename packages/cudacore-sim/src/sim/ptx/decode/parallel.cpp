@@ -143,7 +143,7 @@ void bar(Coder &c) {
     return cluster_barrier(c);
   c.take("cta");
   if (c.take("aligned") || c.opcode() == "bar")
-    c.out.manner = exec::manner_aligned;
+    c.out.access = exec::access_aligned;
   if (c.take("red"))
     return reducing_barrier(c);
   bool arrive = c.take("arrive");

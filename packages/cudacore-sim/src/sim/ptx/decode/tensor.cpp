@@ -42,50 +42,46 @@ void set_offsets(Coder &c, size_t place, TensorCopy &copy) {
     copy.offsets[i] = c.source(c.operand(place).elements[i], Type::u16);
 }
 
-void emit_copy(Coder &c, const TensorCopy &copy) {
-  std::vector<TensorCopy> &copies = c.function().module.program().tensor_copies;
-  c.out.target = static_cast<uint32_t>(copies.size());
-  copies.push_back(copy);
-  if (copy.way == TensorWay::reduce)
-    c.out.manner = exec::manner_strong | exec::manner_update;
-  c.emit(exec::tensor_copy_handler());
-}
+bool writes(TensorWay way) { return way == TensorWay::store || way == TensorWay::reduce; }
 
-} // namespace
-
-void tensor_copy(Coder &c, TensorWay way) {
-  TensorCopy copy;
-  copy.way = way;
-  copy.rank = take_rank(c);
-  bool reduces = way == TensorWay::reduce;
-  StateSpace to = StateSpace::global;
-  if (copy.way == TensorWay::prefetch) {
+/* Takes the state spaces. A copy that is no reduction is a load or a store, depending on them. */
+TensorWay take_way(Coder &c, TensorWay way) {
+  if (way == TensorWay::prefetch) {
     if (!c.take("L2") || c.take_space() != StateSpace::global)
       c.unsupported();
-  } else {
-    to = c.take_space();
-    StateSpace from = c.take_space();
-    bool from_shared = from == StateSpace::shared && to == StateSpace::global;
-    bool to_shared = from == StateSpace::global && (to == StateSpace::shared || to == StateSpace::shared_cluster);
-    if (from_shared && !reduces)
-      copy.way = TensorWay::store;
-    if (!from_shared && (reduces || !to_shared))
-      c.unsupported();
+    return way;
   }
-  if (reduces && !take_atomic_op(c, copy.op))
+  StateSpace to = c.take_space(), from = c.take_space();
+  bool from_shared = from == StateSpace::shared && to == StateSpace::global;
+  bool to_shared = from == StateSpace::global && (to == StateSpace::shared || to == StateSpace::shared_cluster);
+  if (from_shared)
+    return way == TensorWay::reduce ? way : TensorWay::store;
+  if (way == TensorWay::reduce || !to_shared)
     c.unsupported();
-  bool loads = copy.way == TensorWay::load, writes = copy.way == TensorWay::store || reduces;
-  copy.im2col = c.take(writes ? "im2col_no_offs" : "im2col");
+  return way;
+}
+
+/* Takes .tile or .im2col, and the modifier for how the completion is signalled. */
+void take_modes(Coder &c, TensorCopy &copy) {
+  copy.im2col = c.take(writes(copy.way) ? "im2col_no_offs" : "im2col");
   if ((copy.im2col && copy.rank < 3) || (!copy.im2col && c.take("im2col")))
     c.unsupported();
   c.take("tile");
-  if ((loads && !c.take("mbarrier::complete_tx::bytes")) || (writes && !c.take("bulk_group")))
+  if ((copy.way == TensorWay::load && !c.take("mbarrier::complete_tx::bytes")) ||
+      (writes(copy.way) && !c.take("bulk_group")))
     c.unsupported();
-  bool sends = loads && c.take("multicast::cluster"), has_offsets = copy.im2col && !writes;
-  bool has_hint = c.take("L2::cache_hint");
-  size_t place = loads ? 1 : 0, fixed = loads ? 3 : writes ? 2 : 1;
+}
+
+/*
+ * load: shared address, [map, {...}], mbarrier, offsets, blocks; store and reduce: [map, {...}], shared address;
+ * prefetch: [map, {...}], offsets. Offsets, blocks and a hint at the end can be absent.
+ */
+void set_operands(Coder &c, TensorCopy &copy) {
+  bool loads = copy.way == TensorWay::load, has_offsets = copy.im2col && !writes(copy.way);
+  bool sends = loads && c.take("multicast::cluster"), has_hint = c.take("L2::cache_hint");
+  size_t fixed = loads ? 3 : writes(copy.way) ? 2 : 1;
   c.need(fixed + has_offsets + sends + has_hint);
-  set_tensor(c, c.operand(place), copy);
+  set_tensor(c, c.operand(loads ? 1 : 0), copy);
   bool narrow = false;
   if (copy.way != TensorWay::prefetch)
     copy.shared = computed_address(c, c.operand(loads ? 0 : 1), narrow);
@@ -95,6 +91,27 @@ void tensor_copy(Coder &c, TensorWay way) {
     set_offsets(c, fixed, copy);
   if (sends)
     copy.blocks = c.source(fixed + has_offsets, Type::u16);
+}
+
+void emit_copy(Coder &c, const TensorCopy &copy) {
+  std::vector<TensorCopy> &copies = c.function().module.program().tensor_copies;
+  c.out.target = static_cast<uint32_t>(copies.size());
+  copies.push_back(copy);
+  if (copy.way == TensorWay::reduce)
+    c.out.access = exec::access_strong | exec::access_update;
+  c.emit(exec::tensor_copy_handler());
+}
+
+} // namespace
+
+void tensor_copy(Coder &c, TensorWay way) {
+  TensorCopy copy;
+  copy.rank = take_rank(c);
+  copy.way = take_way(c, way);
+  if (copy.way == TensorWay::reduce && !take_atomic_op(c, copy.op))
+    c.unsupported();
+  take_modes(c, copy);
+  set_operands(c, copy);
   emit_copy(c, copy);
 }
 

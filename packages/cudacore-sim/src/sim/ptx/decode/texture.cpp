@@ -20,7 +20,8 @@ void take_geometry(Coder &c, TextureAccess &access) {
 }
 
 /* One register, or a vector of them. */
-template <class Place> void registers(const ast::Operand &operand, std::vector<OperandIndex> &out, Place place) {
+template <class Operand>
+void registers(const ast::Operand &operand, std::vector<OperandIndex> &out, Operand operand_of) {
   if (operand.kind != ast::Operand::Kind::vector) {
     out.push_back(place(operand));
     return;
@@ -192,7 +193,7 @@ void sust(Coder &c) {
   c.need(2);
   place(c, c.operand(0), access);
   values(c, c.operand(1), access, count);
-  c.out.manner = exec::manner_store;
+  c.out.access = exec::access_store;
   emit(c, std::move(access));
 }
 
@@ -216,7 +217,7 @@ void sured(Coder &c) {
   c.need(2);
   place(c, c.operand(0), access);
   values(c, c.operand(1), access, 1);
-  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.access = exec::access_strong | exec::access_update;
   emit(c, std::move(access));
 }
 
