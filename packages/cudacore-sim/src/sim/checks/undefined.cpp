@@ -4,10 +4,6 @@
 
 namespace sim::exec {
 
-namespace {
-constexpr size_t masks_in_slot = 2 * warp_size; /* predicates in one slot of the frame */
-} // namespace
-
 void Undefined::Value::add(const Value &other, uint32_t of) {
   for (uint32_t rest = other.lanes & of & ~lanes; rest; rest &= rest - 1) {
     auto lane = static_cast<uint32_t>(__builtin_ctz(rest));

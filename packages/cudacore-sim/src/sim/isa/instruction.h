@@ -24,6 +24,7 @@ constexpr uint32_t all_lanes = 0xffffffffu;
  * negated.
  */
 using OperandIndex = int32_t;
+constexpr uint32_t masks_in_slot = 2 * warp_size; /* predicates that fit in the space of a register */
 constexpr OperandIndex no_operand = INT32_MIN;
 constexpr OperandIndex predicate_false = -2;
 constexpr OperandIndex predicate_true = -1;

@@ -2,6 +2,7 @@
 #include "sim/ptx/cursor.h"
 
 #include <cstring>
+#include <optional>
 
 namespace sim::ptx {
 
@@ -18,6 +19,56 @@ constexpr Level levels[] = {
 };
 constexpr int level_count = static_cast<int>(std::size(levels));
 
+ast::Operand integer_operand(uint64_t value, bool is_unsigned = false) {
+  ast::Operand result;
+  result.kind = ast::Operand::Kind::integer;
+  result.value = value;
+  result.is_unsigned = is_unsigned;
+  return result;
+}
+
+/* The result of a comparison; none: the operator is another one. */
+template <class T> std::optional<bool> compare(std::string_view op, T a, T b) {
+  if (op == "==")
+    return a == b;
+  if (op == "!=")
+    return a != b;
+  if (op == "<")
+    return a < b;
+  if (op == "<=")
+    return a <= b;
+  if (op == ">")
+    return a > b;
+  if (op == ">=")
+    return a >= b;
+  return std::nullopt;
+}
+
+/* Operators whose result is unsigned if an operand is. */
+ast::Operand combine(std::string_view op, uint64_t a, uint64_t b, bool is_unsigned, const Cursor &cursor) {
+  if (op == "|")
+    return integer_operand(a | b, is_unsigned);
+  if (op == "^")
+    return integer_operand(a ^ b, is_unsigned);
+  if (op == "&")
+    return integer_operand(a & b, is_unsigned);
+  if (op == "+")
+    return integer_operand(a + b, is_unsigned);
+  if (op == "-")
+    return integer_operand(a - b, is_unsigned);
+  if (op == "*")
+    return integer_operand(a * b, is_unsigned);
+  if (b == 0)
+    cursor.fail("division by zero in a constant expression");
+  if (op == "%")
+    return integer_operand(a % b, is_unsigned); /* computed as unsigned, even if the operands are signed */
+  if (is_unsigned)
+    return integer_operand(a / b, true);
+  /* INT64_MIN / -1 has no value in C++ */
+  auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
+  return integer_operand(sb == -1 ? 0 - a : static_cast<uint64_t>(sa / sb));
+}
+
 /*
  * Applies an operator to integers. The rules are those of ptxas, including which results are unsigned. Shifts use the
  * lowest six bits.
@@ -26,54 +77,17 @@ ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Ope
   uint64_t a = left.value, b = right.value;
   auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
   bool is_unsigned = left.is_unsigned || right.is_unsigned;
-  auto number = [](uint64_t value, bool as_unsigned) {
-    ast::Operand result;
-    result.kind = ast::Operand::Kind::integer;
-    result.value = value;
-    result.is_unsigned = as_unsigned;
-    return result;
-  };
-  auto truth = [&](bool value) { return number(value, false); };
   if (op == "||")
-    return truth(a || b);
+    return integer_operand(a || b);
   if (op == "&&")
-    return truth(a && b);
-  if (op == "==")
-    return truth(a == b);
-  if (op == "!=")
-    return truth(a != b);
-  if (op == "<")
-    return truth(is_unsigned ? a < b : sa < sb);
-  if (op == "<=")
-    return truth(is_unsigned ? a <= b : sa <= sb);
-  if (op == ">")
-    return truth(is_unsigned ? a > b : sa > sb);
-  if (op == ">=")
-    return truth(is_unsigned ? a >= b : sa >= sb);
-  if (op == "|")
-    return number(a | b, is_unsigned);
-  if (op == "^")
-    return number(a ^ b, is_unsigned);
-  if (op == "&")
-    return number(a & b, is_unsigned);
+    return integer_operand(a && b);
+  if (std::optional<bool> result = is_unsigned ? compare(op, a, b) : compare(op, sa, sb))
+    return integer_operand(*result);
   if (op == "<<")
-    return number(a << (b & 63), left.is_unsigned);
+    return integer_operand(a << (b & 63), left.is_unsigned);
   if (op == ">>")
-    return number(left.is_unsigned ? a >> (b & 63) : static_cast<uint64_t>(sa >> (b & 63)), left.is_unsigned);
-  if (op == "+")
-    return number(a + b, is_unsigned);
-  if (op == "-")
-    return number(a - b, is_unsigned);
-  if (op == "*")
-    return number(a * b, is_unsigned);
-  if (b == 0)
-    cursor.fail("division by zero in a constant expression");
-  if (op == "%")
-    return number(a % b, is_unsigned); /* computed as unsigned, even if the operands are signed */
-  if (is_unsigned)
-    return number(a / b, true);
-  /* INT64_MIN / -1 has no value in C++ */
-  return number(sb == -1 ? 0 - a : static_cast<uint64_t>(sa / sb), false);
+    return integer_operand(left.is_unsigned ? a >> (b & 63) : static_cast<uint64_t>(sa >> (b & 63)), left.is_unsigned);
+  return combine(op, a, b, is_unsigned, cursor);
 }
 
 double value_of(const ast::Operand &number) {
@@ -91,24 +105,8 @@ double value_of(const ast::Operand &number) {
 ast::Operand apply_floating(std::string_view op, const ast::Operand &left, const ast::Operand &right,
                             const Cursor &cursor) {
   double a = value_of(left), b = value_of(right), result;
-  auto truth = [](bool value) {
-    ast::Operand number;
-    number.kind = ast::Operand::Kind::integer;
-    number.value = value;
-    return number;
-  };
-  if (op == "<")
-    return truth(a < b);
-  if (op == "<=")
-    return truth(a <= b);
-  if (op == ">")
-    return truth(a > b);
-  if (op == ">=")
-    return truth(a >= b);
-  if (op == "==")
-    return truth(a == b);
-  if (op == "!=")
-    return truth(a != b);
+  if (std::optional<bool> comparison = compare(op, a, b))
+    return integer_operand(*comparison);
   if (op == "+")
     result = a + b;
   else if (op == "-")
@@ -232,12 +230,9 @@ ast::Operand Cursor::primary(int depth) {
   const Token &token = peek();
   ast::Operand value;
   if (token.kind == TokenKind::identifier && token.text == "WARP_SZ") {
-    value.kind = ast::Operand::Kind::integer;
-    value.value = 32;
+    value = integer_operand(32);
   } else if (token.kind == TokenKind::integer) {
-    value.kind = ast::Operand::Kind::integer;
-    value.value = token.value;
-    value.is_unsigned = token.is_unsigned;
+    value = integer_operand(token.value, token.is_unsigned);
   } else if (token.kind == TokenKind::floating) {
     value.kind = ast::Operand::Kind::floating;
     value.value = token.value;

@@ -11,7 +11,6 @@ namespace sim::ptx {
 
 namespace {
 constexpr uint64_t max_frame_bytes = 512 * 1024;
-constexpr uint32_t masks_in_slot = 64; /* predicates that fit in the space of a register */
 constexpr uint32_t max_slots = 1u << 16;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -189,11 +188,11 @@ Symbol FunctionBuilder::new_register(Type type) {
     throw StatementError{"the function uses too many registers"};
   if (type == Type::pred) {
     symbol.kind = Symbol::Kind::predicate;
-    if (predicates_in_slot_ == masks_in_slot) {
+    if (predicates_in_slot_ == exec::masks_in_slot) {
       predicate_slot_ = slots_++;
       predicates_in_slot_ = 0;
     }
-    symbol.op = static_cast<OperandIndex>((predicate_slot_ * masks_in_slot + predicates_in_slot_++) * 2);
+    symbol.op = static_cast<OperandIndex>((predicate_slot_ * exec::masks_in_slot + predicates_in_slot_++) * 2);
     return symbol;
   }
   symbol.kind = Symbol::Kind::reg;

@@ -11,9 +11,11 @@
 namespace sim {
 namespace {
 
-/* Attributes in the sections .nv.info and .nv.info.<kernel>: a form, a number, and a value, whose size depends on
-   the form. */
-enum Form : uint8_t { form_none = 1, form_byte = 2, form_short = 3, form_sized = 4 };
+/*
+ * Attributes in the sections .nv.info and .nv.info.<kernel>: a form, a number, and two bytes. With the form below,
+ * these are the size of the data that follows. Otherwise they are the value.
+ */
+constexpr uint8_t form_sized = 4;
 enum Attribute : uint8_t {
   attribute_max_threads = 0x05,
   attribute_required_threads = 0x10,
@@ -22,7 +24,6 @@ enum Attribute : uint8_t {
   attribute_parameter_bytes = 0x19,
   attribute_registers = 0x2F,
   attribute_cluster = 0x3D,
-  attribute_parameter_v2 = 0x45,
 };
 
 class Reader {
@@ -117,6 +118,130 @@ void read_kernel(const Reader &file, const Section &section, KernelInfo &kernel)
     kernel.parameters.push_back(entry.second);
 }
 
+class Cubin {
+public:
+  Cubin(const char *data, size_t size) : file(data, size) {}
+
+  /* Reads the headers and the symbols. False: the file is broken, or has no device code. */
+  bool open();
+  int capability() const;
+  void read_kernels(std::vector<KernelInfo> &out) const;
+  void read_variables(std::vector<Variable> &out) const;
+
+private:
+  void read_symbols();
+  std::string name_of_symbol(size_t index) const;
+  void read_shared(std::map<std::string, KernelInfo> &kernels) const;
+  void read_resources(std::map<std::string, KernelInfo> &kernels) const;
+  bool has_section(const std::string &name) const;
+
+  Reader file;
+  Elf64_Ehdr header{};
+  std::vector<Section> sections;
+  std::vector<Elf64_Sym> symbols;
+  const Section *symbol_names = nullptr;
+};
+
+bool Cubin::open() {
+  constexpr uint16_t machine_cuda = 190;
+  if (!file.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != machine_cuda ||
+      header.e_shentsize != sizeof(Elf64_Shdr) || !read_sections(file, header, sections))
+    return false;
+  read_symbols();
+  return true;
+}
+
+void Cubin::read_symbols() {
+  for (const Section &section : sections)
+    if (section.header.sh_type == SHT_SYMTAB && section.header.sh_link < sections.size()) {
+      symbol_names = &sections[section.header.sh_link];
+      for (size_t at = 0; at + sizeof(Elf64_Sym) <= section.header.sh_size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol{};
+        file.get(section.header.sh_offset + at, symbol);
+        symbols.push_back(symbol);
+      }
+    }
+}
+
+std::string Cubin::name_of_symbol(size_t index) const {
+  return index < symbols.size() ? file.text(symbol_names->header.sh_offset + symbols[index].st_name) : std::string();
+}
+
+/* The newer file format has the capability in another byte of the flags. */
+int Cubin::capability() const {
+  return header.e_ident[EI_ABIVERSION] >= 8 ? static_cast<int>(header.e_flags >> 8 & 0xFF)
+                                            : static_cast<int>(header.e_flags & 0xFF);
+}
+
+bool Cubin::has_section(const std::string &name) const {
+  return std::any_of(sections.begin(), sections.end(), [&](const Section &section) { return section.name == name; });
+}
+
+void Cubin::read_kernels(std::vector<KernelInfo> &out) const {
+  std::map<std::string, KernelInfo> functions;
+  std::vector<std::string> order;
+  for (const Section &section : sections)
+    if (starts_with(section.name, ".text.")) {
+      std::string name = section.name.substr(6);
+      order.push_back(name);
+      functions[name].name = name;
+      functions[name].registers = section.header.sh_info >> 24;
+    }
+  for (const Section &section : sections)
+    if (starts_with(section.name, ".nv.info."))
+      if (auto function = functions.find(section.name.substr(9)); function != functions.end())
+        read_kernel(file, section, function->second);
+  read_shared(functions);
+  read_resources(functions);
+  /* Device functions have sections, too, but only a kernel has information about parameters. */
+  for (const std::string &name : order)
+    if (has_section(".nv.constant0." + name))
+      out.push_back(functions[name]);
+}
+
+/* From 9.0 on, the sections of kernels that have shared memory include the reserved part. */
+void Cubin::read_shared(std::map<std::string, KernelInfo> &kernels) const {
+  auto is_reserved = [](const Section &section) { return starts_with(section.name, ".nv.shared.reserved."); };
+  const uint64_t reserved = std::any_of(sections.begin(), sections.end(), is_reserved) ? 1024 : 0;
+  for (const Section &section : sections)
+    if (starts_with(section.name, ".nv.shared."))
+      if (auto kernel = kernels.find(section.name.substr(11)); kernel != kernels.end())
+        kernel->second.static_shared_bytes =
+            static_cast<uint32_t>(section.header.sh_size - std::min<uint64_t>(section.header.sh_size, reserved));
+}
+
+void Cubin::read_resources(std::map<std::string, KernelInfo> &kernels) const {
+  auto read = [&](uint8_t attribute, uint16_t, const Reader &value) {
+    uint32_t index = 0, number = 0;
+    if (!value.get(0, index) || !value.get(4, number))
+      return;
+    auto kernel = kernels.find(name_of_symbol(index));
+    if (kernel == kernels.end())
+      return;
+    if (attribute == attribute_registers)
+      kernel->second.registers = number;
+    else if (attribute == attribute_frame_size)
+      kernel->second.local_bytes = number;
+  };
+  for (const Section &section : sections)
+    if (section.name == ".nv.info")
+      for_each_attribute(file, section, read);
+}
+
+void Cubin::read_variables(std::vector<Variable> &out) const {
+  for (size_t i = 0; i < symbols.size(); i++) {
+    const Elf64_Sym &symbol = symbols[i];
+    bool is_data = ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx < sections.size();
+    if (!is_data || ELF64_ST_BIND(symbol.st_info) == STB_LOCAL)
+      continue;
+    const std::string &where = sections[symbol.st_shndx].name;
+    bool is_constant = starts_with(where, ".nv.constant");
+    if (is_constant || starts_with(where, ".nv.global"))
+      out.push_back(
+          {name_of_symbol(i), is_constant ? Space::constant : Space::global, symbol.st_size, 16, false, {}, {}});
+  }
+}
+
 } // namespace
 
 /* Sections that have a size, but no bytes in the file. Relocatable objects use CUDA's own types for some of them. */
@@ -158,80 +283,12 @@ size_t elf_size(const char *data, size_t readable) {
 
 bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, std::vector<Variable> &variables,
               int &capability) {
-  constexpr uint16_t machine_cuda = 190;
-  Reader file(data, size);
-  Elf64_Ehdr header{};
-  std::vector<Section> sections;
-  if (!file.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != machine_cuda ||
-      header.e_shentsize != sizeof(Elf64_Shdr) || !read_sections(file, header, sections))
+  Cubin cubin(data, size);
+  if (!cubin.open())
     return false;
-  /* The newer file format has the capability in another byte of the flags. */
-  capability = header.e_ident[EI_ABIVERSION] >= 8 ? static_cast<int>(header.e_flags >> 8 & 0xFF)
-                                                  : static_cast<int>(header.e_flags & 0xFF);
-  std::map<std::string, KernelInfo> found;
-  std::vector<std::string> order;
-  for (const Section &section : sections)
-    if (starts_with(section.name, ".text.")) {
-      std::string name = section.name.substr(6);
-      order.push_back(name);
-      found[name].name = name;
-      found[name].registers = section.header.sh_info >> 24;
-    }
-  std::vector<Elf64_Sym> symbols;
-  const Section *names = nullptr;
-  for (const Section &section : sections)
-    if (section.header.sh_type == SHT_SYMTAB && section.header.sh_link < sections.size()) {
-      names = &sections[section.header.sh_link];
-      for (size_t at = 0; at + sizeof(Elf64_Sym) <= section.header.sh_size; at += sizeof(Elf64_Sym)) {
-        Elf64_Sym symbol{};
-        file.get(section.header.sh_offset + at, symbol);
-        symbols.push_back(symbol);
-      }
-    }
-  auto name_of_symbol = [&](size_t index) {
-    return index < symbols.size() ? file.text(names->header.sh_offset + symbols[index].st_name) : std::string();
-  };
-  /* From 9.0 on, the sections of kernels that have shared memory include the reserved part. */
-  auto is_reserved = [](const Section &section) { return starts_with(section.name, ".nv.shared.reserved."); };
-  const uint64_t reserved = std::any_of(sections.begin(), sections.end(), is_reserved) ? 1024 : 0;
-  for (const Section &section : sections) {
-    if (starts_with(section.name, ".nv.info.") && found.count(section.name.substr(9)) != 0)
-      read_kernel(file, section, found[section.name.substr(9)]);
-    else if (starts_with(section.name, ".nv.shared.") && found.count(section.name.substr(11)) != 0)
-      found[section.name.substr(11)].static_shared_bytes =
-          static_cast<uint32_t>(section.header.sh_size - std::min<uint64_t>(section.header.sh_size, reserved));
-    else if (section.name == ".nv.info")
-      for_each_attribute(file, section, [&](uint8_t attribute, uint16_t, const Reader &value) {
-        uint32_t index = 0, number = 0;
-        if (!value.get(0, index) || !value.get(4, number))
-          return;
-        auto kernel = found.find(name_of_symbol(index));
-        if (kernel != found.end() && attribute == attribute_registers)
-          kernel->second.registers = number;
-        if (kernel != found.end() && attribute == attribute_frame_size)
-          kernel->second.local_bytes = number;
-      });
-  }
-  for (size_t i = 0; i < symbols.size(); i++) {
-    const Elf64_Sym &symbol = symbols[i];
-    bool is_data = ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx < sections.size();
-    if (!is_data || ELF64_ST_BIND(symbol.st_info) == STB_LOCAL)
-      continue;
-    const std::string &where = sections[symbol.st_shndx].name;
-    if (starts_with(where, ".nv.global") || starts_with(where, ".nv.constant"))
-      variables.push_back({name_of_symbol(i),
-                           starts_with(where, ".nv.constant") ? Space::constant : Space::global,
-                           symbol.st_size,
-                           16,
-                           false,
-                           {},
-                           {}});
-  }
-  /* Device functions have sections, too, but only a kernel has information about parameters. */
-  for (const std::string &name : order)
-    for (const Section &section : sections)
-      if (section.name == ".nv.constant0." + name)
-        kernels.push_back(found[name]);
+  capability = cubin.capability();
+  cubin.read_kernels(kernels);
+  cubin.read_variables(variables);
   return true;
 }
 

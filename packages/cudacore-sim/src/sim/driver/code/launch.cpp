@@ -90,54 +90,54 @@ CUresult code_of(FaultKind kind) {
   return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-std::string describe_fault(const Fault &fault) {
-  std::string text =
-      "kernel '" + fault.kernel + "', block " + text_of(fault.block) + ", thread " + text_of(fault.thread) + ": ";
-  const size_t start = text.size();
+/* "read of 4 bytes at 0x1000 in global memory", with what is there. */
+std::string describe_access(const Fault &fault, bool explained) {
+  std::string text = std::string(fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) +
+                     " bytes at " + hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) +
+                     " memory";
+  bool is_global = fault.space.empty() || fault.space == "global";
+  return explained && is_global ? text + ", " + state().memory.explain(fault.address) : text;
+}
+
+/* What has happened, without the detail; empty: the detail says it. */
+std::string describe_event(const Fault &fault) {
   switch (fault.kind) {
   case FaultKind::illegal_address:
   case FaultKind::misaligned_address:
-  case FaultKind::invalid_address_space:
-    if (fault.access_bytes == 0) { /* an address passed to free(), or a stack overflow */
-      text += fault.address != 0 ? "illegal address " + hex(fault.address) : "";
-      break;
-    }
-    text += std::string(fault.kind == FaultKind::misaligned_address ? "misaligned " : "illegal ") +
-            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
-            hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) + " memory";
-    if (fault.kind == FaultKind::illegal_address && (fault.space.empty() || fault.space == "global"))
-      text += ", " + state().memory.explain(fault.address);
-    break;
+  case FaultKind::invalid_address_space: {
+    if (fault.access_bytes == 0) /* an address passed to free(), or a stack overflow */
+      return fault.address != 0 ? "illegal address " + hex(fault.address) : "";
+    bool is_misaligned = fault.kind == FaultKind::misaligned_address;
+    return (is_misaligned ? "misaligned " : "illegal ") +
+           describe_access(fault, fault.kind == FaultKind::illegal_address);
+  }
   case FaultKind::illegal_instruction:
-    text += "illegal instruction";
-    break;
+    return "illegal instruction";
   case FaultKind::trap:
-    text += "trap";
-    break;
-  case FaultKind::assertion: /* the detail contains the whole message */
-    break;
+    return "trap";
   case FaultKind::hang:
-    text += "no progress";
-    break;
+    return "no progress";
   case FaultKind::synchronization:
-    text += "undefined synchronization";
-    break;
+    return "undefined synchronization";
   case FaultKind::unwritten:
+    return "uninitialized " + describe_access(fault, true);
   case FaultKind::freed:
+    return describe_access(fault, true);
   case FaultKind::race:
-    text += std::string(fault.kind == FaultKind::race        ? "race: "
-                        : fault.kind == FaultKind::unwritten ? "uninitialized "
-                                                             : "") +
-            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
-            hex(fault.address) + " in " + fault.space + " memory";
-    if (fault.space == "global")
-      text += ", " + state().memory.explain(fault.address);
-    break;
+    return "race: " + describe_access(fault, true);
+  case FaultKind::assertion: /* the detail contains the whole message */
   case FaultKind::none:
     break;
   }
+  return "";
+}
+
+std::string describe_fault(const Fault &fault) {
+  std::string event = describe_event(fault);
+  std::string text = "kernel '" + fault.kernel + "', block " + text_of(fault.block) + ", thread " +
+                     text_of(fault.thread) + ": " + event;
   if (!fault.detail.empty())
-    text += (text.size() > start ? ": " : "") + fault.detail;
+    text += (event.empty() ? "" : ": ") + fault.detail;
   if (!fault.source_file.empty())
     text += " [" + fault.source_file + ":" + std::to_string(fault.source_line) + "]";
   if (fault.ptx_line != 0)

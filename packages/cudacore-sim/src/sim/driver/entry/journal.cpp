@@ -31,16 +31,21 @@ struct Failure {
   CUresult result;
 };
 
+/* What is known of an entry point. */
+struct EntryState {
+  uint64_t calls = 0;
+  bool held = false;    /* whether calls wait */
+  uint64_t waiting = 0; /* how many calls wait */
+};
+
 struct Journal {
   std::mutex mutex;
   bool enabled = true;
   std::vector<cudasim_call> ring = std::vector<cudasim_call>(log_capacity);
   uint64_t position = 0;
-  std::vector<uint64_t> counts = std::vector<uint64_t>(entry_count);
+  std::vector<EntryState> entries = std::vector<EntryState>(entry_count);
   std::vector<Failure> failures;
   uint64_t injected = 0;
-  std::vector<bool> held = std::vector<bool>(entry_count);            /* entry points whose calls wait */
-  std::vector<uint64_t> waiting = std::vector<uint64_t>(entry_count); /* how many calls wait, by entry point */
   std::condition_variable let_go;
   std::set<std::string> hidden;
   FILE *file = nullptr;
@@ -78,16 +83,17 @@ std::vector<bool> entries_named(const char *name, bool &any) {
 
 /* The lock is held. */
 void arm(const Journal &j) {
-  bool any_held = std::find(j.held.begin(), j.held.end(), true) != j.held.end();
+  bool any_held = std::any_of(j.entries.begin(), j.entries.end(), [](const EntryState &one) { return one.held; });
   armed.store(any_held || !j.failures.empty(), std::memory_order_release);
 }
 
-void wait_while_held(Journal &j, size_t entry, std::unique_lock<std::mutex> &guard) {
-  if (!j.held[entry])
+void wait_while_held(Journal &j, Entry number, std::unique_lock<std::mutex> &guard) {
+  EntryState &entry = j.entries[static_cast<size_t>(number)];
+  if (!entry.held)
     return;
-  j.waiting[entry]++;
-  j.let_go.wait(guard, [&] { return !j.held[entry]; });
-  j.waiting[entry]--;
+  entry.waiting++;
+  j.let_go.wait(guard, [&] { return !entry.held; });
+  entry.waiting--;
 }
 
 int set_held(const char *name, bool held) {
@@ -99,14 +105,14 @@ int set_held(const char *name, bool held) {
   std::lock_guard<std::mutex> guard(j.mutex);
   for (size_t i = 0; i < entry_count; i++)
     if (entries[i])
-      j.held[i] = held;
+      j.entries[i].held = held;
   arm(j);
   j.let_go.notify_all();
   return 0;
 }
 
-/* The sum of the counts of all entry points with a name; UINT64_MAX if there are none. */
-uint64_t sum_of(const std::vector<uint64_t> &counts, const char *name) {
+/* The sum of a count of all entry points with a name; UINT64_MAX if there are none. */
+uint64_t sum_of(uint64_t EntryState::*count, const char *name) {
   bool any = false;
   std::vector<bool> wanted = entries_named(name, any);
   if (!any)
@@ -115,7 +121,7 @@ uint64_t sum_of(const std::vector<uint64_t> &counts, const char *name) {
   uint64_t sum = 0;
   for (size_t i = 0; i < entry_count; i++)
     if (wanted[i])
-      sum += counts[i];
+      sum += journal().entries[i].*count;
   return sum;
 }
 
@@ -126,7 +132,7 @@ CUresult interfere(Entry entry) {
     return CUDA_SUCCESS;
   Journal &j = journal();
   std::unique_lock<std::mutex> guard(j.mutex);
-  wait_while_held(j, static_cast<size_t>(entry), guard);
+  wait_while_held(j, entry, guard);
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < j.failures.size();) {
     Failure &failure = j.failures[i];
@@ -158,7 +164,7 @@ bool is_hidden(const char *name) {
 void note_call(Entry entry, void *context, void *stream, CUresult result, bool injected) {
   Journal &j = journal();
   std::lock_guard<std::mutex> guard(j.mutex);
-  j.counts[static_cast<size_t>(entry)]++;
+  j.entries[static_cast<size_t>(entry)].calls++;
   if (!j.opened)
     open_file(j);
   if (j.file != nullptr) {
@@ -179,7 +185,8 @@ void journal_after_fork() { journal().mutex.unlock(); }
 /* The child does not have the threads whose calls wait. */
 void journal_after_fork_in_child() {
   Journal &j = journal();
-  std::fill(j.waiting.begin(), j.waiting.end(), 0);
+  for (EntryState &entry : j.entries)
+    entry.waiting = 0;
   new (&j.let_go) std::condition_variable;
 }
 
@@ -213,11 +220,11 @@ void cudasim_log_enable(int on) {
   journal().enabled = on != 0;
 }
 
-uint64_t cudasim_calls(const char *name) { return sum_of(journal().counts, name); }
+uint64_t cudasim_calls(const char *name) { return sum_of(&EntryState::calls, name); }
 
 int cudasim_hold(const char *name) { return set_held(name, true); }
 
-uint64_t cudasim_held(const char *name) { return sum_of(journal().waiting, name); }
+uint64_t cudasim_held(const char *name) { return sum_of(&EntryState::waiting, name); }
 
 int cudasim_let_go(const char *name) { return set_held(name, false); }
 
@@ -266,12 +273,13 @@ void cudasim_reset(void) {
   j.position = 0;
   for (cudasim_call &call : j.ring)
     call = {};
-  for (uint64_t &count : j.counts)
-    count = 0;
+  for (EntryState &entry : j.entries) {
+    entry.calls = 0;
+    entry.held = false;
+  }
   j.failures.clear();
   j.injected = 0;
   j.hidden.clear();
-  std::fill(j.held.begin(), j.held.end(), false);
   armed.store(false, std::memory_order_release);
   j.let_go.notify_all();
 }

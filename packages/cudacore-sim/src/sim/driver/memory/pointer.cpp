@@ -9,7 +9,10 @@ namespace {
 
 constexpr uint64_t granule = 2 << 20, chunk = 32 << 20;
 
-template <class T> void put(void *data, T value) { std::memcpy(data, &value, sizeof value); }
+template <class T> CUresult put(void *data, T value) {
+  std::memcpy(data, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
 
 /* Base and size of the mapping that contains the memory: small allocations lie in blocks, pooled memory in chunks. */
 std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
@@ -29,6 +32,15 @@ uint64_t handle_types(const Allocation &allocation) {
   return allocation.pool != nullptr ? allocation.pool->properties.handleTypes : 0;
 }
 
+/* The address for kernels in the current context; 0 and an error: they cannot use the memory. */
+CUresult put_device_pointer(void *data, const Allocation &allocation, uint64_t address) {
+  ContextPtr current = home_of(current_context());
+  if (current != nullptr && may_access(*current, allocation, false))
+    return put(data, address);
+  put<uint64_t>(data, 0);
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocation &allocation, uint64_t address) {
   using AllocationKind = Allocation::Kind;
   AllocationKind kind = allocation.kind;
@@ -37,81 +49,48 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   ContextPtr context = allocation.context.lock();
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
-    put<void *>(data, context ? handle_of<void *>(context->handle) : nullptr);
-    break;
+    return put<void *>(data, context ? handle_of<void *>(context->handle) : nullptr);
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    put<unsigned>(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
-    ContextPtr current = home_of(current_context());
-    bool reachable = current != nullptr && may_access(*current, allocation, false);
-    put<uint64_t>(data, reachable ? address : 0);
-    if (!reachable)
-      return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    break;
-  }
+    return put<unsigned>(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    return put_device_pointer(data, allocation, address);
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    if (!allocation.host_accessible())
-      return CUDA_ERROR_INVALID_VALUE;
-    put(data, address);
-    break;
+    return allocation.host_accessible() ? put(data, address) : CUDA_ERROR_INVALID_VALUE;
   case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-    if (on_host)
-      return CUDA_ERROR_INVALID_VALUE;
-    put<uint64_t>(data, 0);
-    break;
+    return on_host ? CUDA_ERROR_INVALID_VALUE : put<uint64_t>(data, 0);
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    put<int>(data, is_managed || allocation.sync_memops);
-    break;
+    return put<int>(data, is_managed || allocation.sync_memops);
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    put(data, allocation.id);
-    break;
-  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    put<int>(data, is_managed);
-    break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    put<int>(data, allocation.device ? allocation.device->ordinal : 0);
-    break;
-  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    put<int>(data, kind == AllocationKind::device);
-    break;
-  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    put(data, allocation.base);
-    break;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    put(data, allocation.size);
-    break;
-  case CU_POINTER_ATTRIBUTE_MAPPED:
-    put<int>(data, 1);
-    break;
-  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    put<uint64_t>(data, handle_types(allocation));
-    break;
-  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    put<int>(data, 0);
-    break;
-  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    put<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
-    break;
-  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-    put<void *>(data, allocation.pool ? handle_of<void *>(allocation.pool->handle) : nullptr);
-    break;
-  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-    put(data, mapping_of(allocation).second);
-    break;
-  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-    put(data, mapping_of(allocation).first);
-    break;
   case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-    put(data, allocation.id);
-    break;
+    return put(data, allocation.id);
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    return put<int>(data, is_managed);
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    return put<int>(data, allocation.device ? allocation.device->ordinal : 0);
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    return put<int>(data, kind == AllocationKind::device);
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    return put(data, allocation.base);
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    return put(data, allocation.size);
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    return put<int>(data, 1);
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    return put<uint64_t>(data, handle_types(allocation));
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-    put<int>(data, 0);
-    break;
+    return put<int>(data, 0);
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    return put<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    return put<void *>(data, allocation.pool ? handle_of<void *>(allocation.pool->handle) : nullptr);
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    return put(data, mapping_of(allocation).second);
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    return put(data, mapping_of(allocation).first);
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return CUDA_SUCCESS;
 }
 
 /* Writes what cuPointerGetAttributes returns for an unknown address: mostly zeros, of the attribute's size. */

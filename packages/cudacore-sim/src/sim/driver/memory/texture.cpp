@@ -104,7 +104,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
     bool is_known = mode >= CU_TR_ADDRESS_MODE_WRAP && mode <= CU_TR_ADDRESS_MODE_BORDER;
     if (!is_known && axis == 2 && out.texels.shape != Texels::Shape::volume)
       continue; /* a flat texture has no third axis, so the driver ignores this mode */
-    if (mode < CU_TR_ADDRESS_MODE_WRAP || mode > CU_TR_ADDRESS_MODE_BORDER)
+    if (!is_known)
       return CUDA_ERROR_INVALID_VALUE;
     /* A texture repeats only if coordinates are normalized. */
     bool repeats = mode == CU_TR_ADDRESS_MODE_WRAP || mode == CU_TR_ADDRESS_MODE_MIRROR;
