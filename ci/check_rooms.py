@@ -36,7 +36,7 @@ LAYERS = {
     "cudacore-compile/src/cudacore_compile": ("_version", "typing", "_compilers", "_cache", ".", "_command"),
     "cudacore-graph/src/cudacore_graph": ("typing", "_arguments", "_errors", "_condition", "_nodes", "."),
     "cudacore/src/cudacore": ("_version", "system", "interop", ".", "_instead_of_cuda_core"),
-    "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
+    "cudacore-sim/src/sim": ("embedded_ptx", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
     "cudacore-sim/src/sim/driver": ("base", "device", "memory", "code", "graph", "stream", "entry"),
 }
 #: Uses of an upper room: the path of the file in its package, and the room that the file uses, with the reason.

@@ -4,7 +4,6 @@
 
 #include "sim/control/config.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -24,31 +23,31 @@ struct Reports {
   int fault_result = 0;
 };
 
-/* What the calls of a thread have reported. */
-struct Said {
+/* The reports and explanations of a thread: of its current call, and the reason of its last failure. */
+struct ThreadReports {
   bool in_call = false;
-  std::string now, last;
+  std::string current, reason;
 };
 
 /* A pointer, because threads can report while they end. Such a thread gets a new object, which is never freed. */
-thread_local Said *said_here = nullptr;
+thread_local ThreadReports *own_reports = nullptr;
 struct EndOfThread {
-  ~EndOfThread() { delete std::exchange(said_here, nullptr); }
+  ~EndOfThread() { delete std::exchange(own_reports, nullptr); }
 };
-Said &said() {
-  if (said_here == nullptr) {
-    said_here = new Said;
+ThreadReports &thread_reports() {
+  if (own_reports == nullptr) {
+    own_reports = new ThreadReports;
     static thread_local EndOfThread end;
     static_cast<void>(end);
   }
-  return *said_here;
+  return *own_reports;
 }
 
-void remember(const std::string &text) {
-  Said &mine = said();
-  if (!mine.in_call || mine.now.find(text) != std::string::npos)
+void add_to_call(const std::string &text) {
+  ThreadReports &own = thread_reports();
+  if (!own.in_call || own.current.find(text) != std::string::npos)
     return;
-  mine.now += (mine.now.empty() ? "" : "\n") + text;
+  own.current += (own.current.empty() ? "" : "\n") + text;
 }
 
 Reports &store() {
@@ -56,26 +55,14 @@ Reports &store() {
   return *instance;
 }
 
-void add(const std::string &text) {
-  note(text);
-  if (store().texts.size() < max_reports)
-    store().texts.push_back(text);
-}
-
 } // namespace
 
 void report(const std::string &text) {
-  remember(text);
+  add_to_call(text);
   std::lock_guard<std::mutex> guard(store().mutex);
-  add(text);
-}
-
-void report_once(const std::string &text) {
-  remember(text);
-  std::lock_guard<std::mutex> guard(store().mutex);
-  const std::vector<std::string> &texts = store().texts;
-  if (std::find(texts.begin(), texts.end(), text) == texts.end())
-    add(text);
+  note(text);
+  if (store().texts.size() < max_reports)
+    store().texts.push_back(text);
 }
 
 void report_fault(const std::string &text, int result) {
@@ -86,7 +73,7 @@ void report_fault(const std::string &text, int result) {
 }
 
 void explain(const std::string &text, const std::string &key) {
-  remember(text);
+  add_to_call(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   std::set<std::string> &known = store().known;
   if (known.size() >= max_reports || !known.insert(key.empty() ? text : key).second)
@@ -95,26 +82,26 @@ void explain(const std::string &text, const std::string &key) {
   note(text);
 }
 
-void call_began() { said().in_call = true; }
+void call_began() { thread_reports().in_call = true; }
 
-bool call_said() { return !said().now.empty(); }
+bool call_has_reported() { return !thread_reports().current.empty(); }
 
 void call_ended(int result) {
-  Said &mine = said();
-  mine.in_call = false;
+  ThreadReports &own = thread_reports();
+  own.in_call = false;
   if (result != 0) {
-    mine.last.clear();
-    if (mine.now.empty()) {
+    own.reason.clear();
+    if (own.current.empty()) {
       std::lock_guard<std::mutex> guard(store().mutex);
       if (result == store().fault_result)
-        mine.last = store().fault;
+        own.reason = store().fault;
     }
-    mine.last += mine.now;
+    own.reason += own.current;
   }
-  mine.now.clear();
+  own.current.clear();
 }
 
-std::string why() { return said().last; }
+std::string why() { return thread_reports().reason; }
 
 void note(const std::string &text) {
   if (config().reports)
@@ -132,7 +119,7 @@ std::vector<std::string> explanations() {
 }
 
 void forget_why() {
-  said().last.clear();
+  thread_reports().reason.clear();
   std::lock_guard<std::mutex> guard(store().mutex);
   store().fault.clear();
   store().fault_result = 0;

@@ -14,9 +14,6 @@ namespace sim {
  */
 void report(const std::string &text);
 
-/* Like report(), unless an equal report exists. */
-void report_once(const std::string &text);
-
 /* Reports why a context fails. `result`: the CUresult that calls in the context return from now on. */
 void report_fault(const std::string &text, int result);
 
@@ -32,7 +29,7 @@ template <class Code> Code refuse(Code code, const std::string &text, const std:
 
 /* Collects the reports and explanations of this thread since call_began(): the reasons why its call failed. */
 void call_began();
-bool call_said();
+bool call_has_reported();
 void call_ended(int result);
 std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
 

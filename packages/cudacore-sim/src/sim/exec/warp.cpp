@@ -330,13 +330,13 @@ void Warp::reserve_local(size_t bytes) {
   local_stride_ = stride;
 }
 
-void Warp::set_written(const std::vector<Place> &places, uint32_t frame_local, uint32_t lane) {
-  for (const Place &place : places)
+void Warp::set_written(const std::vector<ValueLocation> &places, uint32_t frame_local, uint32_t lane) {
+  for (const ValueLocation &place : places)
     if (!place.is_register)
       std::memset(local_written(lane) + frame_local + place.offset, 1, place.size);
 }
 
-uint64_t Warp::read_place(const Place &place, uint32_t lane) {
+uint64_t Warp::read_value(const ValueLocation &place, uint32_t lane) {
   if (place.is_register)
     return in(place.register_index)[lane];
   uint64_t value = 0;
@@ -344,17 +344,17 @@ uint64_t Warp::read_place(const Place &place, uint32_t lane) {
   return value;
 }
 
-void Warp::write_place(const Place &place, uint32_t lane, uint64_t value) {
+void Warp::write_value(const ValueLocation &place, uint32_t lane, uint64_t value) {
   if (place.is_register)
     out(place.register_index)[lane] = value;
   else
     std::memcpy(frame_bytes(lane, place.offset), &value, std::min<size_t>(place.size, sizeof value));
 }
 
-void Warp::copy_arguments(const std::vector<Place> &from, uint64_t *from_frame, uint32_t from_local,
-                          const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane) {
+void Warp::copy_arguments(const std::vector<ValueLocation> &from, uint64_t *from_frame, uint32_t from_local,
+                          const std::vector<ValueLocation> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane) {
   for (size_t i = 0; i < from.size(); ++i) {
-    const Place &source = from[i], &target = to[i];
+    const ValueLocation &source = from[i], &target = to[i];
     std::byte *memory = local(lane);
     const std::byte *bytes;
     uint64_t value;
@@ -378,8 +378,8 @@ void Warp::call(const Instruction &ins, uint32_t lanes, uint32_t function) {
   const Function &callee = program.functions[function];
   const CallSite &site = program.calls[ins.target];
   auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
-  auto matches = [](const std::vector<Place> &a, const std::vector<Place> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Place &x, const Place &y) {
+  auto matches = [](const std::vector<ValueLocation> &a, const std::vector<ValueLocation> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ValueLocation &x, const ValueLocation &y) {
       return x.size == y.size || x.is_register || y.is_register;
     });
   };

@@ -126,8 +126,8 @@ public:
   }
   std::byte *local(uint32_t lane) { return local_memory_.data() + static_cast<size_t>(lane) * local_stride_; }
   std::byte *frame_bytes(uint32_t lane, uint32_t offset) { return local(lane) + local_base[lane] + offset; }
-  uint64_t read_place(const Place &place, uint32_t lane);
-  void write_place(const Place &place, uint32_t lane, uint64_t value);
+  uint64_t read_value(const ValueLocation &place, uint32_t lane);
+  void write_value(const ValueLocation &place, uint32_t lane, uint64_t value);
 
   /* --- state that handlers use ---------------------------------------------------------------------------------- */
   uint64_t *frame = nullptr; /* registers of the running group */
@@ -164,9 +164,9 @@ private:
   void store_group();
   void reserve_registers(size_t slots);
   void reserve_local(size_t bytes);
-  void set_written(const std::vector<Place> &places, uint32_t frame_local, uint32_t lane);
-  void copy_arguments(const std::vector<Place> &from, uint64_t *from_frame, uint32_t from_local,
-                      const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
+  void set_written(const std::vector<ValueLocation> &places, uint32_t frame_local, uint32_t lane);
+  void copy_arguments(const std::vector<ValueLocation> &from, uint64_t *from_frame, uint32_t from_local,
+                      const std::vector<ValueLocation> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
   void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
 
   uint32_t group_ = 0; /* the running group as it was when it was chosen */

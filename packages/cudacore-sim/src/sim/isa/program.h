@@ -19,7 +19,7 @@ namespace sim::exec {
 enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free, set_condition };
 
 /* The place of a value that is passed to or from a function: bytes of the frame, or a register. */
-struct Place {
+struct ValueLocation {
   bool is_register = false;
   OperandIndex register_index = no_operand; /* an argument may also be a constant */
   bool is_predicate = false;
@@ -37,7 +37,7 @@ struct Function {
   uint32_t slots = 0;       /* registers and predicates of a frame, in slots of 32 lanes */
   uint32_t frame_bytes = 0; /* .local and .param variables of a lane */
   uint32_t local_bytes = 0; /* .local variables alone */
-  std::vector<Place> results, parameters;
+  std::vector<ValueLocation> results, parameters;
   std::vector<uint32_t> callees;
   std::vector<uint32_t> shared_variables; /* variables that the function names */
   bool calls_indirectly = false;
@@ -45,7 +45,7 @@ struct Function {
 
 struct CallSite {
   uint32_t caller = 0;
-  std::vector<Place> results, arguments;
+  std::vector<ValueLocation> results, arguments;
 };
 
 struct SharedVariable {

@@ -174,10 +174,10 @@ void Coder::check_all_taken() const {
 
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
-void Coder::need(size_t least, size_t most) {
-  if (count() < least || count() > most)
-    fail("expected " + std::to_string(least) + (most > least ? " to " + std::to_string(most) : "") +
-         " operands, found " + std::to_string(count()));
+void Coder::need(size_t min, size_t max) {
+  if (count() < min || count() > max)
+    fail("expected " + std::to_string(min) + (max > min ? " to " + std::to_string(max) : "") + " operands, found " +
+         std::to_string(count()));
 }
 
 uint64_t Coder::immediate(const ast::Operand &operand, Type type) const {

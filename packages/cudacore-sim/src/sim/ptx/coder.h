@@ -24,12 +24,12 @@ public:
     T meaning;
   };
   /*
-   * Takes the first of `choices` that the instruction has, and sets `out` to its meaning. False: it has none of them.
+   * Takes the first of `choices` that the instruction has, and stores its meaning. False: it has none of them.
    */
-  template <class T, size_t N> bool take_choice(const Choice<T> (&choices)[N], T &out) {
+  template <class T, size_t N> bool take_choice(const Choice<T> (&choices)[N], T &meaning) {
     for (const Choice<T> &one : choices)
       if (take(one.name)) {
-        out = one.meaning;
+        meaning = one.meaning;
         return true;
       }
     return false;
@@ -52,7 +52,7 @@ public:
 
   /* --- operands ----------------------------------------------------------------------------------------------- */
   size_t count() const { return tree_.operands.size(); }
-  void need(size_t least, size_t most);
+  void need(size_t min, size_t max);
   void need(size_t exactly) { need(exactly, exactly); }
   const ast::Operand &operand(size_t i) const { return tree_.operands[i]; }
   bool is_list(size_t i) const { return i < count() && operand(i).kind == ast::Operand::Kind::vector; }

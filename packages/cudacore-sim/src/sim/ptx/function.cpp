@@ -122,7 +122,7 @@ void FunctionBuilder::declare_formals() {
     }
     return;
   }
-  auto formals = [&](const std::vector<ast::Declaration> &list, std::vector<exec::Place> &places) {
+  auto formals = [&](const std::vector<ast::Declaration> &list, std::vector<exec::ValueLocation> &places) {
     for (size_t i = 0; i < list.size(); ++i) {
       declare(list[i]);
       const Symbol &symbol = resolve(list[i].name);
@@ -515,13 +515,13 @@ uint32_t FunctionBuilder::estimate_registers() {
     changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
   }
   std::sort(changes.begin(), changes.end()); /* at the same instruction, ranges end before others begin */
-  int32_t now = 0, most = 0;
+  int32_t now = 0, max = 0;
   for (auto [at, change] : changes) {
     now += change;
-    most = std::max(most, now);
+    max = std::max(max, now);
   }
   constexpr uint32_t always = 6; /* registers for addresses of the stack, the parameters and so on */
-  return std::min(255u, static_cast<uint32_t>(most) + always);
+  return std::min(255u, static_cast<uint32_t>(max) + always);
 }
 
 } // namespace sim::ptx

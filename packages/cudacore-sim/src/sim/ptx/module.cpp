@@ -51,9 +51,9 @@ std::vector<uint32_t> builtin_signature(exec::Builtin builtin, bool results) {
   }
 }
 
-bool has_sizes(const std::vector<exec::Place> &places, const std::vector<uint32_t> &sizes) {
+bool has_sizes(const std::vector<exec::ValueLocation> &places, const std::vector<uint32_t> &sizes) {
   return std::equal(places.begin(), places.end(), sizes.begin(), sizes.end(),
-                    [](const exec::Place &place, uint32_t size) { return place.size == size; });
+                    [](const exec::ValueLocation &place, uint32_t size) { return place.size == size; });
 }
 
 /* The bits of a number in an initialiser, converted to the type of the element. */
@@ -233,17 +233,18 @@ void ModuleBuilder::resolve_initial_values() {
 bool ModuleBuilder::has_signature(const exec::Function &function, const ast::Function &as) {
   exec::Function other;
   set_signature(other, as);
-  auto same = [](const std::vector<exec::Place> &a, const std::vector<exec::Place> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const exec::Place &x, const exec::Place &y) {
-      return x.size == y.size && x.is_register == y.is_register;
-    });
+  auto same = [](const std::vector<exec::ValueLocation> &a, const std::vector<exec::ValueLocation> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const exec::ValueLocation &x, const exec::ValueLocation &y) {
+                        return x.size == y.size && x.is_register == y.is_register;
+                      });
   };
   return same(function.results, other.results) && same(function.parameters, other.parameters);
 }
 
 void ModuleBuilder::set_signature(exec::Function &function, const ast::Function &from) {
   auto sizes = [](const std::vector<ast::Declaration> &list) {
-    std::vector<exec::Place> places(list.size());
+    std::vector<exec::ValueLocation> places(list.size());
     for (size_t i = 0; i < list.size(); ++i) {
       places[i].size = static_cast<uint32_t>(std::min<uint64_t>(std::max<uint64_t>(list[i].bytes(), 1), UINT32_MAX));
       places[i].is_register = list[i].space == StateSpace::reg;

@@ -13,20 +13,21 @@ namespace {
 
 constexpr size_t max_findings = 1000; /* how many findings are remembered, so that each is reported only once */
 
-using Place = std::shared_ptr<const std::string>; /* text for a place in code; null if the unit is not a kernel */
+using CodeLocation =
+    std::shared_ptr<const std::string>; /* text for a place in code; null if the unit is not a kernel */
 
 /* An access of a unit to some bytes. */
 struct Access {
   OrderedPtr unit;
-  Manner manner;
+  AccessKind kind;
   bool plain, strong;
   bool word; /* an atomic copy or fill of one word: kernels may wait for the word, or change it at the same time */
-  Place place;
+  CodeLocation location;
   bool operator==(const Access &other) const {
-    return unit == other.unit && manner == other.manner && plain == other.plain && strong == other.strong &&
-           word == other.word && place == other.place;
+    return unit == other.unit && kind == other.kind && plain == other.plain && strong == other.strong &&
+           word == other.word && location == other.location;
   }
-  bool writes() const { return manner != Manner::read; }
+  bool writes() const { return kind != AccessKind::read; }
   bool is_atomic() const { return strong && !plain; }
 };
 
@@ -47,9 +48,9 @@ Accesses &all_accesses() {
   return *instance;
 }
 
-const char *text_of(Manner manner) {
-  static constexpr const char *texts[] = {"reads", "writes", "allocates", "frees"}; /* in the order of Manner */
-  return texts[static_cast<size_t>(manner)];
+const char *text_of(AccessKind kind) {
+  static constexpr const char *texts[] = {"reads", "writes", "allocates", "frees"}; /* in the order of AccessKind */
+  return texts[static_cast<size_t>(kind)];
 }
 
 /* Makes an address a boundary between ranges. */
@@ -85,7 +86,7 @@ bool conflicts(const Access &one, const Access &other) {
          !has_communicated(first, second) && !host_may_order(first, second) && !host_may_order(second, first);
 }
 
-std::string place_text(const Access &access) { return access.place != nullptr ? *access.place : ""; }
+std::string location_text(const Access &access) { return access.location != nullptr ? *access.location : ""; }
 
 /* The number of the allocation that contains an address; 0: no allocation contains it. */
 uint64_t allocation_at(uint64_t address) {
@@ -102,13 +103,13 @@ void report_new(const std::string &key, const std::string &text) {
 
 void report_conflict(const Access &now, const Access &then, uint64_t begin, uint64_t end) {
   auto side = [](const Access &one) {
-    return one.unit->what + one.unit->call + std::to_string(one.unit->stream) + text_of(one.manner) + place_text(one);
+    return one.unit->what + one.unit->call + std::to_string(one.unit->stream) + text_of(one.kind) + location_text(one);
   };
   std::string one = side(now), other = side(then);
   report_new(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(begin)),
-             "order: " + text_of(*now.unit) + " " + text_of(now.manner) + " " + std::to_string(end - begin) +
-                 " bytes at " + hex(begin) + place_text(now) + ", which " + text_of(*then.unit) + " " +
-                 text_of(then.manner) + place_text(then) +
+             "order: " + text_of(*now.unit) + " " + text_of(now.kind) + " " + std::to_string(end - begin) +
+                 " bytes at " + hex(begin) + location_text(now) + ", which " + text_of(*then.unit) + " " +
+                 text_of(then.kind) + location_text(then) +
                  ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
@@ -220,24 +221,24 @@ void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches) 
   std::set<const Ordered *> reported;
   find_communication(*unit, touches);
   for (const Touch &one : touches)
-    add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place},
-        reported);
+    add(one.begin, one.end,
+        {unit, one.write ? AccessKind::write : AccessKind::read, one.plain, one.strong, false, one.place}, reported);
 }
 
-void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner) {
+void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, AccessKind kind) {
   if (unit == nullptr)
     return;
   std::set<const Ordered *> reported;
-  bool is_access = manner == Manner::read || manner == Manner::write;
+  bool is_access = kind == AccessKind::read || kind == AccessKind::write;
   bool is_word = is_access && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
-  add(address, address + bytes, {unit, manner, true, false, is_word, nullptr}, reported);
+  add(address, address + bytes, {unit, kind, true, false, is_word, nullptr}, reported);
 }
 
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
   if (unit == nullptr)
     return;
   std::set<const Ordered *> reported;
-  add(address, address + bytes, {unit, Manner::write, false, true, false, nullptr}, reported);
+  add(address, address + bytes, {unit, AccessKind::write, false, true, false, nullptr}, reported);
 }
 
 void forget_accesses(uint64_t address, uint64_t bytes) {

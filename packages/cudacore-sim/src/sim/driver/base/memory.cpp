@@ -281,8 +281,9 @@ CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationP
 }
 
 void fill_new_memory(std::byte *host, uint64_t size) {
-  constexpr uint64_t most = 64 << 20; /* larger memory may be used only in part, and filling would commit all of it */
-  if (config().fill != 0 && size <= most)
+  constexpr uint64_t max_filled =
+      64 << 20; /* larger memory may be used only in part, and filling would commit all of it */
+  if (config().fill != 0 && size <= max_filled)
     std::memset(host, config().fill, size);
 }
 

@@ -72,10 +72,10 @@ bool is_before(const Ordered &one, const Ordered &other);
 std::string text_of(const Ordered &unit);
 uint64_t next_time();
 
-enum class Manner { read, write, allocate, free };
+enum class AccessKind { read, write, allocate, free };
 
 /* A unit accesses memory before it is done. A null unit is ignored. */
-void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner);
+void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, AccessKind kind);
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
 void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* records the accesses of a kernel */
 

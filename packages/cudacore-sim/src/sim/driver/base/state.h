@@ -53,8 +53,8 @@ struct Stream {
   bool legacy = false;
   std::shared_ptr<StreamCapture> capture; /* null: the stream is not captured */
   /* The arrays that cuStreamGetCaptureInfo returns. The application may read them, even after the capture. */
-  std::vector<CUgraphNode> told_nodes;
-  std::vector<CUgraphEdgeData> told_data;
+  std::vector<CUgraphNode> info_nodes;
+  std::vector<CUgraphEdgeData> info_edge_data;
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* until the policy is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
@@ -80,7 +80,7 @@ struct Pool {
   std::unique_ptr<Arena> file;          /* the file with the memory, if the pool can be exported */
   std::shared_ptr<SharedFile> imported; /* the file of another process, if the pool was imported */
   uint64_t imported_name = 0;
-  unsigned imports = 1; /* how often the application must destroy it: once, or once for each import */
+  unsigned references = 1; /* how often the application must destroy it: once, or once for each import */
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
@@ -93,7 +93,7 @@ struct Pool {
 };
 
 /* The pools of a location. */
-struct PoolPlace {
+struct LocationPools {
   std::shared_ptr<Pool> initial, current;
   void open(Device *device, const CUmemPoolProps &properties);
 };
@@ -124,9 +124,10 @@ struct Context : std::enable_shared_from_this<Context> {
   std::set<StreamPtr> streams;                        /* streams that were created */
   UnitPtr gate;                                       /* all work that is submitted later waits for this unit */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* unfinished last units of destroyed streams */
-  UnitPtr end, blocking_end; /* for the check of order: both come after all work of destroyed streams */
-  unsigned attached = 0;     /* references by cuCtxAttach */
-  std::set<uint64_t> peers;  /* the contexts whose memory this context may use */
+  /* For the check of order: units that come after all work of destroyed streams. */
+  UnitPtr after_destroyed_streams, after_destroyed_blocking_streams;
+  unsigned attached = 0;                                          /* references by cuCtxAttach */
+  std::set<uint64_t> peers;                                       /* the contexts whose memory this context may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use in this context */
   std::shared_ptr<const MemoryMap> map;                           /* the map of memory when `map_version` was current */
   uint64_t map_version = 0;
@@ -148,7 +149,7 @@ struct Device {
   uint64_t primary_handle = 0; /* the handle of all primary contexts of the device; 0: none was created yet */
   bool primary_ending = false; /* a new primary context can be created only after the old one has ended */
   unsigned primary_references = 0, primary_flags = 0;
-  PoolPlace pools;
+  LocationPools pools;
   GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; it also applies to new contexts */
   /*
@@ -271,8 +272,9 @@ struct State {
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
   std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if the map must be built again */
   Handles<Context> green_contexts{Kind::green_context}; /* objects of `contexts`, by their handle as a green context */
-  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by type of memory, type of location, number of location */
-  std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
+  /* Pools by type of memory, type of location, number of location. A device has the pools of its own memory. */
+  std::map<std::array<int, 3>, LocationPools> location_pools;
+  std::map<uint64_t, Reservation> reservations; /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
   std::vector<std::shared_ptr<Capture>> captures; /* captures that have not ended */

@@ -288,7 +288,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   int target = binary;
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
-  if (run_carried(data, size) != CUDA_SUCCESS)
+  if (run_embedded(data, size) != CUDA_SUCCESS)
     return CUDA_SUCCESS; /* a GPU would load this code, so only a launch fails, and reports why */
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
@@ -310,8 +310,8 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
     found.push_back({name, std::string(code.data(), strnlen(code.data(), code.size()))});
     return;
   }
-  std::vector<Carried> parts = carried_by(code.data(), code.size());
-  for (const Carried &part : parts)
+  std::vector<EmbeddedPtx> parts = embedded_ptx(code.data(), code.size());
+  for (const EmbeddedPtx &part : parts)
     find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
   if (parts.empty() && is_device_runtime(name))
     found.push_back(device_runtime());
@@ -320,10 +320,10 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
 }
 
 /* Uses the PTX of a cubin, if all of its inputs have PTX. */
-CUresult Image::run_carried(const char *data, size_t size) {
+CUresult Image::run_embedded(const char *data, size_t size) {
   std::vector<PtxText> found;
   std::string lacking;
-  for (const Carried &part : carried_by(data, size))
+  for (const EmbeddedPtx &part : embedded_ptx(data, size))
     find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
   CUresult result = CUDA_ERROR_INVALID_PTX;
   no_ptx = found.empty() && lacking.empty();
@@ -340,65 +340,81 @@ CUresult Image::run_carried(const char *data, size_t size) {
   return result;
 }
 
+/* The entry of a fat binary whose code the device uses, and where the code begins. */
+struct ChosenEntry {
+  FatEntry entry{};
+  size_t at = 0;
+  bool is_set = false, beside_cubin = false;
+};
+
 /*
  * Prefers PTX to a cubin, because PTX can run. Of several texts, chooses the one for the newest capability that the
- * device supports.
+ * device supports. False: the fat binary is broken.
  */
-CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
-                           bool *beside_cubin) {
+static bool choose_entry(const std::vector<char> &bytes, ChosenEntry &chosen) {
   FatHeader header{};
-  if (!read_at(bytes, 0, header)) {
-    messages = "a broken fat binary";
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
-  bool found = false;
-  FatEntry chosen{};
-  size_t chosen_at = 0;
+  if (!read_at(bytes, 0, header))
+    return false;
   auto rank = [](const FatEntry &entry) {
     return (entry.kind == kind_ptx ? 100000 : 0) + static_cast<int>(entry.capability);
   };
   for (size_t at = header.header_bytes; at < bytes.size();) {
     FatEntry entry{};
     if (!read_at(bytes, at, entry) || entry.header_bytes < sizeof entry || entry.bytes > bytes.size() ||
-        entry.header_bytes + entry.bytes > bytes.size() - at) {
-      messages = "a broken fat binary";
-      return CUDA_ERROR_INVALID_IMAGE;
-    }
+        entry.header_bytes + entry.bytes > bytes.size() - at)
+      return false;
     int capability = static_cast<int>(entry.capability);
     bool fits = capability <= device_capability() &&
                 (entry.kind == kind_ptx || (entry.kind == kind_elf && capability / 10 == device_capability() / 10));
-    if (fits && entry.kind == kind_elf && beside_cubin != nullptr)
-      *beside_cubin = true;
-    if (fits && (!found || rank(entry) > rank(chosen))) {
-      chosen = entry;
-      chosen_at = at + entry.header_bytes;
-      found = true;
+    chosen.beside_cubin |= fits && entry.kind == kind_elf;
+    if (fits && (!chosen.is_set || rank(entry) > rank(chosen.entry))) {
+      chosen.entry = entry;
+      chosen.at = at + entry.header_bytes;
+      chosen.is_set = true;
     }
     at += entry.header_bytes + entry.bytes;
   }
-  if (!found) {
-    messages = "a fat binary with no code for sm_" + std::to_string(device_capability());
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
-  code.assign(bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at),
-              bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at + chosen.bytes));
-  bool is_zstd = (chosen.flags & flag_zstd) != 0;
+  return true;
+}
+
+/* Unpacks the code of an entry, if it is packed. */
+static CUresult unpack_entry(const FatEntry &entry, std::vector<char> &code, std::string &messages) {
+  bool is_zstd = (entry.flags & flag_zstd) != 0;
+  if (!is_zstd && (entry.flags & flag_lz4) == 0)
+    return CUDA_SUCCESS;
   if (is_zstd && !has_zstd()) {
     messages = "the fat binary's code is packed with Zstandard, and this system has no libzstd.so.1 to unpack it: "
                "install it (the package is called libzstd1, libzstd or zstd-libs), build with nvcc --no-compress or "
                "--compress-mode=speed, or load the PTX itself";
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (is_zstd || (chosen.flags & flag_lz4) != 0) {
-    std::vector<char> unpacked(chosen.unpacked_bytes < largest ? chosen.unpacked_bytes : 0);
-    auto unpack = is_zstd ? unpack_zstd : unpack_lz4;
-    if (chosen.packed_bytes > code.size() || !unpack(code.data(), chosen.packed_bytes, unpacked)) {
-      messages = "a broken fat binary";
-      return CUDA_ERROR_INVALID_IMAGE;
-    }
-    code = std::move(unpacked);
+  std::vector<char> unpacked(entry.unpacked_bytes < largest ? entry.unpacked_bytes : 0);
+  auto unpack = is_zstd ? unpack_zstd : unpack_lz4;
+  if (entry.packed_bytes > code.size() || !unpack(code.data(), entry.packed_bytes, unpacked)) {
+    messages = "a broken fat binary";
+    return CUDA_ERROR_INVALID_IMAGE;
   }
+  code = std::move(unpacked);
   return CUDA_SUCCESS;
+}
+
+CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
+                           bool *beside_cubin) {
+  ChosenEntry chosen;
+  bool is_intact = choose_entry(bytes, chosen);
+  if (beside_cubin != nullptr && chosen.beside_cubin)
+    *beside_cubin = true;
+  if (!is_intact) {
+    messages = "a broken fat binary";
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  if (!chosen.is_set) {
+    messages = "a fat binary with no code for sm_" + std::to_string(device_capability());
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(chosen.at);
+  code.assign(begin, begin + static_cast<std::ptrdiff_t>(chosen.entry.bytes));
+  return unpack_entry(chosen.entry, code, messages);
 }
 
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out) {

@@ -2,7 +2,7 @@
 #ifndef CUDACORE_SIM_DRIVER_CODE_IMAGE_H
 #define CUDACORE_SIM_DRIVER_CODE_IMAGE_H
 
-#include "sim/carry/carried.h"
+#include "sim/embedded_ptx/cubin_section.h"
 #include "sim/engine.h"
 #include "sim/driver/base/api.h"
 
@@ -50,7 +50,7 @@ private:
   CUresult understand();
   CUresult read_ptx(const std::vector<PtxText> &texts);
   CUresult read_cubin(const char *data, size_t size);
-  CUresult run_carried(const char *data, size_t size);
+  CUresult run_embedded(const char *data, size_t size);
 
   std::vector<char> bytes;
   std::once_flag once;

@@ -131,10 +131,10 @@ CUresult on_device(CUkernel handle, CUdevice ordinal, Callable &out, Device *&de
 } // namespace
 
 int max_threads_of(const KernelInfo &kernel, const Device &device) {
-  int most = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
+  int max_threads = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
   const Dim3 &given = kernel.max_threads;
   uint64_t threads = uint64_t{given[0]} * std::max(given[1], 1u) * std::max(given[2], 1u);
-  return threads != 0 ? static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(most), threads)) : most;
+  return threads != 0 ? static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(max_threads), threads)) : max_threads;
 }
 
 /* PTX has no limit on registers, so the estimate can exceed what compilers use: a kernel has 4 to 255 registers. */

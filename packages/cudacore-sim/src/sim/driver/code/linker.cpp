@@ -12,9 +12,9 @@ namespace sim {
 /* A buffer for messages of the linker. The application gives the buffer and its size in the options. */
 struct JitLog {
   char *text = nullptr;
-  size_t room = 0;
+  size_t capacity = 0;
   void **length = nullptr; /* points into the options of the application, which must live as long as the linker */
-  std::string said;
+  std::string messages;
 
   JitLog(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size) {
     for (unsigned i = 0; i < count; i++) {
@@ -23,13 +23,13 @@ struct JitLog {
       if (options[i] == size)
         length = &values[i];
     }
-    room = length != nullptr ? static_cast<unsigned>(value_of(*length)) : 0;
+    capacity = length != nullptr ? static_cast<unsigned>(value_of(*length)) : 0;
   }
 
   void write() const {
-    size_t written = text != nullptr && room != 0 ? std::min(said.size(), room - 1) : 0;
-    if (text != nullptr && room != 0) {
-      std::memcpy(text, said.data(), written);
+    size_t written = text != nullptr && capacity != 0 ? std::min(messages.size(), capacity - 1) : 0;
+    if (text != nullptr && capacity != 0) {
+      std::memcpy(text, messages.data(), written);
       text[written] = '\0';
     }
     if (length != nullptr)
@@ -41,10 +41,10 @@ struct JitLog {
 struct Link {
   Link(unsigned count, const CUjit_option *options, void **values)
       : errors(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
-        told(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) {}
+        info(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) {}
 
   uint64_t handle = 0;
-  JitLog errors, told;
+  JitLog errors, info;
   std::vector<PtxText> texts;
   std::vector<char> cubin;
   CUresult broken = CUDA_SUCCESS; /* an error about names; all later calls return it */
@@ -60,7 +60,7 @@ CUresult find_link(CUlinkState handle, std::shared_ptr<Link> &out) {
 CUresult failed(Link &link, CUresult result, std::string log) {
   while (!log.empty() && log.back() == '\n')
     log.pop_back();
-  link.errors.said += "error   : " + log + "\n";
+  link.errors.messages += "error   : " + log + "\n";
   link.errors.write();
   return refuse(result, "code that cannot be linked: " + log);
 }
@@ -147,7 +147,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
     return CUDA_ERROR_INVALID_VALUE;
   auto link = std::make_shared<Link>(numOptions, options, optionValues);
   link->errors.write();
-  link->told.write();
+  link->info.write();
   link->handle = state().links.add(link);
   *stateOut = handle_of<CUlinkState>(link->handle);
   return CUDA_SUCCESS;
@@ -205,11 +205,11 @@ CUresult cuLinkComplete(CUlinkState handle, void **cubinOut, size_t *sizeOut) {
       link->broken = CUDA_ERROR_INVALID_SOURCE;
       return failed(*link, link->broken, log);
     }
-    std::vector<Carried> parts;
+    std::vector<EmbeddedPtx> parts;
     for (const PtxText &one : link->texts)
       parts.push_back({one.name, one.text});
     std::vector<char> empty = empty_cubin(config().compute_major * 10 + config().compute_minor);
-    link->cubin = with_carried(empty.data(), empty.size(), parts);
+    link->cubin = embed_ptx(empty.data(), empty.size(), parts);
   }
   *cubinOut = link->cubin.data();
   if (sizeOut != nullptr)

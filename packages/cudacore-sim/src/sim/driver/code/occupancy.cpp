@@ -26,9 +26,9 @@ CUresult potential_block(int *grid, int *block, CUfunction handle, CUoccupancyB2
   if (grid == nullptr || block == nullptr || limit < 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Device &device = *what.context->device;
-  int most = max_threads_of(what.info(), device), best = 0, best_blocks = 0;
-  if (limit == 0 || limit > most)
-    limit = most;
+  int max_threads = max_threads_of(what.info(), device), best = 0, best_blocks = 0;
+  if (limit == 0 || limit > max_threads)
+    limit = max_threads;
   for (int aligned = static_cast<int>(round_up(static_cast<uint64_t>(limit), warp)); aligned > 0; aligned -= warp) {
     int threads = std::min(limit, aligned);
     size_t shared = dynamic != nullptr ? ask(dynamic, threads) : dynamic_shared;

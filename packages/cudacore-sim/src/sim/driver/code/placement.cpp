@@ -42,7 +42,7 @@ CUresult prepare(const std::shared_ptr<Image> &image) {
   Call::current().lock.unlock();
   CUresult result = image->prepare();
   Call::current().lock.lock();
-  if (result != CUDA_SUCCESS && !call_said())
+  if (result != CUDA_SUCCESS && !call_has_reported())
     explain("code that cannot be loaded: " + image->log());
   return result;
 }

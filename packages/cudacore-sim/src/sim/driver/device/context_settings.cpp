@@ -101,8 +101,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
       return CUDA_ERROR_INVALID_VALUE;
     break;
   case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: {
-    CUdevice_attribute most = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
-    if (value > static_cast<size_t>(device_attribute(most, *context->device)))
+    CUdevice_attribute max_size = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
+    if (value > static_cast<size_t>(device_attribute(max_size, *context->device)))
       return CUDA_ERROR_INVALID_VALUE;
     value = round_up(value, 3932160); /* whole ways of the cache are reserved */
     break;

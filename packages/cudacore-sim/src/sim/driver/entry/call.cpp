@@ -95,7 +95,7 @@ CUresult Call::done(CUresult result) {
   if (counted)
     leave_gate();
   /* An injected failure needs no explanation, and neither does one that was explained already. */
-  if (result == CUDA_ERROR_NOT_SUPPORTED && !injected && entry != Entry::cuGetExportTable && !call_said())
+  if (result == CUDA_ERROR_NOT_SUPPORTED && !injected && entry != Entry::cuGetExportTable && !call_has_reported())
     explain(
         std::string(symbol_of(entry)) +
         " answers CUDA_ERROR_NOT_SUPPORTED: what it was asked for is not simulated, or this device does not have it");

@@ -70,7 +70,8 @@ bool is_joined(const Capture &capture, const Stream &origin) {
   return std::all_of(capture.lost.begin(), capture.lost.end(), is_waited_for);
 }
 
-CUresult begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr &graph, std::vector<CaptureEdge> edges) {
+CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, const GraphPtr &graph,
+                       std::vector<CaptureEdge> edges) {
   StreamPtr stream;
   SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -108,7 +109,7 @@ CUresult read_edges(const Graph &graph, const CUgraphNode *nodes, const CUgraphE
   return CUDA_SUCCESS;
 }
 
-CUresult end(CUstream handle, CUgraph *out) {
+CUresult end_capture(CUstream handle, CUgraph *out) {
   StreamPtr stream;
   CUgraph ignored = nullptr;
   if (out == nullptr)
@@ -146,10 +147,9 @@ struct InfoRequest {
   const CUgraphNode **nodes;
   const CUgraphEdgeData **data;
   size_t *count;
-  bool is_lossy; /* whether an old version of the function was called, which cannot return annotations */
 };
 
-CUresult tell(CUstream handle, const InfoRequest &wanted) {
+CUresult get_info(CUstream handle, const InfoRequest &wanted) {
   StreamPtr stream;
   SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (wanted.status == nullptr || (wanted.data != nullptr && wanted.nodes == nullptr))
@@ -164,13 +164,13 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
                                   [](const CaptureEdge &edge) { return !is_default(edge.data); });
   if (is_annotated && wanted.nodes != nullptr && wanted.data == nullptr)
     return CUDA_ERROR_LOSSY_QUERY;
-  stream->told_nodes.clear();
-  stream->told_data.clear();
+  stream->info_nodes.clear();
+  stream->info_edge_data.clear();
   for (const CaptureEdge &edge : part->edges) {
     if (!is_there(*part->capture, *edge.node))
       continue;
-    stream->told_nodes.push_back(handle_of_node(*edge.node));
-    stream->told_data.push_back(edge.data);
+    stream->info_nodes.push_back(handle_of_node(*edge.node));
+    stream->info_edge_data.push_back(edge.data);
   }
   *wanted.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (wanted.id != nullptr)
@@ -178,15 +178,16 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
   if (wanted.graph != nullptr)
     *wanted.graph = handle_of_graph(*part->capture->graph);
   if (wanted.nodes != nullptr)
-    *wanted.nodes = stream->told_nodes.data();
+    *wanted.nodes = stream->info_nodes.data();
   if (wanted.data != nullptr)
-    *wanted.data = stream->told_data.data();
+    *wanted.data = stream->info_edge_data.data();
   if (wanted.count != nullptr)
-    *wanted.count = stream->told_nodes.size();
+    *wanted.count = stream->info_nodes.size();
   return CUDA_SUCCESS;
 }
 
-CUresult update(CUstream handle, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count, unsigned flags) {
+CUresult update_dependencies(CUstream handle, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
+                             unsigned flags) {
   StreamPtr stream;
   std::vector<CaptureEdge> edges;
   SIM_RETURN_FAILURE(find_stream(handle, stream));
@@ -295,10 +296,12 @@ void abandon_capture(const StreamPtr &stream) {
 namespace api {
 
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-  return begin(hStream, mode, nullptr, {});
+  return begin_capture(hStream, mode, nullptr, {});
 }
 
-CUresult cuStreamBeginCapture(CUstream hStream) { return begin(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, {}); }
+CUresult cuStreamBeginCapture(CUstream hStream) {
+  return begin_capture(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, {});
+}
 
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
                                      const CUgraphEdgeData *dependencyData, size_t numDependencies,
@@ -307,41 +310,40 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
   std::vector<CaptureEdge> edges;
   SIM_RETURN_FAILURE(find_graph(hGraph, graph));
   SIM_RETURN_FAILURE(read_edges(*graph, dependencies, dependencyData, numDependencies, edges));
-  return begin(hStream, mode, graph, std::move(edges));
+  return begin_capture(hStream, mode, graph, std::move(edges));
 }
 
-CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) { return end(hStream, phGraph); }
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) { return end_capture(hStream, phGraph); }
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  return tell(hStream, {captureStatus, nullptr, nullptr, nullptr, nullptr, nullptr, false});
+  return get_info(hStream, {captureStatus, nullptr, nullptr, nullptr, nullptr, nullptr});
 }
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
                                    CUgraph *graph_out, const CUgraphNode **dependencies_out,
                                    const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
-  return tell(hStream,
-              {captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, false});
+  return get_info(hStream, {captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out});
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
                                    CUgraph *graph_out, const CUgraphNode **dependencies_out,
                                    size_t *numDependencies_out) {
-  return tell(hStream, {captureStatus_out, id_out, graph_out, dependencies_out, nullptr, numDependencies_out, true});
+  return get_info(hStream, {captureStatus_out, id_out, graph_out, dependencies_out, nullptr, numDependencies_out});
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
-  return tell(hStream, {captureStatus_out, id_out, nullptr, nullptr, nullptr, nullptr, true});
+  return get_info(hStream, {captureStatus_out, id_out, nullptr, nullptr, nullptr, nullptr});
 }
 
 CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
                                            unsigned int flags) {
-  return update(hStream, dependencies, nullptr, numDependencies, flags);
+  return update_dependencies(hStream, dependencies, nullptr, numDependencies, flags);
 }
 
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
                                               const CUgraphEdgeData *dependencyData, size_t numDependencies,
                                               unsigned int flags) {
-  return update(hStream, dependencies, dependencyData, numDependencies, flags);
+  return update_dependencies(hStream, dependencies, dependencyData, numDependencies, flags);
 }
 
 } // namespace api

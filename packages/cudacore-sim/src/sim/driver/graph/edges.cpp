@@ -49,8 +49,8 @@ CUresult give_edges(const std::vector<Edge> &edges, CUgraphNode *nodes, CUgraphE
                     size_t *count) {
   if (count == nullptr || (nodes == nullptr && data != nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  size_t told = nodes != nullptr ? std::min(*count, edges.size()) : 0;
-  bool is_lossy = std::any_of(edges.begin(), edges.begin() + static_cast<std::ptrdiff_t>(told),
+  size_t returned = nodes != nullptr ? std::min(*count, edges.size()) : 0;
+  bool is_lossy = std::any_of(edges.begin(), edges.begin() + static_cast<std::ptrdiff_t>(returned),
                               [](const Edge &edge) { return !is_default(edge.data); });
   if (is_lossy && (!with_data || data == nullptr))
     return CUDA_ERROR_LOSSY_QUERY;

@@ -69,7 +69,7 @@ bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {
   for (size_t i = 0; i < graph.nodes.size(); i++) {
     const ExecNode &node = graph.nodes[i];
-    exec.places[node.source] = {path, i};
+    exec.locations[node.source] = {path, i};
     node.params->list_memory(exec);
     for (size_t part = 0; part < node.parts.size(); part++) {
       auto inner = path;
@@ -142,8 +142,8 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
 
 /* Finds a node to change. Copies the graphs around it if a launch shares them. Null: there is no such node. */
 ExecNode *find_writable(GraphExec &exec, CUgraphNode handle) {
-  auto found = exec.places.find(value_of(handle));
-  if (found == exec.places.end())
+  auto found = exec.locations.find(value_of(handle));
+  if (found == exec.locations.end())
     return nullptr;
   auto writable = [](std::shared_ptr<ExecGraph> &graph) {
     if (graph.use_count() > 1)

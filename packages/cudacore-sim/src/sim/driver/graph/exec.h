@@ -42,11 +42,11 @@ struct GraphExec {
   uint64_t graph = 0; /* the graph from which this one was instantiated */
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
-  struct Place {
+  struct NodeLocation {
     std::vector<std::pair<size_t, size_t>> path; /* the way from `top`: indices of a node, and of a graph in it */
     size_t index = 0;
   };
-  std::unordered_map<uint64_t, Place> places; /* where each node is, by its handle */
+  std::unordered_map<uint64_t, NodeLocation> locations; /* where each node is, by its handle */
   std::shared_ptr<References> references;
   std::vector<std::shared_ptr<Condition>> conditions;
   std::vector<std::shared_ptr<GraphMemory>> allocations, frees;

@@ -121,14 +121,14 @@ void note_use(const CheckedSide &what, const Shape &shape, bool write) {
     return;
   std::lock_guard<std::mutex> guard(state().mutex);
   const OrderedPtr &unit = Executor::running()->ordered;
-  Manner manner = write ? Manner::write : Manner::read;
+  AccessKind kind = write ? AccessKind::write : AccessKind::read;
   bool in_a_row = (shape.height == 1 || what.side.pitch == shape.width) &&
                   (shape.depth == 1 || what.side.slice == shape.width * shape.height);
   if (in_a_row)
-    return record_access(unit, what.side.address, shape.width * shape.height * shape.depth, manner);
+    return record_access(unit, what.side.address, shape.width * shape.height * shape.depth, kind);
   for (uint64_t z = 0; z < shape.depth; z++)
     for (uint64_t y = 0; y < shape.height; y++)
-      record_access(unit, what.side.address + z * what.side.slice + y * what.side.pitch, shape.width, manner);
+      record_access(unit, what.side.address + z * what.side.slice + y * what.side.pitch, shape.width, kind);
 }
 
 /* Calls row(y, z) until it returns false. */
@@ -243,7 +243,7 @@ CUresult check_side(const Context &context, const Side &side, const Shape &shape
                                Memory::Check::copy)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
-  if (side.place == Place::device || s.arena.contains(side.address))
+  if (side.kind == MemoryKind::device || s.arena.contains(side.address))
     return CUDA_ERROR_INVALID_VALUE;
   /* For a large range, only the ends are checked now. The rest is checked when it is used, without the lock. */
   bool is_usable_host = out.bytes <= max_staged
@@ -254,7 +254,7 @@ CUresult check_side(const Context &context, const Side &side, const Shape &shape
 }
 
 bool is_in_host_pool(const Side &side) {
-  AllocationPtr found = side.place == Place::device ? state().memory.find(side.address) : nullptr;
+  AllocationPtr found = side.kind == MemoryKind::device ? state().memory.find(side.address) : nullptr;
   bool is_pooled = found != nullptr && found->pool != nullptr && !found->pool->is_managed();
   return is_pooled && found->pool->properties.location.type == CU_MEM_LOCATION_TYPE_HOST;
 }
@@ -279,7 +279,7 @@ std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &sh
   });
   if (!is_read)
     return nullptr;
-  from.side = {Place::host, value_of(bytes->data()), shape.width, shape.width * shape.height};
+  from.side = {MemoryKind::host, value_of(bytes->data()), shape.width, shape.width * shape.height};
   from.bytes = bytes->size();
   from.known = false;
   from.staged = true;
@@ -336,7 +336,7 @@ CUresult check_node(const Context &context, const Side &side, const Shape &shape
   if (s.memory.find(side.address) != nullptr)
     return s.memory.accessible(context, side.address, bytes, write, Memory::Check::node) ? CUDA_SUCCESS
                                                                                          : CUDA_ERROR_INVALID_VALUE;
-  return side.place == Place::device || s.arena.contains(side.address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return side.kind == MemoryKind::device || s.arena.contains(side.address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 } // namespace

@@ -6,12 +6,12 @@
 
 namespace sim {
 
-/* The kind of memory on a side of a copy. */
-enum class Place { host, device, either };
+/* The kind of memory on a side of a copy. either: the address determines it. */
+enum class MemoryKind { host, device, either };
 
 /* Rows of memory, `pitch` bytes apart, in planes that are `slice` bytes apart. */
 struct Side {
-  Place place;
+  MemoryKind kind;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
   ContextPtr context = nullptr;   /* for a copy between contexts: the context whose access rights apply */

@@ -17,7 +17,7 @@ CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape
   if (!is_in(x, shape.width, pitch) || !is_in(y, shape.height, array->rows()) ||
       !is_in(z, shape.depth, array->planes()))
     return CUDA_ERROR_INVALID_VALUE;
-  out = {Place::device, array->address + z * slice + y * pitch + x, pitch, slice, nullptr, handle, {x, y, z}};
+  out = {MemoryKind::device, array->address + z * slice + y * pitch + x, pitch, slice, nullptr, handle, {x, y, z}};
   return CUDA_SUCCESS;
 }
 
@@ -26,13 +26,13 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
                  size_t z, size_t pitch, size_t rows, const Shape &shape, Side &out) {
   switch (static_cast<int>(type)) {
   case CU_MEMORYTYPE_HOST:
-    out = {Place::host, value_of(on_host)};
+    out = {MemoryKind::host, value_of(on_host)};
     break;
   case CU_MEMORYTYPE_DEVICE:
-    out = {Place::device, on_device};
+    out = {MemoryKind::device, on_device};
     break;
   case CU_MEMORYTYPE_UNIFIED:
-    out = {Place::either, on_device};
+    out = {MemoryKind::either, on_device};
     break;
   case CU_MEMORYTYPE_ARRAY:
     return side_of_array(array, x, y, z, shape, out);

@@ -43,7 +43,7 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
   if (ordering()) /* a free does not wait for work of other contexts, so the order matters */
-    record_access(new_host_action(caller()), allocation->base, allocation->size, Manner::free);
+    record_access(new_host_action(caller()), allocation->base, allocation->size, AccessKind::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }
@@ -219,8 +219,8 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   }
   AllocationPtr allocation;
   /* All memory is mapped and portable. cuMemHostGetFlags always reports DEVICEMAP, and never PORTABLE. */
-  unsigned told = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
-  CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, told, allocation);
+  unsigned reported = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
+  CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, reported, allocation);
   if (result == CUDA_SUCCESS)
     *pp = allocation->host;
   return result;

@@ -49,7 +49,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
     return CUDA_ERROR_INVALID_VALUE;
   for (const std::shared_ptr<Pool> &known : state().pools.all())
     if (known->imported != nullptr && known->imported_name == header.record.name) {
-      known->imports++;
+      known->references++;
       *pool_out = handle_of<CUmemoryPool>(known->handle);
       return CUDA_SUCCESS;
     }

@@ -190,8 +190,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (found->imported != nullptr && has_memory(*found))
-    return CUDA_ERROR_INVALID_VALUE; /* as on an H200: the memory imported from the pool must be freed first */
-  if (--found->imports > 0)
+    return CUDA_ERROR_INVALID_VALUE; /* as on an H200: the program must first free the memory that it imported */
+  if (--found->references > 0)
     return CUDA_SUCCESS;
   forget_current_pool(found);
   found->destroyed = true; /* the pool's memory is released with its last allocation */

@@ -5,31 +5,31 @@
 namespace sim {
 namespace {
 
-PoolPlace &place_of(const CUmemLocation &location, CUmemAllocationType type, Device *device) {
+LocationPools &pools_of(const CUmemLocation &location, CUmemAllocationType type, Device *device) {
   if (device != nullptr && type == CU_MEM_ALLOCATION_TYPE_PINNED)
     return device->pools;
   bool has_number = location.type == CU_MEM_LOCATION_TYPE_DEVICE || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  PoolPlace &place = state().pool_places[{type, location.type, has_number ? location.id : 0}];
-  if (place.initial == nullptr) {
+  LocationPools &pools = state().location_pools[{type, location.type, has_number ? location.id : 0}];
+  if (pools.initial == nullptr) {
     CUmemPoolProps properties{};
     properties.allocType = type;
     properties.location = location;
-    place.open(device, properties);
+    pools.open(device, properties);
   }
-  return place;
+  return pools;
 }
 
-CUresult find_place(const CUmemLocation *location, CUmemAllocationType type, PoolPlace *&out) {
+CUresult find_pools(const CUmemLocation *location, CUmemAllocationType type, LocationPools *&out) {
   Device *device = nullptr;
   SIM_REQUIRE(location != nullptr);
   if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
     return CUDA_ERROR_NOT_SUPPORTED;
   SIM_RETURN_FAILURE(check_pool_location(*location, type, device));
-  out = &place_of(*location, type, device);
+  out = &pools_of(*location, type, device);
   return CUDA_SUCCESS;
 }
 
-CUresult find_place(CUdevice ordinal, PoolPlace *&out) {
+CUresult find_pools(CUdevice ordinal, LocationPools *&out) {
   Device *device = nullptr;
   SIM_RETURN_FAILURE(find_device(ordinal, device));
   out = &device->pools;
@@ -40,7 +40,7 @@ CUmemoryPool handle_to(const std::shared_ptr<Pool> &pool) { return handle_of<CUm
 
 } // namespace
 
-void PoolPlace::open(Device *device, const CUmemPoolProps &properties) {
+void LocationPools::open(Device *device, const CUmemPoolProps &properties) {
   initial = std::make_shared<Pool>();
   initial->device = device;
   initial->is_default = true;
@@ -50,13 +50,13 @@ void PoolPlace::open(Device *device, const CUmemPoolProps &properties) {
 }
 
 void forget_current_pool(const std::shared_ptr<Pool> &pool) {
-  auto forget = [&](PoolPlace &place) {
-    if (pool == nullptr || place.current == pool)
-      place.current = place.initial;
+  auto forget = [&](LocationPools &pools) {
+    if (pool == nullptr || pools.current == pool)
+      pools.current = pools.initial;
   };
   for (const auto &device : state().devices)
     forget(device->pools);
-  for (auto &entry : state().pool_places)
+  for (auto &entry : state().location_pools)
     forget(entry.second);
 }
 
@@ -85,11 +85,11 @@ namespace {
 
 /* A pool of a location: its default or its current one. */
 CUresult give_pool(CUmemoryPool *out, const CUmemLocation *location, CUmemAllocationType type,
-                   std::shared_ptr<Pool> PoolPlace::*pool) {
-  PoolPlace *place = nullptr;
+                   std::shared_ptr<Pool> LocationPools::*pool) {
+  LocationPools *pools = nullptr;
   SIM_REQUIRE(out != nullptr);
-  SIM_RETURN_FAILURE(find_place(location, type, place));
-  *out = handle_to(place->*pool);
+  SIM_RETURN_FAILURE(find_pools(location, type, pools));
+  *out = handle_to(pools->*pool);
   return CUDA_SUCCESS;
 }
 
@@ -98,49 +98,49 @@ CUresult give_pool(CUmemoryPool *out, const CUmemLocation *location, CUmemAlloca
 namespace api {
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
-  return give_pool(pool_out, location, type, &PoolPlace::initial);
+  return give_pool(pool_out, location, type, &LocationPools::initial);
 }
 
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
-  return give_pool(pool, location, type, &PoolPlace::current);
+  return give_pool(pool, location, type, &LocationPools::current);
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
-  PoolPlace *place = nullptr;
+  LocationPools *pools = nullptr;
   std::shared_ptr<Pool> found;
-  SIM_RETURN_FAILURE(find_place(location, type, place));
+  SIM_RETURN_FAILURE(find_pools(location, type, pools));
   SIM_RETURN_FAILURE(find_pool(pool, found));
-  const Pool &like = *place->initial;
+  const Pool &like = *pools->initial;
   if (found->imported != nullptr || found->device != like.device || found->is_managed() != like.is_managed())
     return CUDA_ERROR_INVALID_VALUE;
-  place->current = found;
+  pools->current = found;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-  PoolPlace *place = nullptr;
+  LocationPools *pools = nullptr;
   SIM_REQUIRE(pool_out != nullptr);
-  SIM_RETURN_FAILURE(find_place(dev, place));
-  *pool_out = handle_to(place->initial);
+  SIM_RETURN_FAILURE(find_pools(dev, pools));
+  *pool_out = handle_to(pools->initial);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
-  PoolPlace *place = nullptr;
-  if (pool == nullptr || find_place(dev, place) != CUDA_SUCCESS)
+  LocationPools *pools = nullptr;
+  if (pool == nullptr || find_pools(dev, pools) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  *pool = handle_to(place->current);
+  *pool = handle_to(pools->current);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-  PoolPlace *place = nullptr;
+  LocationPools *pools = nullptr;
   std::shared_ptr<Pool> found;
-  if (find_place(dev, place) != CUDA_SUCCESS || find_pool(pool, found) != CUDA_SUCCESS)
+  if (find_pools(dev, pools) != CUDA_SUCCESS || find_pool(pool, found) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  if (found->imported != nullptr || found->device != place->initial->device)
+  if (found->imported != nullptr || found->device != pools->initial->device)
     return CUDA_ERROR_INVALID_VALUE;
-  place->current = found;
+  pools->current = found;
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemset*. */
-#include "sim/driver/stream/copy.h"
+#include "sim/driver/stream/copy_work.h"
 
 #include <optional>
 
@@ -15,7 +15,7 @@ CUresult set(std::optional<CUstream> handle, CUdeviceptr address, size_t pitch, 
   Shape shape{0, height};
   if (__builtin_mul_overflow(count, size_t{bytes}, &shape.width) || (height > 1 && pitch < shape.width))
     return CUDA_ERROR_INVALID_VALUE;
-  return fill(stream, {Place::device, address, pitch}, shape, value, bytes,
+  return fill(stream, {MemoryKind::device, address, pitch}, shape, value, bytes,
               handle.has_value() ? Return::at_once : Return::when_synchronous);
 }
 

@@ -57,7 +57,7 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   unit->finish = [allocation, ordered = unit->ordered] {
     allocation->visible = true;
     state().memory.changed();
-    record_access(ordered, allocation->base, allocation->size, Manner::allocate);
+    record_access(ordered, allocation->base, allocation->size, AccessKind::allocate);
   };
   enqueue(stream, unit);
   *out = base;
@@ -68,7 +68,7 @@ void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr
   mark_freed(*allocation);
   UnitPtr unit = new_unit("free", stream->context.lock());
   unit->finish = [allocation, ordered = unit->ordered] {
-    record_access(ordered, allocation->base, allocation->size, Manner::free);
+    record_access(ordered, allocation->base, allocation->size, AccessKind::free);
     free_graph_memory(allocation, "cuMemFreeAsync");
   };
   enqueue(stream, unit);
@@ -83,7 +83,7 @@ void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   }
   UnitPtr unit = new_unit("free", stream->context.lock());
   unit->finish = [allocation, ordered = unit->ordered] {
-    record_access(ordered, allocation->base, allocation->size, Manner::free);
+    record_access(ordered, allocation->base, allocation->size, AccessKind::free);
     if (allocation->pool != nullptr)
       allocation->pool->being_freed -= allocation->size;
     if (state().memory.find(allocation->base) == allocation)

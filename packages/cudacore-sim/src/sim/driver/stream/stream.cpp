@@ -147,7 +147,7 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
     for (const StreamPtr &other : blocking_streams(*context))
       units.push_back(other->tail);
     units.insert(units.end(), context->blocking_orphans.begin(), context->blocking_orphans.end());
-    units.push_back(context->blocking_end);
+    units.push_back(context->after_destroyed_blocking_streams);
   }
   return units;
 }
@@ -171,7 +171,7 @@ void trace_on(const Stream &stream, Traced &work) {
 static void end_in_order(Context &context, const Stream &stream) {
   if (!ordering() || stream.tail == nullptr)
     return;
-  UnitPtr &end = stream.blocking() ? context.blocking_end : context.end;
+  UnitPtr &end = stream.blocking() ? context.after_destroyed_blocking_streams : context.after_destroyed_streams;
   UnitPtr both = new_unit("end of a stream", home_of(context.shared_from_this()));
   state().executor.submit(both, {end, stream.tail});
   end = both;
@@ -212,8 +212,8 @@ std::vector<UnitPtr> outstanding(Context &context) {
   forget_done(context.blocking_orphans);
   std::vector<UnitPtr> units = context.orphans;
   units.insert(units.end(), context.blocking_orphans.begin(), context.blocking_orphans.end());
-  units.push_back(context.end);
-  units.push_back(context.blocking_end);
+  units.push_back(context.after_destroyed_streams);
+  units.push_back(context.after_destroyed_blocking_streams);
   units.push_back(context.legacy->tail);
   for (const StreamPtr &stream : context.streams)
     units.push_back(stream->tail);

@@ -206,8 +206,8 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
   const CallSite &site = grid->program.calls[ins.target];
   for_lanes(lanes, [&](uint32_t lane) {
     std::vector<uint64_t> arguments;
-    for (const Place &place : site.arguments)
-      arguments.push_back(read_place(place, lane));
+    for (const ValueLocation &place : site.arguments)
+      arguments.push_back(read_value(place, lane));
     uint64_t result = 0;
     switch (callee.builtin) {
     case Builtin::vprintf: {
@@ -238,7 +238,7 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
       break;
     }
     if (!site.results.empty())
-      write_place(site.results[0], lane, result);
+      write_value(site.results[0], lane, result);
     if (local_written(lane))
       set_written(site.results, local_base[lane], lane);
   });

@@ -32,8 +32,8 @@ void brx(Coder &c) {
 }
 
 /* The place of a value that is passed: a .param variable, a register, or a number. `formal` determines its size. */
-exec::Place place_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
-  exec::Place place;
+exec::ValueLocation location_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
+  exec::ValueLocation place;
   if (operand.kind == ast::Operand::Kind::name) {
     const Symbol symbol = c.function().resolve(operand.name);
     if (symbol.kind == Symbol::Kind::frame) {
@@ -56,9 +56,9 @@ exec::Place place_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
   return place;
 }
 
-std::vector<uint32_t> sizes_of(const std::vector<exec::Place> &places) {
+std::vector<uint32_t> sizes_of(const std::vector<exec::ValueLocation> &places) {
   std::vector<uint32_t> sizes;
-  for (const exec::Place &place : places)
+  for (const exec::ValueLocation &place : places)
     sizes.push_back(place.size);
   return sizes;
 }
@@ -70,11 +70,11 @@ std::vector<uint32_t> sizes_of(const std::vector<ast::Declaration> &declarations
 }
 
 void pass(Coder &c, const ast::Operand &list, const std::vector<uint32_t> &sizes, const char *what,
-          std::vector<exec::Place> &places) {
+          std::vector<exec::ValueLocation> &places) {
   if (list.elements.size() != sizes.size())
     c.fail("expected " + std::to_string(sizes.size()) + ' ' + what + ", found " + std::to_string(list.elements.size()));
   for (size_t i = 0; i < sizes.size(); ++i) {
-    places.push_back(place_of(c, list.elements[i], sizes[i]));
+    places.push_back(location_of(c, list.elements[i], sizes[i]));
     if (!places.back().is_register && places.back().size != sizes[i])
       c.fail("'" + std::string(list.elements[i].name) + "' has another size than what is declared");
   }

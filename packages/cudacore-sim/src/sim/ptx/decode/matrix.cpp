@@ -134,18 +134,18 @@ Type register_type(Element element) { return exec::bits_of(element) == 64 ? Type
 
 const char *letter_of(MatrixRole role) { return role == MatrixRole::a ? "A" : role == MatrixRole::b ? "B" : "C"; }
 
-template <class Place>
+template <class Operand>
 void add_registers(Coder &c, const Fragment &fragment, const ast::Operand &operand,
-                   std::vector<exec::OperandIndex> &registers, Place &&place) {
+                   std::vector<exec::OperandIndex> &registers, Operand &&operand_of) {
   size_t count = fragment.registers();
   if (operand.kind != ast::Operand::Kind::vector && count == 1) {
-    registers.push_back(place(operand));
+    registers.push_back(operand_of(operand));
     return;
   }
   if (operand.kind != ast::Operand::Kind::vector || operand.elements.size() != count)
     c.fail("expected " + std::to_string(count) + " registers of " + letter_of(fragment.role));
   for (const ast::Operand &one : operand.elements)
-    registers.push_back(place(one));
+    registers.push_back(operand_of(one));
 }
 void add_sources(Coder &c, const Fragment &fragment, size_t operand, std::vector<exec::OperandIndex> &registers) {
   add_registers(c, fragment, c.operand(operand), registers,

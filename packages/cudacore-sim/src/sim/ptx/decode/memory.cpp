@@ -43,14 +43,14 @@ const std::vector<ast::Operand> &elements_of(Coder &c, const ast::Operand &opera
 }
 
 /* The value operand of a load or store: one register, or a vector of them. */
-template <class Place> void values(Coder &c, const ast::Operand &operand, uint32_t vector, Place &&place) {
+template <class Operand> void values(Coder &c, const ast::Operand &operand, uint32_t vector, Operand &&operand_of) {
   if (vector == 1 && operand.kind != ast::Operand::Kind::vector) {
-    c.out.op[0] = place(operand);
+    c.out.op[0] = operand_of(operand);
     return;
   }
   const std::vector<ast::Operand> &elements = elements_of(c, operand, vector);
   for (uint32_t i = 0; i < vector; ++i)
-    c.out.op[i] = place(elements[i]);
+    c.out.op[i] = operand_of(elements[i]);
 }
 
 /* Fills in the address. mode.space becomes the space that is actually accessed. */

@@ -23,11 +23,11 @@ void take_geometry(Coder &c, TextureAccess &access) {
 template <class Operand>
 void registers(const ast::Operand &operand, std::vector<OperandIndex> &out, Operand operand_of) {
   if (operand.kind != ast::Operand::Kind::vector) {
-    out.push_back(place(operand));
+    out.push_back(operand_of(operand));
     return;
   }
   for (const ast::Operand &element : operand.elements)
-    out.push_back(place(element));
+    out.push_back(operand_of(element));
 }
 
 void results(Coder &c, const ast::Operand &operand, TextureAccess &access, size_t count) {

@@ -22,7 +22,7 @@ struct AllocParams : Params {
     out = new_unit("allocation of a graph", launch->context);
     out->finish = [memory = memory, ordered = out->ordered] {
       show_memory(*memory->allocation);
-      record_access(ordered, memory->allocation->base, memory->allocation->size, Manner::allocate);
+      record_access(ordered, memory->allocation->base, memory->allocation->size, AccessKind::allocate);
     };
     submit_unit(launch, out, before);
     return CUDA_SUCCESS;

@@ -20,7 +20,7 @@ struct FreeParams : Params {
   CUresult submit(const LaunchPtr &launch, const ExecNode &, std::vector<UnitPtr> before, UnitPtr &out) const override {
     out = new_unit("free of a graph", launch->context);
     out->finish = [memory = memory, ordered = out->ordered] {
-      record_access(ordered, memory->allocation->base, memory->allocation->size, Manner::free);
+      record_access(ordered, memory->allocation->base, memory->allocation->size, AccessKind::free);
       free_graph_memory(memory->allocation, "a graph");
     };
     submit_unit(launch, out, before);

@@ -58,7 +58,7 @@ struct MemsetParams : Params {
 CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
   CUDA_MEMSET_NODE_PARAMS_v2 fields = from;
   ContextPtr context;
-  Side to{Place::device, from.dst, from.pitch};
+  Side to{MemoryKind::device, from.dst, from.pitch};
   Shape shape{0, from.height};
   SIM_RETURN_FAILURE(find_node_context(from.ctx, context));
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;

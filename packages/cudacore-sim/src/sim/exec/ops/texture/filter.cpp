@@ -119,15 +119,15 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
   const int guard = kind == Kind::srgb ? 0 : 4;
   std::array<Scaled, 4> parts{};
   bool any = false;
-  int most = 0;
+  int max_exponent = 0;
   for (size_t i = 0; i < count; i++) {
     parts[i] = parts_of(kind, bits[i]);
     if (parts[i].value == 0 || weights[i] == 0)
       continue;
-    most = any ? std::max(most, parts[i].exponent) : parts[i].exponent;
+    max_exponent = any ? std::max(max_exponent, parts[i].exponent) : parts[i].exponent;
     any = true;
   }
-  Scaled sum{0, most - guard};
+  Scaled sum{0, max_exponent - guard};
   for (size_t i = 0; any && i < count; i++)
     sum.value += shifted(parts[i].value, sum.exponent - parts[i].exponent) * weights[i];
   sum.exponent -= static_cast<int>(weight_bits);
@@ -206,8 +206,9 @@ float normalized_sum(const Texels &texels, const uint32_t *bits, const int64_t *
     number = (sum * 257 + half) >> weight_bits;
   else
     number = sum + (((sum >> 4) * 257 + 1024) >> 11);
-  auto most = static_cast<int64_t>(largest(texels, 2));
-  return static_cast<float>(static_cast<double>(std::clamp(number, -most, most)) / static_cast<double>(most));
+  auto max_value = static_cast<int64_t>(largest(texels, 2));
+  return static_cast<float>(static_cast<double>(std::clamp(number, -max_value, max_value)) /
+                            static_cast<double>(max_value));
 }
 
 } // namespace
@@ -239,8 +240,8 @@ uint32_t border_bits(const Sampler &sampler, size_t channel) {
   if (is_srgb(sampler, channel))
     color = srgb_of(color);
   float least = texels.type == Number::signed_integer ? -1 : 0;
-  auto most = static_cast<float>(largest(texels, texels.channel_bytes));
-  float number = std::isnan(color) ? 0.0F : std::clamp(color, least, 1.0F) * most; /* rounded, as on a GPU */
+  auto max_value = static_cast<float>(largest(texels, texels.channel_bytes));
+  float number = std::isnan(color) ? 0.0F : std::clamp(color, least, 1.0F) * max_value; /* rounded, as on a GPU */
   return static_cast<uint32_t>(static_cast<int32_t>(std::copysign(std::ceil(std::fabs(number) - 0.5F), number)));
 }
 
@@ -250,8 +251,8 @@ float number_of(const Sampler &sampler, uint32_t bits, size_t channel) {
     return texels.channel_bytes == 2 ? from_half(bits) : float_of(bits);
   if (is_srgb(sampler, channel))
     return std::ldexp(static_cast<float>(linear_of_srgb[bits & 0xff]), -14);
-  auto most = static_cast<float>(largest(texels, texels.channel_bytes));
-  return std::max(static_cast<float>(static_cast<int32_t>(bits)) / most, -1.0F);
+  auto max_value = static_cast<float>(largest(texels, texels.channel_bytes));
+  return std::max(static_cast<float>(static_cast<int32_t>(bits)) / max_value, -1.0F);
 }
 
 void Weights::add(const std::array<int64_t, 3> &second, size_t axes, int64_t all) {
@@ -278,7 +279,7 @@ void Weights::spread(size_t corner) {
   out[corner ^ 3] += missing - 2 * third;
 }
 
-float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most> &bits, const Weights &weights,
+float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::max> &bits, const Weights &weights,
                size_t channel) {
   const Texels &texels = sampler.texels;
   const int64_t *values = weights.values.data();

@@ -31,9 +31,9 @@ float number_of(const Sampler &sampler, uint32_t bits, size_t channel);
  * The sum of all weights is weight_one. An infinity or NaN takes part even if its weight is rounded to 0.
  */
 struct Weights {
-  static constexpr size_t plane = 4, most = 16;
-  std::array<int64_t, most> values{};
-  std::array<bool, most> takes_part{};
+  static constexpr size_t plane = 4, max = 16;
+  std::array<int64_t, max> values{};
+  std::array<bool, max> takes_part{};
   size_t count = 0;
 
   /*
@@ -46,7 +46,7 @@ struct Weights {
 };
 
 /* The weighted sum of a channel of texels. */
-float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most> &bits, const Weights &weights,
+float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::max> &bits, const Weights &weights,
                size_t channel);
 
 } // namespace sim::exec

@@ -34,8 +34,8 @@ float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign
 
 /* A coordinate in units of 1 / 256 texel. */
 int64_t fixed(double texels) {
-  constexpr double most = 1ll << 40; /* far outside of any texture */
-  return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
+  constexpr double max_position = 1ll << 40; /* far outside of any texture */
+  return static_cast<int64_t>(std::floor(std::clamp(texels, -max_position, max_position) * weight_one + 0.5));
 }
 
 /* Cuts a normalized coordinate to the bits of its fraction that the hardware multiplies. */

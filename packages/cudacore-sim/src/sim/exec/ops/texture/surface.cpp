@@ -94,8 +94,8 @@ uint32_t formatted(const Texels &texels, uint32_t bits) {
     return static_cast<uint32_t>(round_to(format_f16, value, Rounding::zero));
   }
   if (texels.type == Texels::Type::signed_integer) {
-    int32_t most = (1 << (width - 1)) - 1;
-    return static_cast<uint32_t>(std::clamp(static_cast<int32_t>(bits), -most - 1, most));
+    int32_t max_value = (1 << (width - 1)) - 1;
+    return static_cast<uint32_t>(std::clamp(static_cast<int32_t>(bits), -max_value - 1, max_value));
   }
   return std::min(bits, (1U << width) - 1);
 }

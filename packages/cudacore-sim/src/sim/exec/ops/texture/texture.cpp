@@ -82,40 +82,40 @@ struct Fetch {
 
 using Color = std::array<float, 4>;
 
-struct Place {
+struct SamplePosition {
   Taps x{}, y{}, z{};
-  bool crosses_edges = false; /* whether texels may be on another face of the cube */
+  bool may_cross_edges = false; /* whether texels may be on another face of the cube */
 };
 
 /* The texels that are read, on one or two levels, and their weights. */
 struct Samples {
   Weights weights;
-  std::array<const std::byte *, Weights::most> texels{};
+  std::array<const std::byte *, Weights::max> texels{};
 
-  /* `axes`: the number of filtered axes; 0: only the texel at the place. */
-  void add(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes, int64_t all) {
+  /* `axes`: the number of filtered axes; 0: only the texel at the position. */
+  void add(const Fetch &fetch, const Texels::Level &level, const SamplePosition &position, size_t axes, int64_t all) {
     size_t first = weights.count;
-    weights.add({place.x.weight, place.y.weight, place.z.weight}, axes, all);
-    if (place.crosses_edges)
-      return add_of_cube(fetch, level, place);
+    weights.add({position.x.weight, position.y.weight, position.z.weight}, axes, all);
+    if (position.may_cross_edges)
+      return add_of_cube(fetch, level, position);
     for (size_t i = first; i < weights.count; i++) {
       size_t corner = i - first;
       if (weights.takes_part[i])
-        texels[i] = fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1],
-                                place.z.index[corner >> 2 & 1]);
+        texels[i] = fetch.texel(level, position.x.index[corner & 1], position.y.index[corner >> 1 & 1],
+                                position.z.index[corner >> 2 & 1]);
     }
   }
 
   /* A texel across an edge belongs to another face. At a corner of the cube only three texels meet. */
-  void add_of_cube(const Fetch &fetch, const Texels::Level &level, const Place &place) {
+  void add_of_cube(const Fetch &fetch, const Texels::Level &level, const SamplePosition &position) {
     constexpr int64_t faces = 6;
     auto is_outside = [&](int64_t index) { return index < 0 || index >= level.width; };
-    auto x = [&](size_t corner) { return place.x.index[corner & 1]; };
-    auto y = [&](size_t corner) { return place.y.index[corner >> 1]; };
+    auto x = [&](size_t corner) { return position.x.index[corner & 1]; };
+    auto y = [&](size_t corner) { return position.y.index[corner >> 1]; };
     for (size_t corner = 0; corner < Weights::plane; corner++)
       if (is_outside(x(corner)) && is_outside(y(corner)))
         weights.spread(corner);
-    int64_t slice = place.z.index[0], face = slice % faces;
+    int64_t slice = position.z.index[0], face = slice % faces;
     for (size_t corner = 0; corner < Weights::plane; corner++) {
       size_t i = weights.count - Weights::plane + corner;
       FaceTexel texel = across_edge({face, x(corner), y(corner)}, level.width);
@@ -125,7 +125,7 @@ struct Samples {
   }
 
   float sum(const Fetch &fetch, size_t channel) const {
-    std::array<uint32_t, Weights::most> bits{};
+    std::array<uint32_t, Weights::max> bits{};
     for (size_t i = 0; i < weights.count; i++)
       bits[i] = weights.takes_part[i] ? fetch.bits(texels[i], channel) : 0;
     return weighted(fetch.sampler, bits, weights, channel);
@@ -141,39 +141,39 @@ std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
 }
 
 /* The coordinates of a lane, resolved on a level. */
-Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane, const Texels::Level &level,
-               bool linear) {
-  Place place;
+SamplePosition position_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane,
+                           const Texels::Level &level, bool linear) {
+  SamplePosition position;
   std::array<uint32_t, 3> extents{level.width, level.height, level.depth};
-  std::array<Taps *, 3> axes{&place.x, &place.y, &place.z};
+  std::array<Taps *, 3> axes{&position.x, &position.y, &position.z};
   size_t first = access.layered ? 1 : 0, count = axes_of(access.geometry);
   const std::vector<OperandIndex> &from = access.coordinates;
   if (access.geometry == Geometry::cube) {
     FacePoint point = face_of(get<float>(w.in(from[first]), lane), get<float>(w.in(from[first + 1]), lane),
                               get<float>(w.in(from[first + 2]), lane));
-    place.crosses_edges = sampler.seamless && linear;
-    if (place.crosses_edges) {
-      place.x = face_taps_of(point.x, level.width);
-      place.y = face_taps_of(point.y, level.height);
+    position.may_cross_edges = sampler.seamless && linear;
+    if (position.may_cross_edges) {
+      position.x = face_taps_of(point.x, level.width);
+      position.y = face_taps_of(point.y, level.height);
     } else {
       Sampler on_face = sampler;
       on_face.normalized = true;
-      place.x = taps_of(on_face, 0, point.x, level.width, linear);
-      place.y = taps_of(on_face, 1, point.y, level.height, linear);
+      position.x = taps_of(on_face, 0, point.x, level.width, linear);
+      position.y = taps_of(on_face, 1, point.y, level.height, linear);
     }
-    place.z.index[0] = place.z.index[1] = point.face;
+    position.z.index[0] = position.z.index[1] = point.face;
   } else {
     for (size_t axis = 0; axis < count; axis++)
       *axes[axis] = taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
     if (count == 1 && linear && !access.layered) /* a line is filtered as an image of one row, by its upper edge */
-      place.y = taps_of(sampler, 1, 0.0F, 1, true);
+      position.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
   if (access.layered) {
     int64_t layer = layer_of(get<uint32_t>(w.in(from[0]), lane), sampler.texels.layers);
-    int64_t slice = access.geometry == Geometry::cube ? layer * 6 + place.z.index[0] : layer;
-    place.z.index[0] = place.z.index[1] = slice;
+    int64_t slice = access.geometry == Geometry::cube ? layer * 6 + position.z.index[0] : layer;
+    position.z.index[0] = position.z.index[1] = slice;
   }
-  return place;
+  return position;
 }
 
 float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane) {
@@ -236,15 +236,15 @@ const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
     layer = layer_of(static_cast<uint32_t>(layer), texels.layers);
   const Texels::Level &at = texels.levels[static_cast<size_t>(level)];
   std::array<uint32_t, 3> extents{at.width, at.height, at.depth};
-  std::array<int64_t, 3> place{0, 0, layer};
+  std::array<int64_t, 3> position{0, 0, layer};
   for (size_t axis = 0; axis < axes_of(access.geometry); axis++) {
-    bool is_inside = inside(access.coordinates[(access.layered ? 1 : 0) + axis], extents[axis], place[axis]);
+    bool is_inside = inside(access.coordinates[(access.layered ? 1 : 0) + axis], extents[axis], position[axis]);
     if (has_level)
-      place[axis] = std::clamp<int64_t>(place[axis], 0, extents[axis] - 1);
+      position[axis] = std::clamp<int64_t>(position[axis], 0, extents[axis] - 1);
     else if (!is_inside)
       return nullptr;
   }
-  return fetch.texel(at, place[0], place[1], place[2]);
+  return fetch.texel(at, position[0], position[1], position[2]);
 }
 
 void fetch_indexed(const Fetch &fetch, const TextureAccess &access) {
@@ -272,14 +272,14 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
   bool linear = sampler.linear && gives_numbers(sampler);
   if (!gives_numbers(sampler)) {
     const Texels::Level &level = sampler.texels.levels[levels.index[0]];
-    Place place = place_on(w, access, sampler, lane, level, false);
+    SamplePosition position = position_on(w, access, sampler, lane, level, false);
     return put_words(w, access, lane,
-                     raw(fetch, fetch.texel(level, place.x.index[0], place.y.index[0], place.z.index[0])));
+                     raw(fetch, fetch.texel(level, position.x.index[0], position.y.index[0], position.z.index[0])));
   }
   Samples samples;
   for (size_t tap = 0; tap < (levels.weight != 0 ? 2 : 1); tap++) {
     const Texels::Level &level = sampler.texels.levels[levels.index[tap]];
-    samples.add(fetch, level, place_on(w, access, sampler, lane, level, linear), linear ? axes : 0,
+    samples.add(fetch, level, position_on(w, access, sampler, lane, level, linear), linear ? axes : 0,
                 tap == 0 ? weight_one - levels.weight : levels.weight);
   }
   bool is_one = !linear && !(sampler.linear_levels && sampler.texels.levels.size() > 1);
@@ -312,13 +312,13 @@ void gather(Warp &w, const Instruction &ins, uint32_t lanes) {
     check_geometry(w, ins, access, lane, sampler.texels);
     Fetch fetch{w, ins, lane, sampler};
     const Texels::Level &level = sampler.texels.levels.front();
-    Place place = place_on(w, access, sampler, lane, level, true);
+    SamplePosition position = position_on(w, access, sampler, lane, level, true);
     static constexpr std::array<std::array<size_t, 2>, 4> order{{{0, 1}, {1, 1}, {1, 0}, {0, 0}}};
     size_t channel = access.channel;
     bool has_channel = channel < sampler.texels.channels;
     std::array<uint32_t, 4> words{};
     for (size_t i = 0; i < 4; i++) {
-      const std::byte *texel = fetch.texel(level, place.x.index[order[i][0]], place.y.index[order[i][1]], 0);
+      const std::byte *texel = fetch.texel(level, position.x.index[order[i][0]], position.y.index[order[i][1]], 0);
       if (gives_numbers(sampler)) {
         float value = has_channel ? canonical(fetch.number(texel, channel)) : missing[channel];
         std::memcpy(&words[i], &value, sizeof value);

@@ -3,7 +3,7 @@
  * Makes the assembler ptxas put the PTX of its input into its cubins. nvcc and other programs start ptxas as a child
  * process, which also preloads this library. When ptxas ends, the simulator adds a section with the PTX to the cubin.
  */
-#include "sim/carry/preload.h"
+#include "sim/embedded_ptx/preload.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ const char *value_of(const char *argument, const char *option, const char *next)
   return argument[size] == '=' ? argument + size + 1 : argument[size] == '\0' ? next : nullptr;
 }
 
-__attribute__((constructor)) void begin(int, char **argv, char **) {
+__attribute__((constructor)) void note_arguments(int, char **argv, char **) {
   if (std::strncmp(program_invocation_short_name, "ptxas", 5) != 0)
     return;
   arguments = argv + 1;
@@ -54,7 +54,7 @@ bool is_written() {
           now.st_mtim.tv_sec != before.st_mtim.tv_sec || now.st_mtim.tv_nsec != before.st_mtim.tv_nsec);
 }
 
-__attribute__((destructor)) void end() {
+__attribute__((destructor)) void embed_ptx() {
   if (arguments == nullptr || !is_written())
     return;
   using Keep = int (*)(const char *cubin, const char *const *files);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills as work of a stream, or as nodes of the graph that the stream is captured into. */
-#include "sim/driver/stream/copy.h"
+#include "sim/driver/stream/copy_work.h"
 
 #include "sim/control/report.h"
 #include "sim/driver/graph/capture.h"
@@ -9,10 +9,10 @@ namespace sim {
 namespace {
 
 CUmemorytype type_of(const Side &side) {
-  return side.array != nullptr         ? CU_MEMORYTYPE_ARRAY
-         : side.place == Place::host   ? CU_MEMORYTYPE_HOST
-         : side.place == Place::device ? CU_MEMORYTYPE_DEVICE
-                                       : CU_MEMORYTYPE_UNIFIED;
+  return side.array != nullptr             ? CU_MEMORYTYPE_ARRAY
+         : side.kind == MemoryKind::host   ? CU_MEMORYTYPE_HOST
+         : side.kind == MemoryKind::device ? CU_MEMORYTYPE_DEVICE
+                                           : CU_MEMORYTYPE_UNIFIED;
 }
 
 CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape) {
@@ -25,7 +25,7 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
     fields.srcArray = from.array;
     fields.srcXInBytes = from.origin[0], fields.srcY = from.origin[1], fields.srcZ = from.origin[2];
   } else {
-    if (from.place == Place::host)
+    if (from.kind == MemoryKind::host)
       fields.srcHost = handle_of<const void *>(from.address);
     else
       fields.srcDevice = from.address;
@@ -36,7 +36,7 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
     fields.dstArray = to.array;
     fields.dstXInBytes = to.origin[0], fields.dstY = to.origin[1], fields.dstZ = to.origin[2];
   } else {
-    if (to.place == Place::host)
+    if (to.kind == MemoryKind::host)
       fields.dstHost = handle_of<void *>(to.address);
     else
       fields.dstDevice = to.address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_DRIVER_STREAM_COPY_H
-#define CUDACORE_SIM_DRIVER_STREAM_COPY_H
+#ifndef CUDACORE_SIM_DRIVER_STREAM_COPY_WORK_H
+#define CUDACORE_SIM_DRIVER_STREAM_COPY_WORK_H
 
 #include "sim/driver/memory/copy.h"
 

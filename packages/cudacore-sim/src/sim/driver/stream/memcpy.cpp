@@ -2,7 +2,7 @@
 /* The functions cuMemcpy*: lines, two- and three-dimensional boxes, batches. */
 #include "sim/driver/base/capture_rules.h"
 #include "sim/driver/memory/array.h"
-#include "sim/driver/stream/copy.h"
+#include "sim/driver/stream/copy_work.h"
 
 #include <algorithm>
 
@@ -16,10 +16,10 @@ CUresult line(CUstream handle, const Side &to, const Side &from, size_t bytes, R
 }
 
 Side device(CUdeviceptr address, ContextPtr context = nullptr) {
-  return {Place::device, address, 0, 0, std::move(context)};
+  return {MemoryKind::device, address, 0, 0, std::move(context)};
 }
-Side host(const void *address) { return {Place::host, value_of(address)}; }
-Side either(CUdeviceptr address) { return {Place::either, address}; }
+Side host(const void *address) { return {MemoryKind::host, value_of(address)}; }
+Side either(CUdeviceptr address) { return {MemoryKind::either, address}; }
 
 /* The structures of the 2D and 3D functions. */
 template <class Parameters> CUresult box(CUstream handle, const Parameters *p, Return when) {
@@ -39,7 +39,7 @@ CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
   SIM_RETURN_FAILURE(find_array(handle, array));
   if (offset > array->pitch() || bytes > array->pitch() - offset)
     return CUDA_ERROR_INVALID_VALUE;
-  out = {Place::device, array->address + offset, array->pitch(), 0, nullptr, handle, {offset, 0, 0}};
+  out = {MemoryKind::device, array->address + offset, array->pitch(), 0, nullptr, handle, {offset, 0, 0}};
   return CUDA_SUCCESS;
 }
 

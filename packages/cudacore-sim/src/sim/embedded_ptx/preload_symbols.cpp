@@ -3,7 +3,7 @@
  * The functions of NVRTC and nvJitLink, for programs that are linked with these libraries. Symbols are bound to a
  * preloaded library first, so such a program calls the functions below.
  */
-#include "sim/carry/preload.h"
+#include "sim/embedded_ptx/preload.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_CARRY_PRELOAD_H
-#define CUDACORE_SIM_CARRY_PRELOAD_H
+#ifndef CUDACORE_SIM_EMBEDDED_PTX_PRELOAD_H
+#define CUDACORE_SIM_EMBEDDED_PTX_PRELOAD_H
 
 #include <cstring>
 

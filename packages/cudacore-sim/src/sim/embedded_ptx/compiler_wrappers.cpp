@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wraps NVRTC and nvJitLink, so that cubins carry the PTX they were made from. */
-#include "sim/carry/carried.h"
+/* Wraps NVRTC and nvJitLink, so that the PTX of cubins is embedded in them. */
+#include "sim/embedded_ptx/cubin_section.h"
 
 #include <cudacore_sim.h>
 
@@ -107,7 +107,7 @@ struct Nvrtc {
     if (made.empty() || from.empty())
       out.assign(made.begin(), made.end());
     else
-      out = with_carried(made.data(), made.size(), {{"NVRTC's program", from}});
+      out = embed_ptx(made.data(), made.size(), {{"NVRTC's program", from}});
     return 0;
   }
 
@@ -222,18 +222,18 @@ struct NvJitLink {
     return made;
   }
 
-  std::vector<Carried> parts_of(const Linking &linking) const {
-    std::vector<Carried> parts;
+  std::vector<EmbeddedPtx> parts_of(const Linking &linking) const {
+    std::vector<EmbeddedPtx> parts;
     bool has_ltoir = false, has_other = false;
     for (const Input &input : linking.inputs) {
-      std::vector<Carried> carried;
+      std::vector<EmbeddedPtx> embedded;
       if (input.type == input_cubin)
-        carried = carried_by(input.code.data(), input.code.size());
+        embedded = embedded_ptx(input.code.data(), input.code.size());
       (input.type == input_ltoir ? has_ltoir : has_other) = true;
       if (input.type == input_ltoir)
         continue;
-      if (!carried.empty())
-        parts.insert(parts.end(), carried.begin(), carried.end());
+      if (!embedded.empty())
+        parts.insert(parts.end(), embedded.begin(), embedded.end());
       else if (input.type == input_ptx)
         parts.push_back({input.name, text_of(input.code)});
       else
@@ -261,7 +261,7 @@ struct NvJitLink {
     out.assign(made.begin(), made.end());
     if (linking == nullptr || made.empty())
       return 0;
-    out = with_carried(made.data(), made.size(), parts_of(*linking));
+    out = embed_ptx(made.data(), made.size(), parts_of(*linking));
     std::lock_guard<std::mutex> lock(mutex);
     linking->cubin = out;
     return 0;

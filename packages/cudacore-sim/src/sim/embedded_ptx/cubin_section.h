@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_CARRY_CARRIED_H
-#define CUDACORE_SIM_CARRY_CARRIED_H
+#ifndef CUDACORE_SIM_EMBEDDED_PTX_CUBIN_SECTION_H
+#define CUDACORE_SIM_EMBEDDED_PTX_CUBIN_SECTION_H
 
 #include <cstddef>
 #include <string>
@@ -13,8 +13,8 @@
  */
 namespace sim {
 
-/* An input that a cubin was made from. */
-struct Carried {
+/* The PTX of an input that a cubin was made from. */
+struct EmbeddedPtx {
   std::string name; /* the input's name, for messages */
   std::string code; /* PTX, or a fat binary with PTX; empty: not known */
 };
@@ -23,10 +23,10 @@ struct Carried {
  * Returns the cubin with a section of these inputs, which replaces an existing one. Data that is not a cubin is
  * returned unchanged.
  */
-std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts);
+std::vector<char> embed_ptx(const char *cubin, size_t size, const std::vector<EmbeddedPtx> &parts);
 
-/* The inputs that a cubin carries; empty if the cubin has no such section. */
-std::vector<Carried> carried_by(const char *cubin, size_t size);
+/* The inputs in the section of a cubin; empty if the cubin has no such section. */
+std::vector<EmbeddedPtx> embedded_ptx(const char *cubin, size_t size);
 
 bool starts_as_ptx(std::string_view text);
 

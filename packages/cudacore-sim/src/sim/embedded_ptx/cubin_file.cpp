@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds PTX to a cubin in a file, after an assembler has made it. */
-#include "sim/carry/carried.h"
+#include "sim/embedded_ptx/cubin_section.h"
 
 #include <cudacore_sim.h>
 
@@ -10,13 +10,13 @@ using namespace sim;
 
 int cudasim_keep_ptx(const char *cubin, const char *const *files) {
   std::vector<char> code, text;
-  std::vector<Carried> parts;
+  std::vector<EmbeddedPtx> parts;
   if (cubin == nullptr || files == nullptr || !read_file(cubin, code))
     return -1;
   for (const char *const *file = files; *file != nullptr; file++)
     if (read_file(*file, text) && starts_as_ptx({text.data(), text.size()}))
       parts.push_back({*file, std::string(text.data(), text.size())});
-  std::vector<char> made = with_carried(code.data(), code.size(), parts);
+  std::vector<char> made = embed_ptx(code.data(), code.size(), parts);
   if (parts.empty() || made == code)
     return -1;
   std::FILE *out = std::fopen(cubin, "wbe");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces dlsym(), for programs that look up functions of NVRTC and nvJitLink. */
-#include "sim/carry/preload.h"
+#include "sim/embedded_ptx/preload.h"
 
 #include <atomic>
 #include <dlfcn.h>

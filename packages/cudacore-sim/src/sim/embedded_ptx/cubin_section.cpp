@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and writes the section of a cubin that holds the PTX it was made from. */
-#include "sim/carry/carried.h"
+#include "sim/embedded_ptx/cubin_section.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -91,7 +91,7 @@ bool read_file(const char *name, std::vector<char> &out) {
   return complete;
 }
 
-std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts) {
+std::vector<char> embed_ptx(const char *cubin, size_t size, const std::vector<EmbeddedPtx> &parts) {
   std::vector<char> out(cubin, cubin + size);
   Elf64_Ehdr header{};
   std::vector<Elf64_Shdr> sections;
@@ -105,7 +105,7 @@ std::vector<char> with_carried(const char *cubin, size_t size, const std::vector
   section.sh_addralign = 8;
   section.sh_offset = out.size();
   put(out, uint64_t{parts.size()});
-  for (const Carried &part : parts) {
+  for (const EmbeddedPtx &part : parts) {
     put(out, part.name);
     put(out, part.code);
   }
@@ -127,10 +127,10 @@ std::vector<char> with_carried(const char *cubin, size_t size, const std::vector
   return out;
 }
 
-std::vector<Carried> carried_by(const char *cubin, size_t size) {
+std::vector<EmbeddedPtx> embedded_ptx(const char *cubin, size_t size) {
   Elf64_Ehdr header{};
   std::vector<Elf64_Shdr> sections;
-  std::vector<Carried> parts;
+  std::vector<EmbeddedPtx> parts;
   const Elf64_Shdr *section = read(cubin, size, header, sections) ? find(cubin, size, header, sections) : nullptr;
   if (section == nullptr)
     return parts;
@@ -148,7 +148,7 @@ std::vector<Carried> carried_by(const char *cubin, size_t size) {
   for (; get(data, section->sh_size, at, count); at = (at + 7) / 8 * 8) {
     at += sizeof count;
     for (uint64_t i = 0; i < count; i++) {
-      Carried part;
+      EmbeddedPtx part;
       if (!text(part.name) || !text(part.code))
         return {};
       parts.push_back(std::move(part));
