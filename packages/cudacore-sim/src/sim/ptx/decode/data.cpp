@@ -155,7 +155,8 @@ void cvt(Coder &c) {
     return cvt_pack(c);
   exec::Conversion conversion;
   conversion.rounding = c.take_rounding();
-  take_integral(c, conversion);
+  if (conversion.rounding == exec::Rounding::none) /* a second rounding remains, and is refused */
+    take_integral(c, conversion);
   conversion.ftz = c.take("ftz");
   conversion.sat = c.take("sat");
   conversion.relu = c.take("relu");
