@@ -41,6 +41,12 @@ LAYERS = {
 }
 #: Uses of an upper room: the path of the file in its package, and the room that the file uses, with the reason.
 UPWARD = {
+    ("src/lib/base/destroy.c", "driver"): "a resource that was lost with its context is not given to the driver",
+    ("src/lib/base/destroy.c", "graph"): "cch_unref_lightly() frees nodes without calling the driver",
+    ("src/lib/base/error.c", "compiler"): "names and meanings of the results of compilers",
+    ("src/lib/base/error.c", "driver"): "names and meanings of the results of the driver",
+    ("src/lib/base/reclaim.c", "driver"): "boxes are queued where the driver permits no calls",
+    ("src/lib/base/registry.c", "driver"): "the handle of a lost resource now belongs to another resource",
     ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
@@ -51,6 +57,13 @@ UPWARD = {
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is queried for launch configurations",
     ("src/cudacore_graph/_nodes/child.py", "_definition"): "the graph in a node is a GraphDefinition",
 }
+#: Headers of a lower room that declare functions of upper rooms: the names of these functions, and the reason.
+DECLARED_BELOW = {
+    "packages/cudacore-handles/src/lib/base/kinds.h": (r"cch__\w+_(?:end|drop)", "how the kinds in kind_list.h end"),
+}
+#: The definition and the declaration of an internal function of the C library; the name is the first group.
+DEFINITION = re.compile(r"^[a-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\) {", re.MULTILINE)
+DECLARATION = re.compile(r"^(?!static)[A-Za-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\);", re.MULTILINE)
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
 #: Folders that may have more than MAX_FILES, with the reason.
@@ -171,6 +184,23 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
         yield f"{key[0]} does not use {key[1]} any more: take it out of UPWARD"
 
 
+def functions_of_other_rooms(root: Path) -> Iterator[str]:
+    """Yield an error for each declaration of a function in a room that does not define it."""
+    for name in LAYERS:
+        layer = root / "packages" / name
+        rooms = {
+            function: path.relative_to(layer).parts[0]
+            for path in layer.rglob("*.c")
+            for function in DEFINITION.findall(path.read_text(encoding="utf-8"))
+        }
+        for path in sorted(layer.rglob("*.h")):
+            header, room = str(path.relative_to(root)), path.relative_to(layer).parts[0]
+            known, _ = DECLARED_BELOW.get(header, ("", ""))
+            for function in DECLARATION.findall(path.read_text(encoding="utf-8")):
+                if rooms.get(function, room) != room and not re.fullmatch(known, function):
+                    yield f"{header}: declares {function}, which the room {rooms[function]} defines"
+
+
 def sources(root: Path) -> list[Path]:
     """Return the hand-written sources that git does not ignore."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -241,6 +271,7 @@ def problems(root: Path) -> list[str]:
     return [
         *imports_across_packages(root),
         *uses_of_upper_rooms(root),
+        *functions_of_other_rooms(root),
         *sizes(root),
         *recipes(root),
         *files_in_conventions(root),

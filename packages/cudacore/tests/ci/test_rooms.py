@@ -123,6 +123,22 @@ def test_files_that_pages_name_wrongly_are_found(tmp_path: Path) -> None:
     ]
 
 
+def test_functions_of_other_rooms_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lower room would call a function of an upper one without an include, because a lower header declares it."""
+    monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/lib": ("low", "high")})
+    monkeypatch.setattr(check_rooms, "DECLARED_BELOW", {"packages/p/src/lib/low/known.h": ("cch__a_end", "")})
+    declarations = "bool cch__a_end(int a);\nCCH__COLD int\ncch__low(int a);\nint cch__high(int a,\n    int b);\n"
+    for header in ("low/known.h", "low/x.h", "high/x.h"):
+        write(tmp_path, f"p/src/lib/{header}", declarations)
+    write(tmp_path, "p/src/lib/low/x.c", "int cch__low(int a) { return cch__high(a, a); }\n")
+    write(tmp_path, "p/src/lib/high/x.c", "bool cch__a_end(int a) {\n}\n\nint cch__high(int a,\n    int b) {\n}\n")
+    assert list(check_rooms.functions_of_other_rooms(tmp_path)) == [
+        "packages/p/src/lib/low/known.h: declares cch__high, which the room high defines",
+        "packages/p/src/lib/low/x.h: declares cch__a_end, which the room high defines",
+        "packages/p/src/lib/low/x.h: declares cch__high, which the room high defines",
+    ]
+
+
 def test_the_compiled_half_of_graphs_is_all_there() -> None:
     """A name of the graph module would be missing in the extension module, or be another object there."""
     native = importlib.import_module("cudacore_handles._native")

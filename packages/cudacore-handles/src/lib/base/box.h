@@ -97,7 +97,5 @@ bool cch__in_callback(void);
 CCH__COLD int cch__fail_forbidden(const char *operation);
 
 void cch__release_owner(void *owner, cch_release_fn release);
-/* Whether the runtime of foreign owners has ended or is ending. Then these owners are leaked. */
-bool cch__exiting(void);
 
 #endif

@@ -3,11 +3,8 @@
 #include "base/kinds.h"
 #include "base/registry.h"
 
-static atomic_bool exiting;
-
-void cch_process_exiting(void) { atomic_store(&exiting, true); }
-
-bool cch__exiting(void) { return atomic_load(&exiting); }
+#include "driver/current.h"
+#include "graph/graph.h"
 
 void cch__release_owner(void *owner, cch_release_fn release) {
   if (release == NULL || cch__exiting())
@@ -34,8 +31,9 @@ static inline bool needs_if_owned(const cch__box *box) { return box->owned || bo
 
 static inline bool needs_of_bundle(const cch__box *box) { return ((const cch_bundle *)box)->foreign; }
 
+/* A capture into the graph is ended with the box, even if the library does not own the graph. */
 static inline bool needs_of_graph(const cch__box *box) {
-  return box->owned || cch__graph_is_captured((const cch_graph *)box);
+  return box->owned || ((const cch_graph *)box)->capture != NULL;
 }
 
 static inline bool nothing_to_end(void *box) {

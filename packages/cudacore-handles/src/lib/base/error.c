@@ -2,7 +2,8 @@
 /* The calling thread's last failure, and reports of failures in destructors. */
 #include "base/arguments.h"
 
-#include <cuda.h>
+#include "compiler/results.h"
+#include "driver/driver_table.h"
 
 #include <pthread.h>
 #include <stdarg.h>

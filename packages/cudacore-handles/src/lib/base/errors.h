@@ -25,12 +25,8 @@ int cch__fail_nomem(const char *operation);
 
 /* Record a CUresult and return it. CUDA_ERROR_NOT_READY is not a failure: it is returned and not recorded. */
 int cch__fail_driver(int result, const char *operation);
-int cch__fail_missing(const char *operation);
-int cch__fail_missing_version(const char *operation, int needed); /* a CUDA version, such as 12030 */
 /* Record the result of a compiler library and return CCH_ECOMPILER. */
 int cch__fail_in(cch_domain domain, int result, const char *operation);
-/* The name and the meaning of a compiler's result; NULL for other domains. */
-const char *cch__compiler_result(int domain, int code, const char **meaning);
 /* Appends an explanation to the message of the calling thread's last failure. */
 void cch__fail_explain(const char *why);
 /* Records the graph node that the calling thread's last failure is about. */

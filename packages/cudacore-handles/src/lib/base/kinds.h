@@ -2,7 +2,10 @@
 #ifndef CUDACORE_KINDS_H
 #define CUDACORE_KINDS_H
 
-/* The structures of the boxes of each kind. */
+/*
+ * The structures of the boxes, and the functions that destroy them. If only one file uses the structure of a kind, that
+ * file has it.
+ */
 
 #include "base/arguments.h"
 
@@ -21,15 +24,6 @@ struct cch_context {
   uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 
-/* Whether a context was reset. False in a function that CUDA calls, because the driver must not be called there. */
-bool cch__context_is_lost(const cch_context *context);
-
-/*
- * Whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The same call
- * of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always exist.
- */
-bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
-
 /* The context of a resource that is lost with its context; NULL if there is none. */
 static inline const cch_context *cch__lost_with(const cch__box *box) {
   return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
@@ -39,7 +33,7 @@ struct cch_stream {
   cch__box box;
   CUstream raw;
   cch_context *context;
-  _Atomic(cch_graph *) capture; /* weak: the graph that it is captured into; changed under a lock of capture.c */
+  _Atomic(cch_graph *) capture; /* weak: the graph that it is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of that capture */
 };
 
@@ -222,25 +216,33 @@ struct cch_surface {
   cch_array *array;
 };
 
-/* The size of a texel in bytes; 0 for a format that this library does not support. */
-size_t cch__texel_size(const cch_array_desc *desc);
+/* Defined in graph/graph.h and stream/capture_join.c. */
+typedef struct cch__hierarchy cch__hierarchy;
+typedef struct cch__level cch__level;
+typedef struct cch__joined cch__joined;
 
-/*
- * The parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
- * current.
- */
-int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+/* A capture into a graph. It ends when the graph's box is destroyed, or earlier. */
+typedef struct cch__capture {
+  cch_stream *stream;
+  cch_context *context; /* the stream's context; for a default stream, the current one when the capture began */
+  cch_bundle *kept;     /* the owners of captured work, which the graph keeps; guarded by cch__captures_lock */
+  uint64_t id;
+  uint64_t thread;  /* the thread of the stream, if that is the per-thread default stream */
+  bool makes_graph; /* the graph was created by the capture, and fails with it */
+} cch__capture;
 
-/* Whether the parameters were set by a caller, or the driver can report them. */
-bool cch__kernel_has_params(cch_kernel *kernel);
-
-/*
- * Makes a bundle around a box and a bundle of the caller, either of which may be NULL, with zeroed bytes of the
- * library. The new bundle takes references to both.
- */
-int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation);
-/* The bundle of the caller, borrowed; NULL if there is none. */
-cch_bundle *cch__bundle_given(cch_bundle *bundle);
+struct cch_graph {
+  cch__box box;
+  CUgraph raw;
+  cch_graph *parent; /* NULL for a root, which owns `hierarchy` */
+  cch__hierarchy *hierarchy;
+  cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
+  CUgraphNode node;      /* the node that contains the graph */
+  atomic_bool has_room;  /* true only if the level has room for one more record */
+  cch__capture *capture; /* guarded by cch__captures_lock */
+  /* Guarded by cch__captures_lock. After a capture, only the streams with memory that the capture allocated. */
+  cch__joined *joined;
+};
 
 /*
  * The two halves of destruction, which kind_list.h describes: the functions `end`, and below them the functions `drop`.
@@ -260,12 +262,6 @@ bool cch__surface_end(cch_surface *surface);
 bool cch__graph_end(cch_graph *graph);
 bool cch__graph_exec_end(cch_graph_exec *exec);
 
-/*
- * Releases the ranges of an allocation, beginning with the last. Returns the driver's result. Ranges that the driver
- * refuses to release now are kept.
- */
-int cch__ranges_end(cch_deviceptr *ptr);
-
 void cch__stream_drop(cch_stream *stream);
 void cch__event_drop(cch_event *event);
 void cch__deviceptr_drop(cch_deviceptr *ptr);
@@ -280,50 +276,6 @@ void cch__tracker_drop(cch_tracker *tracker);
 void cch__allocator_drop(cch_allocator *allocator);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
-/*
- * Drops a reference to a node without calling the driver. Returns NULL, or the graph of the node, with a reference that
- * the caller must drop.
- */
-cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
-
-/* Checks that memory still exists, and that it may be written. */
-int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, const char *operation);
-
-/*
- * Checks the memory of a copy, or of a fill, whose `src` is NULL. In a capture, the graph keeps the memory. The
- * stream's context must be current.
- */
-int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation);
-
-/* Frees memory in the order of a stream; false if the driver refuses that now. */
-bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
-
-/*
- * Whether work on a stream would become a part of a capture, or invalidate one. The stream's context must be current.
- */
-bool cch__is_capturing(CUstream stream);
-
-/*
- * Whether work that is given to a stream becomes a part of a graph, whichever code began the capture. cch__capture_keep
- * also makes the graph keep the boxes that the work uses. The stream's context must be current.
- */
-int cch__capture_ask(bool *captured, cch_stream *stream);
-int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
-
-/* The stream that orders a free on another thread: for the per-thread default stream of `thread`, the legacy stream. */
-cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
-
-/*
- * A stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream` was
- * joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream` itself.
- */
-cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
-
-/*
- * Whether a capture into the graph has not ended. Then destroying the box of a graph calls the driver, even if the
- * library does not own the graph.
- */
-bool cch__graph_is_captured(const cch_graph *graph);
 
 #endif

@@ -2,10 +2,7 @@
 #ifndef CUDACORE_LIB_PROCESS_H
 #define CUDACORE_LIB_PROCESS_H
 
-/*
- * The state of the process and of the calling thread with respect to CUDA. The base room reaches the driver only
- * through these functions, which the driver room above it defines.
- */
+/* The state of the process with respect to CUDA, and the number of the calling thread. */
 
 #include <cudacore/driver.h>
 
@@ -23,18 +20,8 @@ static inline int cch__ready(void) {
 
 static inline bool cch__forked(void) { return atomic_load_explicit(&cch__state, memory_order_relaxed) == CCH__FORKED; }
 
-/*
- * The name of the function that failed: `operation`, or the older function that replaces it. Call it once, directly
- * after the failure.
- */
-const char *cch__really_called(const char *operation);
-
-/*
- * The driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not define the
- * result.
- */
-const char *cch__driver_error_name(int result);
-const char *cch__driver_error_string(int result);
+/* Whether the runtime of foreign owners has ended or is ending. Then these owners are leaked. */
+bool cch__exiting(void);
 
 /* A number that identifies the calling thread and is never used for another thread; not 0. */
 uint64_t cch__thread(void);

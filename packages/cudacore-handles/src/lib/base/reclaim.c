@@ -13,7 +13,7 @@
 #include "base/kinds.h"
 #include "base/registry.h"
 
-#include <cuda.h>
+#include "driver/current.h"
 
 typedef struct stack {
   _Atomic(cch__box *) top;

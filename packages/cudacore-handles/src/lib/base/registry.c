@@ -11,6 +11,8 @@
 #include "base/kinds.h"
 #include "base/reclaim.h"
 
+#include "driver/current.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

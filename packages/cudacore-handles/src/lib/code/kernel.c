@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "code/kernel.h"
+
 #include "code/launch_config.h"
+#include "stream/capture.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -221,7 +224,7 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
 static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                           size_t args_size, cch_keep_fn keep, void *data) {
   bool captured;
-  int status = cch__capture_ask(&captured, stream);
+  int status = cch__capture_query(&captured, stream);
   if (status == 0 && captured)
     status = keep(data);
   return status != 0 ? status : launch_block(stream, config, kernel, args, args_size);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and meanings of the compilers' result codes. No compiler needs to be loaded. */
-#include "base/errors.h"
+#include "compiler/results.h"
 
+#include <cudacore/error.h>
+
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct result {

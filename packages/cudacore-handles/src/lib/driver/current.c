@@ -67,11 +67,3 @@ bool cch__driver_permits_calls(const cch_context *context, bool *is_there) {
   cch__report(status);
   return true;
 }
-
-uint64_t cch__thread(void) {
-  static atomic_uint_fast64_t threads;
-  static _Thread_local uint64_t mine;
-  if (mine == 0)
-    mine = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-  return mine;
-}

@@ -29,15 +29,14 @@ static inline int cch__context_check(const cch_context *context, const char *ope
   return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
 }
 
+/* Whether a context was reset. False in a function that CUDA calls, because the driver must not be called there. */
+bool cch__context_is_lost(const cch_context *context);
+
 /*
- * Checks that memory still exists: the driver crashes when it copies from pinned memory that was lost with its context.
- * The stream's context is current, or is made current before the memory is used, so it is not checked again here.
+ * Whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The same call
+ * of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always exist.
  */
-static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
-  if (ptr->box.context == (const cch__box *)stream->context)
-    return 0;
-  return cch__context_check(cch__lost_with(&ptr->box), operation);
-}
+bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
 /* Returns a failure if the context is lost. Public functions call it after CCH__REQUIRE_USABLE(). */
 #define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))

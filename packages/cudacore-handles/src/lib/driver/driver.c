@@ -13,7 +13,6 @@
 #include <strings.h>
 
 cch__driver_table cch__driver;
-atomic_int cch__state;
 
 /*
  * One thread initialises, and the others wait for it. That thread does not hold this lock while it calls the driver,
@@ -41,8 +40,6 @@ static void after_fork_in_child(void) {
 __attribute__((constructor)) static void watch_fork(void) {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
-
-int cch_process_forked(void) { return cch__forked(); }
 
 void *cch__driver_entry(const char *name, int version) {
   void *entry = NULL;

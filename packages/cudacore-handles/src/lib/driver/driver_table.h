@@ -303,6 +303,23 @@ bool cch__driver_loaded(void);
  */
 void *cch__driver_chosen(void);
 
+/*
+ * The driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not define the
+ * result.
+ */
+const char *cch__driver_error_name(int result);
+const char *cch__driver_error_string(int result);
+
+/*
+ * The name of the function that failed: `operation`, or the older function that replaces it. Call it once, directly
+ * after the failure.
+ */
+const char *cch__really_called(const char *operation);
+
+/* Record that the driver does not have a function, and return CCH_ENOSYMBOL. */
+int cch__fail_missing(const char *operation);
+int cch__fail_missing_version(const char *operation, int needed); /* a CUDA version, such as 12030 */
+
 static inline int cch__checked(int result, const char *operation) {
   return result == 0 ? 0 : cch__fail_driver(result, operation);
 }

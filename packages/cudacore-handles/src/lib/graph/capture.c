@@ -6,14 +6,6 @@
 
 #include <stdlib.h>
 
-static atomic_size_t captures;
-
-pthread_mutex_t cch__captures_lock = PTHREAD_MUTEX_INITIALIZER;
-
-size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
-
-bool cch__graph_is_captured(const cch_graph *graph) { return graph->capture != NULL; }
-
 /* ---- begin ---- */
 
 /* A capture that has not begun; its bundle is empty. */
@@ -47,31 +39,6 @@ static void free_capture(cch__capture *capture) {
   cch_stream_unref(capture->stream);
   cch_context_unref(capture->context);
   free(capture);
-}
-
-/*
- * Sets or clears the capture of a stream; the lock is held. The handle of the per-thread default stream means a
- * different stream on each thread, so for that stream the driver is queried each time.
- */
-static void set_known(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
-  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
-    atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
-    atomic_store_explicit(&stream->capture, graph, memory_order_release);
-  }
-}
-
-static void forget(cch_stream *stream, cch_graph *known) {
-  pthread_mutex_lock(&cch__captures_lock);
-  set_known(stream, known, NULL, 0);
-  pthread_mutex_unlock(&cch__captures_lock);
-}
-
-static void begun(cch_graph *graph, cch__capture *capture) {
-  pthread_mutex_lock(&cch__captures_lock);
-  graph->capture = capture;
-  set_known(capture->stream, NULL, graph, capture->id);
-  pthread_mutex_unlock(&cch__captures_lock);
-  atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
 /* Ends a capture whose setup failed, so that the stream does not remain in it. */
@@ -137,7 +104,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
     return status;
   }
   cch__graph_made(graph, raw, false);
-  begun(graph, capture);
+  cch__capture_begun(graph, capture);
   *out = graph;
   return 0;
 }
@@ -179,7 +146,7 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
   if (status == 0) {
     status = CCH__IN_CONTEXT(stream->context, begin_to(graph, capture, before, count, mode));
     if (status == 0)
-      begun(graph, capture);
+      cch__capture_begun(graph, capture);
     else
       free_capture(capture);
   }
@@ -197,69 +164,10 @@ static bool is_reached_from_here(const cch__capture *capture) {
   return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
 }
 
-static void free_joined(cch__joined *first) {
-  for (cch__joined *one = first, *next; one != NULL; one = next) {
-    next = one->next;
-    cch_stream_unref(one->stream);
-    cch_stream_unref(one->into);
-    free(one);
-  }
-}
-
-/*
- * The last stream that `stream` was joined into, directly or through others; `stream` itself if it was not joined. On
- * any thread but its own, a per-thread default stream is replaced by the legacy stream, which is ordered after it. The
- * lock is held.
- */
-static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
-  /*
-   * The latest join is first in the list. A stream that others were joined into was itself joined later than they were.
-   */
-  const cch__joined *end = NULL, *one = graph->joined;
-  uint64_t thread = cch__thread();
-  while (one != end)
-    if (one->stream != stream || one->capture != capture) {
-      one = one->next;
-    } else {
-      stream = one->into;
-      thread = one->thread;
-      end = one;
-      one = graph->joined;
-    }
-  return cch__stream_for_thread(stream, thread);
-}
-
-/*
- * Forgets the forks of a capture that has ended. Forks with memory that the capture allocated are kept: that memory is
- * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
- */
-static void forget_joined(cch_graph *graph, uint64_t capture) {
-  cch__joined *gone;
-  do {
-    gone = NULL;
-    cch__graph_lock(graph);
-    for (cch__joined **at = &graph->joined, *one; (one = *at) != NULL;)
-      if (one->capture == capture && cch__box_is_last(&one->stream->box)) {
-        *at = one->next;
-        one->next = gone;
-        gone = one;
-      } else {
-        at = &one->next;
-      }
-    cch__graph_unlock(graph);
-    free_joined(gone);
-  } while (gone != NULL);
-}
-
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
 static void forget_capture(cch_graph *graph) {
-  pthread_mutex_lock(&cch__captures_lock);
-  cch__capture *capture = graph->capture;
-  graph->capture = NULL;
-  set_known(capture->stream, graph, NULL, 0);
-  pthread_mutex_unlock(&cch__captures_lock);
-  forget_joined(graph, capture->id);
-  atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+  cch__capture *capture = cch__capture_ended(graph);
+  cch__joined_forget(graph, capture->id);
   free_capture(capture);
 }
 
@@ -397,114 +305,7 @@ bool cch__capture_abandon(cch_graph *graph) {
 void cch__capture_drop(cch_graph *graph) {
   if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
     forget_capture(graph);
-  free_joined(graph->joined);
-}
-
-/* ---- during a capture ---- */
-
-int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(status, stream);
-  cch__capture_info info;
-  int asked = CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw));
-  if (asked != 0)
-    return asked;
-  *status = (int)info.status;
-  if (graph != NULL)
-    *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
-  return 0;
-}
-
-/* The graph of a capture that began on this stream, as a new reference; NULL if there is none. */
-static cch_graph *known_graph(cch_stream *stream) {
-  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
-    return NULL;
-  pthread_mutex_lock(&cch__captures_lock);
-  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
-  if (known != NULL && !cch__box_try_ref(&known->box))
-    known = NULL;
-  pthread_mutex_unlock(&cch__captures_lock);
-  return known;
-}
-
-/*
- * Queries the driver with one call, which each launch makes. Other code may have ended our capture through the stream's
- * handle, and begun another one. In that case, our capture is forgotten. The stream's context must be current.
- */
-int cch__capture_ask(bool *out, cch_stream *stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult result;
-  const char *name = "cuStreamIsCapturing";
-  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
-  if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
-    if (cch__driver.cuStreamIsCapturing == NULL) { /* captures cannot be queried, so any stream may be in one */
-      *out = cch_capture_count() != 0;
-      return 0;
-    }
-    result = cch__driver.cuStreamIsCapturing(stream->raw, &status);
-  } else {
-    cuuint64_t id = 0, known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
-    name = "cuStreamGetCaptureInfo";
-    result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
-    if (result == CUDA_SUCCESS &&
-        (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
-      forget(stream, known);
-  }
-  /*
-   * While a blocking stream captures, the legacy stream reports CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the driver
-   * refuses work on it.
-   */
-  *out = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return cch__not_now(result) ? 0 : cch__checked((int)result, name);
-}
-
-int cch_capture_is_active(int *out, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(out, stream);
-  bool active = false;
-  int status = CCH__IN_CONTEXT(stream->context, cch__capture_ask(&active, stream));
-  if (status == 0)
-    *out = active;
-  return status;
-}
-
-int cch_capture_graph(cch_graph **out, cch_stream *stream) {
-  CCH__REQUIRE(out, stream);
-  cch_graph *known = known_graph(stream);
-  int capturing;
-  if (known == NULL) /* an event may have brought the stream into a capture */
-    return cch_capture_status_of(&capturing, out, stream);
-  *out = known;
-  return 0;
-}
-
-int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
-  CCH__REQUIRE_USABLE(graph, stream, into);
-  if (graph->capture == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  if (stream == into) /* a stream is always in order with itself */
-    return 0;
-  const uint64_t thread = graph->capture->thread;
-  if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
-    return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
-  cch__joined *joined = malloc(sizeof *joined);
-  if (joined == NULL)
-    return cch__fail_nomem(__func__);
-  int status = cch_stream_wait_stream(into, stream);
-  if (status != 0) {
-    free(joined);
-    return status;
-  }
-  cch__graph_lock(graph);
-  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id, thread};
-  graph->joined = joined;
-  cch__graph_unlock(graph);
-  return 0;
-}
-
-cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture) {
-  cch__graph_lock(graph);
-  cch_stream *last = cch_stream_ref(last_joined(graph, stream, capture));
-  cch__graph_unlock(graph);
-  return last;
+  cch__joined_drop(graph);
 }
 
 /* ---- nodes ---- */

@@ -3,13 +3,7 @@
 #define CCH_CAPTURE_H
 
 #include "graph/graph.h"
-#include "stream/capture_info.h"
-
-/*
- * Guards the captures of streams and of graphs, and the objects that captures keep. Once a thread has taken this lock,
- * a graph that is being destroyed can no longer be found.
- */
-extern pthread_mutex_t cch__captures_lock;
+#include "stream/capture.h"
 
 /*
  * Called after the last reference to the graph's box was dropped, because nothing else will end its capture. Returns

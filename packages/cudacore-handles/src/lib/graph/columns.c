@@ -5,6 +5,7 @@
  * The box is made when it is requested, by the number of the record.
  */
 #include "graph/graph.h"
+#include "code/kernel.h"
 #include "base/reclaim.h"
 
 #include <stdlib.h>

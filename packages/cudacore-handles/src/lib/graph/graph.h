@@ -4,11 +4,11 @@
 
 /* The library's records about graphs and their nodes, in addition to the driver's own data. */
 
+#include "base/bundle.h"
 #include "driver/current.h"
+#include "driver/user_object.h"
 
 #include <pthread.h>
-
-typedef struct cch__level cch__level;
 
 /*
  * The library's data about a node. A record exists only if there is something to record: a graph of a hundred thousand
@@ -41,45 +41,13 @@ struct cch__level {
 /*
  * A root graph and everything in it. The lock guards levels and records, and is never held during a call of the driver.
  */
-typedef struct cch__hierarchy {
+struct cch__hierarchy {
   pthread_mutex_t lock;
   uint64_t serial;      /* unique to this hierarchy */
   uint64_t numbers;     /* how many numbers were given to nodes */
   bool shared;          /* a handle was exported: from then on, the driver also keeps the objects that nodes use */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */
   cch__level root;
-} cch__hierarchy;
-
-/* A stream of a capture that was joined into another one: from then on, the work of the two is ordered. */
-typedef struct cch__joined {
-  struct cch__joined *next;
-  cch_stream *stream, *into;
-  uint64_t capture;
-  uint64_t thread; /* the thread of the per-thread default stream, if that is one of the two */
-} cch__joined;
-
-/* A capture into a graph. It ends when the graph's box is destroyed, or earlier. */
-typedef struct cch__capture {
-  cch_stream *stream;
-  cch_context
-      *context;     /* the stream's context; for a default stream, the one that was current when the capture began */
-  cch_bundle *kept; /* the owners of captured work, which the graph keeps; guarded by a lock of capture.c */
-  uint64_t id;
-  uint64_t thread;  /* the thread of the stream, if that is the per-thread default stream */
-  bool makes_graph; /* the graph was created by the capture, and fails with it */
-} cch__capture;
-
-struct cch_graph {
-  cch__box box;
-  CUgraph raw;
-  cch_graph *parent; /* NULL for a root, which owns `hierarchy` */
-  cch__hierarchy *hierarchy;
-  cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
-  CUgraphNode node;      /* the node that contains the graph */
-  atomic_bool has_room;  /* true only if the level has room for one more record */
-  cch__capture *capture; /* guarded by a lock of capture.c */
-  cch__joined
-      *joined; /* guarded by the hierarchy's lock; after a capture, only those with memory that the capture allocated */
 };
 
 struct cch_graph_node {
@@ -139,12 +107,8 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation);
 /* Everything that the nodes of a graph use, including graphs in them, as a bundle; NULL for nothing. */
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
-/* Makes the driver keep a bundle through a user object, as long as the graph and everything made from it exist. */
-int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
 /* Makes the driver keep the bundle of a node, if the graph is shared. Otherwise no user object is made. */
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
-/* Makes the driver release the user object of a bundle. */
-void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
 /* ---- nodes/kernel.c ---- */
 
@@ -233,6 +197,13 @@ int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodePar
 
 /* ---- node.c ---- */
 
+/*
+ * Drops a reference to a node without calling the driver. Returns NULL, or the graph of the node, with a reference that
+ * the caller must drop.
+ */
+cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
+/* Whether an object is a node of a graph. */
+int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 /* The box of a node of this graph, as a new reference. `type` is negative if it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
 /* Adds a node that depends on the nodes whose handles are given. `edges` is NULL if all edges are plain. */
@@ -275,10 +246,5 @@ void cch__trial_drop(CUgraph trial);
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
 /* Whether the driver accepts the parameters of a node: tries them in a separate graph. */
 int cch__node_try(cch__node_params *params);
-
-/* ---- node.c ---- */
-
-/* Whether an object is a node of a graph. */
-int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 
 #endif

@@ -78,39 +78,9 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
 
 /* ---- by the driver ---- */
 
-/* CUDA calls this when a user object is no longer needed, on a thread that must not call CUDA. */
-static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
-
-int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
-  CUuserObject object;
-  cch_bundle_ref(bundle);
-  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-  if (status != 0) {
-    cch_bundle_unref(bundle);
-    return status;
-  }
-  status = CCH__CALL(cuGraphRetainUserObject, (graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-  if (status != 0) {
-    cch__destructor_enter();
-    cch__report(CCH__CALL(cuUserObjectRelease, (object, 1)));
-    cch__destructor_leave();
-    return status;
-  }
-  *out = object;
-  return 0;
-}
-
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle) {
   *out = NULL;
   return graph->hierarchy->shared && bundle != NULL ? cch__driver_keep(out, graph->raw, bundle) : 0;
-}
-
-void cch__driver_let_go(CUgraph graph, CUuserObject object) {
-  if (object == NULL)
-    return;
-  cch__destructor_enter();
-  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, 1)));
-  cch__destructor_leave();
 }
 
 int cch_graph_share(cch_graph *graph) {

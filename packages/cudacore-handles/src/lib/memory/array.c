@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and mipmapped arrays. */
-#include "driver/current.h"
+#include "memory/array.h"
+#include "memory/deviceptr.h"
+#include "stream/capture.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/current.h"
+#include "memory/deviceptr.h"
 #include "memory/peers.h"
+#include "stream/capture.h"
 
 #include <stdlib.h>
 

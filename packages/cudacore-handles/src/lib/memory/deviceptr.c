@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/deviceptr.h"
 
-#include "stream/capture_info.h"
-#include "driver/current.h"
 #include "memory/graphics.h"
 #include "memory/part.h"
 #include "memory/peers.h"
 #include "memory/tracker.h"
+#include "memory/virtual.h"
+#include "stream/capture.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -92,18 +94,6 @@ static cch_graph *graph_of_capture(CUstream stream) {
   if (cch_capture_count() == 0 || cch__capture_info_of(&info, stream) != 0 || info.graph == NULL)
     return NULL;
   return cch__registry_find(CCH_KIND_GRAPH, info.graph);
-}
-
-/*
- * Whether work on a stream would become part of a capture or invalidate one. The call fails only for the legacy stream:
- * this is how the driver reports that a blocking stream is being captured.
- */
-bool cch__is_capturing(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (cch__driver.cuStreamIsCapturing == NULL)
-    return false;
-  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
-  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 /*
@@ -333,18 +323,6 @@ int cch_pointer_check(CUdeviceptr raw) {
     return 0;
   return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is memory of device %d, and the current device is %d", raw, owner,
                    device);
-}
-
-/*
- * The stream that orders the free. The per-thread default stream is a different one on the thread that frees, so the
- * legacy stream is used there. The legacy stream waits for all blocking streams.
- */
-cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
-  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
-    return stream;
-  cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* the box is never freed */
-  return legacy;
 }
 
 static cch_stream *stream_of_free(const cch_deviceptr *ptr) {

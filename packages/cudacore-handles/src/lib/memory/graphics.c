@@ -4,6 +4,7 @@
 
 #include "base/reclaim.h"
 #include "driver/current.h"
+#include "stream/stream.h"
 
 #include <pthread.h>
 

@@ -8,6 +8,9 @@
 #include "memory/part.h"
 
 #include "driver/current.h"
+#include "memory/deviceptr.h"
+#include "stream/capture.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 
 #include <pthread.h>

@@ -2,6 +2,7 @@
 #include "memory/peers.h"
 
 #include "driver/current.h"
+#include "stream/capture.h"
 #include "base/reclaim.h"
 
 #include <cudacore/device.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/current.h"
+#include "stream/capture.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 

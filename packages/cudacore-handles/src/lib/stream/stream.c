@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/current.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -159,6 +159,18 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   int status = wait_for_event(stream, event);
   destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
+}
+
+/*
+ * The stream that orders the free. The per-thread default stream is a different one on the thread that frees, so the
+ * legacy stream is used there. The legacy stream waits for all blocking streams.
+ */
+cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
+  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
+    return stream;
+  cch_stream *legacy = cch_stream_legacy();
+  cch_stream_unref(legacy); /* the box is never freed */
+  return legacy;
 }
 
 bool cch__stream_end(cch_stream *stream) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that launch kernels. */
 #include "graph/nodes/nodes.h"
+#include "code/kernel.h"
 #include "code/launch_config.h"
 
 #include <stdlib.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes graphs keep the objects that captured work uses, for captures of this library and of other code. */
-#include "graph/capture.h"
+#include "stream/capture.h"
 
 #include "base/registry.h"
+#include "driver/current.h"
+#include "driver/user_object.h"
 
 /*
  * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: a body uses memory of the
@@ -123,7 +125,7 @@ static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size
 }
 
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
-  int status = cch__capture_ask(captured, stream);
+  int status = cch__capture_query(captured, stream);
   return status == 0 && *captured ? keep_all(captured, stream, boxes, count) : status;
 }
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_LIB_KERNEL_H
+#define CUDACORE_LIB_KERNEL_H
+
+/* The parameters of kernels. */
+
+#include "base/kinds.h"
+
+/*
+ * The parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
+ * current.
+ */
+int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+
+/* Whether the parameters were set by a caller, or the driver can report them. */
+bool cch__kernel_has_params(cch_kernel *kernel);
+
+#endif

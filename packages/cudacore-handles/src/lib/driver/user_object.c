@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA user objects, by which a graph of the driver keeps a bundle. */
+#include "driver/user_object.h"
+
+#include <cudacore/bundle.h>
+#include <cudacore/process.h>
+
+/* CUDA calls this when a user object is no longer needed, on a thread that must not call CUDA. */
+static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
+
+int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
+  CUuserObject object;
+  cch_bundle_ref(bundle);
+  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  if (status != 0) {
+    cch_bundle_unref(bundle);
+    return status;
+  }
+  status = CCH__CALL(cuGraphRetainUserObject, (graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  if (status != 0) {
+    cch__destructor_enter();
+    cch__report(CCH__CALL(cuUserObjectRelease, (object, 1)));
+    cch__destructor_leave();
+    return status;
+  }
+  *out = object;
+  return 0;
+}
+
+void cch__driver_let_go(CUgraph graph, CUuserObject object) {
+  if (object == NULL)
+    return;
+  cch__destructor_enter();
+  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, 1)));
+  cch__destructor_leave();
+}

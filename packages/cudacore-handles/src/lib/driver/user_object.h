@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_USER_OBJECT_H
+#define CUDACORE_USER_OBJECT_H
+
+#include "driver/driver_table.h"
+
+/* Makes the driver keep a bundle through a user object, as long as the graph and everything made from it exist. */
+int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
+/* Makes the driver release the user object of a bundle. */
+void cch__driver_let_go(CUgraph graph, CUuserObject object);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The captures that streams are in. */
+#include "stream/capture.h"
+
+#include "base/reclaim.h"
+#include "base/registry.h"
+#include "driver/current.h"
+
+pthread_mutex_t cch__captures_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static atomic_size_t captures;
+
+size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
+
+/* ---- the captures of this library ---- */
+
+/*
+ * Sets or clears the capture of a stream; the lock is held. The handle of the per-thread default stream means a
+ * different stream on each thread, so for that stream the driver is queried each time.
+ */
+static void set_stream_capture(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
+    atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
+    atomic_store_explicit(&stream->capture, graph, memory_order_release);
+  }
+}
+
+void cch__capture_begun(cch_graph *graph, cch__capture *capture) {
+  pthread_mutex_lock(&cch__captures_lock);
+  graph->capture = capture;
+  set_stream_capture(capture->stream, NULL, graph, capture->id);
+  pthread_mutex_unlock(&cch__captures_lock);
+  atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
+}
+
+cch__capture *cch__capture_ended(cch_graph *graph) {
+  pthread_mutex_lock(&cch__captures_lock);
+  cch__capture *capture = graph->capture;
+  graph->capture = NULL;
+  set_stream_capture(capture->stream, graph, NULL, 0);
+  pthread_mutex_unlock(&cch__captures_lock);
+  atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+  return capture;
+}
+
+static void forget(cch_stream *stream, cch_graph *known) {
+  pthread_mutex_lock(&cch__captures_lock);
+  set_stream_capture(stream, known, NULL, 0);
+  pthread_mutex_unlock(&cch__captures_lock);
+}
+
+/* ---- queries of the driver ---- */
+
+static int query_info(cch__capture_info *out, CUstream stream) {
+  if (cch__driver.cuStreamGetCaptureInfo_v12030 != NULL)
+    return (int)cch__driver.cuStreamGetCaptureInfo_v12030(stream, &out->status, &out->id, &out->graph,
+                                                          &out->dependencies, &out->edges, &out->count);
+  return (int)cch__driver.cuStreamGetCaptureInfo_v11030(stream, &out->status, &out->id, &out->graph, &out->dependencies,
+                                                        &out->count);
+}
+
+int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
+  static const char name[] = "cuStreamGetCaptureInfo";
+  *out = (cch__capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+  if (cch__driver.cuStreamGetCaptureInfo_v12030 == NULL && cch__driver.cuStreamGetCaptureInfo_v11030 == NULL)
+    return cch__fail_missing(name);
+  int status = cch__checked(query_info(out, stream), name);
+  if (status != 0 || out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    *out = (cch__capture_info){.status = out->status}; /* the driver may have left the other fields unset */
+  return status;
+}
+
+/* The call fails only for the legacy stream, and only while a blocking stream is being captured. */
+bool cch__is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return false;
+  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
+  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(status, stream);
+  cch__capture_info info;
+  int result = CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw));
+  if (result != 0)
+    return result;
+  *status = (int)info.status;
+  if (graph != NULL)
+    *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
+  return 0;
+}
+
+/* The graph of a capture that began on this stream, as a new reference; NULL if there is none. */
+static cch_graph *known_graph(cch_stream *stream) {
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
+    return NULL;
+  pthread_mutex_lock(&cch__captures_lock);
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
+  if (known != NULL && !cch__box_try_ref(&known->box))
+    known = NULL;
+  pthread_mutex_unlock(&cch__captures_lock);
+  return known;
+}
+
+/*
+ * Queries the driver with one call, which each launch makes. Other code may have ended our capture through the stream's
+ * handle, and begun another one. In that case, our capture is forgotten. The stream's context must be current.
+ */
+int cch__capture_query(bool *out, cch_stream *stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult result;
+  const char *name = "cuStreamIsCapturing";
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
+  if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
+    if (cch__driver.cuStreamIsCapturing == NULL) { /* captures cannot be queried, so any stream may be in one */
+      *out = cch_capture_count() != 0;
+      return 0;
+    }
+    result = cch__driver.cuStreamIsCapturing(stream->raw, &status);
+  } else {
+    cuuint64_t id = 0, known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
+    name = "cuStreamGetCaptureInfo";
+    result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
+    if (result == CUDA_SUCCESS &&
+        (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
+      forget(stream, known);
+  }
+  /*
+   * While a blocking stream captures, the legacy stream reports CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the driver
+   * refuses work on it.
+   */
+  *out = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return cch__not_now(result) ? 0 : cch__checked((int)result, name);
+}
+
+int cch_capture_is_active(int *out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  bool active = false;
+  int status = CCH__IN_CONTEXT(stream->context, cch__capture_query(&active, stream));
+  if (status == 0)
+    *out = active;
+  return status;
+}
+
+int cch_capture_graph(cch_graph **out, cch_stream *stream) {
+  CCH__REQUIRE(out, stream);
+  cch_graph *known = known_graph(stream);
+  int capturing;
+  if (known == NULL) /* an event may have brought the stream into a capture */
+    return cch_capture_status_of(&capturing, out, stream);
+  *out = known;
+  return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_STREAM_CAPTURE_H
+#define CUDACORE_STREAM_CAPTURE_H
+
+/*
+ * The captures that streams are in. A capture adds work to a graph. The graph keeps the objects that the work uses,
+ * whichever code began the capture.
+ */
+
+#include "base/kinds.h"
+
+/*
+ * Guards the captures of streams and of graphs, and the objects that captures keep. Once a thread has taken this lock,
+ * a graph that is being destroyed can no longer be found.
+ */
+extern pthread_mutex_t cch__captures_lock;
+
+/* ---- capture.c ---- */
+
+/* Enters a capture that has begun. */
+void cch__capture_begun(cch_graph *graph, cch__capture *capture);
+/* Removes the capture into a graph, and returns it. */
+cch__capture *cch__capture_ended(cch_graph *graph);
+
+/*
+ * The graph that a stream is being captured into. The driver owns the arrays of dependencies; they are valid until the
+ * stream is used.
+ */
+typedef struct cch__capture_info {
+  CUstreamCaptureStatus status;
+  cuuint64_t id;
+  CUgraph graph;
+  const CUgraphNode *dependencies;
+  const CUgraphEdgeData *edges; /* NULL if all edges are plain */
+  size_t count;
+} cch__capture_info;
+
+/* The stream's context must be current. If the stream is not being captured, only the status is set. */
+int cch__capture_info_of(cch__capture_info *out, CUstream stream);
+
+/*
+ * Whether work on a stream would become a part of a capture, or invalidate one. The stream's context must be current.
+ */
+bool cch__is_capturing(CUstream stream);
+
+/*
+ * Whether work that is given to a stream becomes a part of a graph, whichever code began the capture. The stream's
+ * context must be current.
+ */
+int cch__capture_query(bool *captured, cch_stream *stream);
+
+/* ---- capture_keep.c ---- */
+
+/* The same query. If the stream is captured, makes the graph also keep the boxes that the work uses. */
+int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
+
+/* ---- capture_join.c ---- */
+
+/*
+ * A stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream` was
+ * joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream` itself.
+ */
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
+/*
+ * Forgets the forks of a capture that has ended. Forks with memory that the capture allocated are kept: that memory is
+ * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
+ */
+void cch__joined_forget(cch_graph *graph, uint64_t capture);
+/* Forgets the forks of a graph whose box is being freed. */
+void cch__joined_drop(cch_graph *graph);
+
+#endif
