@@ -4,7 +4,7 @@
  * does not remove nodes from a graph that has nodes that allocate or free memory. For such a graph, the whole batch is
  * first added to a trial graph, which is then destroyed, so that a refusal comes before the real graph is changed.
  */
-#include "graph/graph.h"
+#include "graph/nodes/nodes.h"
 #include "base/reclaim.h"
 
 #include <stdlib.h>
@@ -34,9 +34,8 @@ static int add_to_trial(CUgraph trial, cch__node_params *params) {
   CUgraphNode raw;
   CUgraphNodeParams native = params->native;
   int status = 0;
-  if (native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) /* the condition belongs to the real graph */
-    status =
-        CCH__CALL(cuGraphConditionalHandleCreate, (&native.conditional.handle, trial, native.conditional.ctx, 0, 0));
+  if (params->type->adapt != NULL)
+    status = params->type->adapt(&native, trial);
   if (status == 0)
     status = cch__driver_add_node(&raw, trial, NULL, 0, &native);
   return status != 0 ? status : cch__node_set_attributes(raw, params->attributes, params->attribute_count);
@@ -95,18 +94,14 @@ typedef struct rehearsal {
 
 static int look_at_node(rehearsal *self, CUgraphNode raw) {
   CUgraphNodeType type;
-  CUDA_MEM_ALLOC_NODE_PARAMS alloc;
   CUdeviceptr address;
-  int status = CCH__CALL(cuGraphNodeGetType, (raw, &type));
-  if (status == 0 && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-    status = CCH__CALL(cuGraphMemAllocNodeGetParams, (raw, &alloc));
-    return status != 0 ? status : add_piece(&self->allocated, alloc.dptr, alloc.bytesize, self->operation);
-  }
-  if (status == 0 && type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-    status = CCH__CALL(cuGraphMemFreeNodeGetParams, (raw, &address));
-    return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
-  }
-  return status;
+  size_t size;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeGetType, (raw, &type)));
+  const cch__node_type *known = cch__node_type_of((int)type);
+  if (known->memory == NULL)
+    return 0;
+  CCH__RETURN_FAILURE(known->memory(&address, &size, raw));
+  return add_piece(known->frees_memory ? &self->freed : &self->allocated, address, size, self->operation);
 }
 
 /* Lists the memory that the graph allocates and frees. */
@@ -175,7 +170,7 @@ static int rehearse_node(rehearsal *self, const cch_node_spec *spec, size_t plac
     return status;
   cch__node_params params;
   status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, self->operation);
-  if (status == 0 && spec->type == CCH_NODE_FREE)
+  if (status == 0 && params.type->frees_memory)
     status = check_free(self, params.native.free.dptr);
   else if (status == 0)
     status = add_to_trial(self->trial, &params);
@@ -204,11 +199,9 @@ static int rehearse(cch_graph *graph, const cch_node_spec *specs, size_t count, 
 /* ---- batches ---- */
 
 static bool has_memory_nodes(const cch_node_spec *specs, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    int type = spec_at(specs, i)->type;
-    if (type == CCH_NODE_ALLOC || type == CCH_NODE_FREE)
+  for (size_t i = 0; i < count; i++)
+    if (cch__node_type_of(spec_at(specs, i)->type)->memory != NULL)
       return true;
-  }
   return false;
 }
 

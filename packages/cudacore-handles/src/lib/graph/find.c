@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds nodes by the handles that the driver returned. */
-#include "graph/graph.h"
+#include "graph/nodes/nodes.h"
 
 #include <stdlib.h>
 
@@ -17,16 +17,15 @@ static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, cons
 static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CUgraphNode raw, const char *operation) {
   CUgraphNodeType type;
   int status = CCH__CALL(cuGraphNodeGetType, (at, &type));
-  if (status != 0 || (type != CU_GRAPH_NODE_TYPE_GRAPH && type != CU_GRAPH_NODE_TYPE_CONDITIONAL))
+  if (status != 0 || cch__node_type_of((int)type)->child == NULL)
     return status;
   cch_graph_node *node;
   status = cch__node_box(&node, graph, at, (int)type, operation);
   if (status != 0)
     return status;
-  cch_conditional_node conditional = {.size = sizeof conditional, .count = 1};
-  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-    status = cch_graph_node_get(&conditional, node);
-  for (unsigned i = 0; i < conditional.count && status == 0 && *out == NULL; i++) {
+  unsigned count;
+  status = cch__node_child_count(&count, node);
+  for (unsigned i = 0; status == 0 && i < count && *out == NULL; i++) {
     cch_graph *child;
     status = cch_graph_node_child(&child, node, i);
     if (status == 0) {

@@ -149,10 +149,6 @@ typedef struct cch__condition {
   CUgraph bodies[];
 } cch__condition;
 
-/* A body of a conditional node; its bundle is NULL if it is not known. */
-int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle,
-                        const char *operation);
-
 /* ---- nodes/nodes.c: functions that depend on the node's type ---- */
 
 typedef struct cch__node_type cch__node_type;
@@ -234,6 +230,11 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether the attributes of a kernel node differ from those in the parameters. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
+
+/* ---- node_read.c ---- */
+
+/* The number of graphs in a node. */
+int cch__node_child_count(unsigned *out, cch_graph_node *node);
 
 /* ---- batch.c ---- */
 

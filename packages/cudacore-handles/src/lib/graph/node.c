@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds, changes and destroys nodes. */
-#include "graph/graph.h"
-#include "memory/peers.h"
+#include "graph/nodes/nodes.h"
 #include "base/reclaim.h"
 
 #include <stdlib.h>
@@ -277,8 +276,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     *out = box;
   else
     cch_graph_node_unref(box);
-  if (status == CUDA_ERROR_INVALID_VALUE && spec->type == CCH_NODE_MEMCPY)
-    cch__explain_graph_copy(((const cch_memcpy_node *)spec->params)->dst, ((const cch_memcpy_node *)spec->params)->src);
+  if (status == CUDA_ERROR_INVALID_VALUE && params.type->explain != NULL)
+    params.type->explain(spec->params);
   return status;
 }
 
@@ -368,7 +367,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     record->object = object;
     record->bundle = cch_bundle_ref(filled.kept);
     record->context = filled.context;
-    if (node->type == CCH_NODE_GRAPH)
+    if (filled.type->child != NULL)
       cch__record_end_children(record);
     cch__graph_unlock(graph);
     cch__driver_let_go(graph->raw, old);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads parameters, contained graphs and the context of a node. */
-#include "graph/graph.h"
+#include "graph/nodes/nodes.h"
 
 /* The bundle of a node's current parameters, as a new reference; NULL if it is not known. */
 static cch_bundle *bundle_of(cch_graph_node *node) {
@@ -22,8 +22,6 @@ cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
 
 int cch_graph_node_get(void *params, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(params, node);
-  if (node->type == CCH_NODE_KERNEL)
-    CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   cch_bundle *bundle = bundle_of(node);
   int status = cch__node_params_get(params, node, bundle, __func__);
   cch_bundle_unref(bundle); /* the graph keeps the bundle as long as the node has these parameters */
@@ -34,18 +32,25 @@ int cch_graph_node_get(void *params, cch_graph_node *node) {
 
 int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
   CCH__REQUIRE_USABLE(out, node);
-  int status = 0;
+  const cch__node_type *type = cch__node_type_of(node->type);
+  if (type->child == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "a node of type %d has no graph number %u", node->type, index);
   CUgraph raw = NULL;
-  if (node->type == CCH_NODE_CONDITIONAL) {
-    cch_bundle *bundle = bundle_of(node);
-    status = cch__condition_body(&raw, node, index, bundle, __func__);
-    cch_bundle_unref(bundle);
-  } else if (node->type == CCH_NODE_GRAPH && index == 0) {
-    status = CCH__CALL(cuGraphChildGraphNodeGetGraph, (node->raw, &raw));
-  } else {
-    status = cch__fail(CCH_EINVAL, __func__, "a node of type %d has no graph number %u", node->type, index);
-  }
+  cch_bundle *bundle = bundle_of(node);
+  int status = type->child(&raw, node, index, bundle, __func__);
+  cch_bundle_unref(bundle);
   return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, __func__);
+}
+
+int cch__node_child_count(unsigned *out, cch_graph_node *node) {
+  const cch__node_type *type = cch__node_type_of(node->type);
+  *out = type->child != NULL ? 1 : 0;
+  if (type->child_count == NULL)
+    return 0;
+  cch_bundle *bundle = bundle_of(node);
+  int status = type->child_count(out, node, bundle);
+  cch_bundle_unref(bundle);
+  return status;
 }
 
 /* The context of a node's parameters; NULL if they have none. */
@@ -54,15 +59,14 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
   const cch__record *record = cch__record_find(node->graph->level, node->raw);
   *out = record != NULL ? record->context : NULL;
   cch__graph_unlock(node->graph);
-  if (*out != NULL || node->type != CCH_NODE_KERNEL)
+  const cch__node_type *type = cch__node_type_of(node->type);
+  if (*out != NULL || type->context == NULL)
     return 0;
-  CUDA_KERNEL_NODE_PARAMS native;
-  CCH__RETURN_FAILURE(CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native)));
-  *out = native.ctx;
+  CCH__RETURN_FAILURE(type->context(out, node->raw));
   cch__graph_lock(node->graph);
   cch__record *found = cch__record_find(node->graph->level, node->raw);
   if (found != NULL && !node->graph->hierarchy->shared)
-    found->context = native.ctx; /* no other code can change the context */
+    found->context = *out; /* no other code can change the context */
   cch__graph_unlock(node->graph);
   return 0;
 }

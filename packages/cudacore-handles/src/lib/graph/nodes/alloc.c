@@ -64,6 +64,14 @@ static int get_alloc(void *params, cch_graph_node *node, const cch_bundle *bundl
   return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
 }
 
+static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
+  CUDA_MEM_ALLOC_NODE_PARAMS_v1 native;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemAllocNodeGetParams, (raw, &native)));
+  *address = native.dptr;
+  *size = native.bytesize;
+  return 0;
+}
+
 /* ---- drivers before 12.2 ---- */
 
 static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -79,5 +87,9 @@ static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
   return status;
 }
 
-const cch__node_type cch__node_type_alloc = {
-    .fill = fill_alloc, .get = get_alloc, .added = take_address, .is_fixed = true, .older_add = older_add};
+const cch__node_type cch__node_type_alloc = {.fill = fill_alloc,
+                                             .get = get_alloc,
+                                             .added = take_address,
+                                             .memory = read_memory,
+                                             .is_fixed = true,
+                                             .older_add = older_add};

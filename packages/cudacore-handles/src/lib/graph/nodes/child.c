@@ -26,6 +26,13 @@ static int get_child(void *params, cch_graph_node *node, const cch_bundle *bundl
   return status;
 }
 
+static int child(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
+  (void)bundle;
+  if (index != 0)
+    return cch__fail(CCH_EINVAL, operation, "a node of type %d has no graph number %u", node->type, index);
+  return CCH__CALL(cuGraphChildGraphNodeGetGraph, (node->raw, out));
+}
+
 /* ---- drivers before 12.2 ---- */
 
 static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -38,4 +45,4 @@ static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeP
 }
 
 const cch__node_type cch__node_type_graph = {
-    .fill = fill_child, .get = get_child, .older_add = older_add, .older_set_exec = older_set_exec};
+    .fill = fill_child, .get = get_child, .child = child, .older_add = older_add, .older_set_exec = older_set_exec};

@@ -56,8 +56,20 @@ static int get_conditional(void *params, cch_graph_node *node, const cch_bundle 
   return status != 0 ? status : CCH__NODE_GIVE(params, known, count);
 }
 
-int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle,
-                        const char *operation) {
+/* Each graph needs its own condition. */
+static int adapt(CUgraphNodeParams *params, CUgraph graph) {
+  CUDA_CONDITIONAL_NODE_PARAMS *native = &params->conditional;
+  return CCH__CALL(cuGraphConditionalHandleCreate, (&native->handle, graph, native->ctx, 0, 0));
+}
+
+static int count_bodies(unsigned *out, cch_graph_node *node, const cch_bundle *bundle) {
+  cch_conditional_node known = {0};
+  int status = read_conditional(node, &known, bundle);
+  *out = known.count;
+  return status;
+}
+
+static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
   unsigned count;
   const CUgraph *bodies;
   CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
@@ -78,5 +90,10 @@ int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, cons
   return 0;
 }
 
-const cch__node_type cch__node_type_conditional = {
-    .fill = fill_conditional, .get = get_conditional, .added = take_bodies, .is_fixed = true};
+const cch__node_type cch__node_type_conditional = {.fill = fill_conditional,
+                                                   .get = get_conditional,
+                                                   .added = take_bodies,
+                                                   .adapt = adapt,
+                                                   .child = body,
+                                                   .child_count = count_bodies,
+                                                   .is_fixed = true};

@@ -18,6 +18,11 @@ static int get_free(void *params, cch_graph_node *node, const cch_bundle *bundle
   return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
 }
 
+static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
+  *size = 1;
+  return CCH__CALL(cuGraphMemFreeNodeGetParams, (raw, address));
+}
+
 /* ---- drivers before 12.2 ---- */
 
 static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -25,5 +30,9 @@ static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
   return CCH__OLDER(cuGraphAddMemFreeNode, (out, graph, before, count, params->free.dptr));
 }
 
-const cch__node_type cch__node_type_free = {
-    .fill = fill_free, .get = get_free, .is_fixed = true, .older_add = older_add};
+const cch__node_type cch__node_type_free = {.fill = fill_free,
+                                            .get = get_free,
+                                            .memory = read_memory,
+                                            .frees_memory = true,
+                                            .is_fixed = true,
+                                            .older_add = older_add};

@@ -184,6 +184,7 @@ static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bun
 
 static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   cch_kernel_node known = {.config = ((cch_kernel_node *)params)->config};
+  CCH__RETURN_FAILURE(cch__graph_check(node->graph, operation));
   CCH__RETURN_FAILURE(read_kernel(node, &known, bundle, operation));
   int status = CCH__NODE_GIVE(params, known, args_size);
   if (status != 0)
@@ -333,6 +334,13 @@ static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kern
   return status;
 }
 
+static int read_context(CUcontext *out, CUgraphNode raw) {
+  CUDA_KERNEL_NODE_PARAMS native;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphKernelNodeGetParams, (raw, &native)));
+  *out = native.ctx;
+  return 0;
+}
+
 static int change(CUgraphNode raw, cch__node_params *params, const char *operation) {
   attribute_change attributes = {0};
   cch__kernel_read read = {0};
@@ -376,6 +384,7 @@ static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeP
 
 const cch__node_type cch__node_type_kernel = {.fill = fill_kernel,
                                               .get = get_kernel,
+                                              .context = read_context,
                                               .change = change,
                                               .older_add = older_add,
                                               .older_set = older_set,

@@ -98,6 +98,11 @@ static int get_memcpy(void *params, cch_graph_node *node, const cch_bundle *bund
   return status != 0 ? status : CCH__NODE_GIVE(params, known, src_height);
 }
 
+static void explain(const void *given) {
+  const cch_memcpy_node *node = given;
+  cch__explain_graph_copy(node->dst, node->src);
+}
+
 /* ---- drivers before 12.2 ---- */
 
 static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -116,6 +121,7 @@ static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeP
 
 const cch__node_type cch__node_type_memcpy = {.fill = fill_memcpy,
                                               .get = get_memcpy,
+                                              .explain = explain,
                                               .older_add = older_add,
                                               .older_set = older_set,
                                               .older_set_exec = older_set_exec};

@@ -33,31 +33,23 @@ int cch__node_give(void *given, void *known, size_t size, size_t oldest, const c
 
 /* ---- the types ---- */
 
-/* An empty node has no parameters. */
-static int older_add_empty(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                           CUgraphNodeParams *params) {
-  (void)params;
-  return CCH__OLDER(cuGraphAddEmptyNode, (out, graph, before, count));
-}
-
-const cch__node_type cch__node_type_empty = {.fill = cch__node_keep, .is_fixed = true, .older_add = older_add_empty};
-
 static const cch__node_type *const types[] = {
 #define ROW(number, name) [CCH_NODE_##number] = &cch__node_type_##name,
     CCH_NODE_TYPES(ROW)
 #undef ROW
 };
 
-/* NULL for a type that the library cannot add. */
-static const cch__node_type *type_of(int type) {
-  return type >= 0 && (size_t)type < sizeof types / sizeof *types ? types[type] : NULL;
+const cch__node_type *cch__node_type_of(int type) {
+  static const cch__node_type unknown;
+  bool known = type >= 0 && (size_t)type < sizeof types / sizeof *types && types[type] != NULL;
+  return known ? types[type] : &unknown;
 }
 
 /* ---- parameters ---- */
 
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation) {
-  const cch__node_type *known = type_of(type);
+  const cch__node_type *known = cch__node_type_of(type);
   memset(&out->native, 0, sizeof out->native);
   out->native.type = (CUgraphNodeType)type;
   out->type = known;
@@ -70,7 +62,7 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
   out->alloc = NULL;
   if (params == NULL && type != CCH_NODE_EMPTY)
     return cch__fail(CCH_EINVAL, operation, "the parameters of the node are NULL");
-  if (known == NULL)
+  if (known->fill == NULL)
     return cch__fail(CCH_EINVAL, operation, "nodes of type %d cannot be added", type);
   const cch__node_source from = {.given = params, .bundle = bundle, .context = context, .operation = operation};
   return known->fill(out, &from);
@@ -84,17 +76,16 @@ void cch__node_params_drop(cch__node_params *params) {
 }
 
 int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  const cch__node_type *known = type_of(node->type);
-  if (known == NULL || known->get == NULL)
+  const cch__node_type *known = cch__node_type_of(node->type);
+  if (known->get == NULL)
     return cch__fail(CCH_EINVAL, operation, "a node of type %d has no parameters that are known", node->type);
   return known->get(params, node, bundle, operation);
 }
 
 int cch__node_check_change(const cch_graph_node *node, const char *operation) {
-  const cch__node_type *known = type_of(node->type);
-  return known == NULL || !known->is_fixed
-             ? 0
-             : cch__fail(CCH_EINVAL, operation, "the parameters of a node of type %d cannot be changed", node->type);
+  if (cch__node_type_of(node->type)->is_fixed)
+    return cch__fail(CCH_EINVAL, operation, "the parameters of a node of type %d cannot be changed", node->type);
+  return 0;
 }
 
 int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation) {
@@ -113,7 +104,7 @@ int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *bef
                          CUgraphNodeParams *params) {
   if (cch__driver.cuGraphAddNode != NULL)
     return CCH__CALL(cuGraphAddNode, (out, graph, before, count, params));
-  const cch__node_type *type = type_of((int)params->type);
+  const cch__node_type *type = cch__node_type_of((int)params->type);
   int status = type->older_add != NULL ? type->older_add(out, graph, before, count, params) : CCH_ENOSYMBOL;
   return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphAddNode");
 }
@@ -121,7 +112,7 @@ int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *bef
 int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params) {
   if (cch__driver.cuGraphNodeSetParams != NULL)
     return CCH__CALL(cuGraphNodeSetParams, (node, params));
-  const cch__node_type *type = type_of((int)params->type);
+  const cch__node_type *type = cch__node_type_of((int)params->type);
   int status = type->older_set != NULL ? type->older_set(node, params) : CCH_ENOSYMBOL;
   return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphNodeSetParams");
 }
@@ -129,7 +120,7 @@ int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params) {
 int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params) {
   if (cch__driver.cuGraphExecNodeSetParams != NULL)
     return CCH__CALL(cuGraphExecNodeSetParams, (exec, node, params));
-  const cch__node_type *type = type_of((int)params->type);
+  const cch__node_type *type = cch__node_type_of((int)params->type);
   int status = type->older_set_exec != NULL ? type->older_set_exec(exec, node, params) : CCH_ENOSYMBOL;
   return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphExecNodeSetParams");
 }

@@ -29,6 +29,19 @@ struct cch__node_type {
   void (*added)(cch__node_params *params);
   /* Changes the parameters of a node. NULL: calling the driver is enough. */
   int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
+  /* Explains why the driver refused a node with these parameters. NULL: the driver's own message is enough. */
+  void (*explain)(const void *given);
+  /* Adapts parameters to another graph, in which they are tried. NULL: they are the same for all graphs. */
+  int (*adapt)(CUgraphNodeParams *params, CUgraph graph);
+  /* Reads the context of a node. NULL: the type has none, or the driver does not report it. */
+  int (*context)(CUcontext *out, CUgraphNode raw);
+  /* Graph number `index` in a node. NULL: nodes of the type contain no graphs. */
+  int (*child)(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation);
+  /* The number of graphs in a node, if `child` is not NULL. NULL: one. */
+  int (*child_count)(unsigned *out, cch_graph_node *node, const cch_bundle *bundle);
+  /* The memory that a node allocates; the address that it frees, with size 1. NULL: the type does neither. */
+  int (*memory)(CUdeviceptr *address, size_t *size, CUgraphNode raw);
+  bool frees_memory;
   bool is_fixed; /* the parameters cannot be changed */
   /* For drivers before 12.2. NULL: the type, or the change, needs a newer driver. */
   int (*older_add)(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params);
@@ -39,6 +52,9 @@ struct cch__node_type {
 #define CCH__DECLARE(number, name) extern const cch__node_type cch__node_type_##name;
 CCH_NODE_TYPES(CCH__DECLARE)
 #undef CCH__DECLARE
+
+/* For a type that the library cannot add, all fields of the result are zero. */
+const cch__node_type *cch__node_type_of(int type);
 
 /* Reads a structure of version 0.1 or later into `known`, which has the fields of this version. */
 #define CCH__NODE_READ(known, from, last)                                                                              \
