@@ -20,9 +20,9 @@ static void unlock(void) { pthread_mutex_unlock(&loaded_lock); }
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
 
-static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle) {
+static struct cch__compiler *find_loaded(const cch__compiler_type *type, void *handle) {
   for (struct cch__compiler *compiler = loaded; compiler != NULL; compiler = compiler->next)
-    if (compiler->kind == kind && compiler->handle == handle)
+    if (compiler->type == type && compiler->handle == handle)
       return compiler;
   return NULL;
 }
@@ -42,38 +42,38 @@ void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *nam
 }
 
 static void fill(struct cch__compiler *compiler) {
-  const cch__compiler_kind *kind = compiler->kind;
-  for (size_t i = 0; i < kind->count; i++) {
-    void *function = cch__compiler_symbol(compiler, kind->entries[i].name);
-    memcpy((char *)compiler + kind->entries[i].offset, &function, sizeof function);
+  const cch__compiler_type *type = compiler->type;
+  for (size_t i = 0; i < type->count; i++) {
+    void *function = cch__compiler_symbol(compiler, type->entries[i].name);
+    memcpy((char *)compiler + type->entries[i].offset, &function, sizeof function);
   }
-  if (kind->complete != NULL)
-    kind->complete(compiler);
+  if (type->complete != NULL)
+    type->complete(compiler);
 }
 
 static bool has(const struct cch__compiler *compiler, size_t index) {
   void *function;
-  memcpy(&function, (const char *)compiler + compiler->kind->entries[index].offset, sizeof function);
+  memcpy(&function, (const char *)compiler + compiler->type->entries[index].offset, sizeof function);
   return function != NULL;
 }
 
-int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation) {
-  struct cch__compiler *made = calloc(1, kind->size);
+int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, const char *operation) {
+  struct cch__compiler *made = calloc(1, type->size);
   if (made == NULL)
     return cch__fail_nomem(operation);
-  made->kind = kind;
+  made->type = type;
   made->handle = handle;
   find_symbol_of_simulator(made);
   fill(made);
-  /* The first two functions create and destroy a program. A library is of this kind if it has both. */
+  /* The first two functions create and destroy a program. A library is of this type if it has both. */
   for (size_t i = 0; i < 2; i++)
     if (!has(made, i)) {
       free(made);
-      return cch__fail(CCH_ENOCOMPILER, operation, "the library is not %s: it has no %s", kind->title,
-                       kind->entries[i].name);
+      return cch__fail(CCH_ENOCOMPILER, operation, "the library is not %s: it has no %s", type->title,
+                       type->entries[i].name);
     }
   lock();
-  struct cch__compiler *compiler = known(kind, handle);
+  struct cch__compiler *compiler = find_loaded(type, handle);
   if (compiler == NULL) {
     compiler = made;
     compiler->next = loaded;
@@ -86,22 +86,22 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
   return 0;
 }
 
-int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation) {
+int cch__compiler_load(void *out, const cch__compiler_type *type, const char *path, const char *operation) {
   void *handle = NULL;
   if (path != NULL)
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   else
-    for (const char *const *soname = kind->sonames; handle == NULL && *soname != NULL; soname++)
+    for (const char *const *soname = type->sonames; handle == NULL && *soname != NULL; soname++)
       handle = dlopen(*soname, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL)
-    return cch__fail(CCH_ENOCOMPILER, operation, "%s cannot be loaded: %s", kind->title, dlerror());
-  int status = cch__compiler_wrap(out, kind, handle, operation);
+    return cch__fail(CCH_ENOCOMPILER, operation, "%s cannot be loaded: %s", type->title, dlerror());
+  int status = cch__compiler_wrap(out, type, handle, operation);
   if (status != 0)
     dlclose(handle);
   return status;
 }
 
-int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *wanted, const char *name,
+int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *wanted, const char *name,
                                 const char *operation) {
   return cch__fail(CCH_EINVAL, operation,
                    argument == NULL ? "the argument %s is NULL" : "the argument %s is not a loaded %s", name,
@@ -109,27 +109,32 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *
 }
 
 int cch__fail_compiler(const void *compiler, int result, const char *operation) {
-  return cch__fail_in(((const struct cch__compiler *)compiler)->kind->domain, result, operation);
+  return cch__fail_in(((const struct cch__compiler *)compiler)->type->domain, result, operation);
 }
 
 int cch__fail_compiler_missing(const void *opaque, const char *operation) {
   const struct cch__compiler *compiler = opaque;
-  const cch__compiler_kind *kind = compiler->kind;
-  int needed = 0, major = 0, minor = 0;
-  for (size_t i = 0; i < kind->count; i++)
-    if (strcmp(kind->entries[i].name, operation) == 0)
-      needed = kind->entries[i].version;
-  if (kind->version(&major, &minor, compiler) != 0)
-    return cch__fail(CCH_ENOSYMBOL, operation, "needs %s of CUDA %d.%d or newer", kind->title, needed / 1000,
+  const cch__compiler_type *type = compiler->type;
+  int needed = 0, result, major, minor;
+  for (size_t i = 0; i < type->count; i++)
+    if (strcmp(type->entries[i].name, operation) == 0)
+      needed = type->entries[i].version;
+  if (!type->version(&result, &major, &minor, compiler) || result != 0)
+    return cch__fail(CCH_ENOSYMBOL, operation, "needs %s of CUDA %d.%d or newer", type->title, needed / 1000,
                      needed % 1000 / 10);
   return cch__fail(CCH_ENOSYMBOL, operation, "needs %s of CUDA %d.%d or newer; the loaded one has version %d.%d",
-                   kind->title, needed / 1000, needed % 1000 / 10, major, minor);
+                   type->title, needed / 1000, needed % 1000 / 10, major, minor);
 }
 
 int cch__compiler_version(int *major, int *minor, const void *opaque, const char *operation) {
   const struct cch__compiler *compiler = opaque;
-  int result = compiler->kind->version(major, minor, compiler);
-  return result < 0 ? cch__fail_compiler_missing(compiler, operation) : cch__compiled(compiler, result, operation);
+  int result, found[2];
+  if (!compiler->type->version(&result, &found[0], &found[1], compiler))
+    return cch__fail_compiler_missing(compiler, operation);
+  CCH__RETURN_FAILURE(cch__compiled(compiler, result, operation));
+  *major = found[0];
+  *minor = found[1];
+  return 0;
 }
 
 cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
@@ -156,9 +161,9 @@ static bool reader_of(size_fn *size_of, bytes_fn *bytes_of, const struct cch__co
 
 int cch__program_get(void *out, size_t *size, const cch__program *program, int output, const char *operation) {
   const struct cch__compiler *compiler = program->compiler;
-  if (output < 0 || output >= compiler->kind->output_count)
-    return cch__fail(CCH_EINVAL, operation, "%d is not an output of %s", output, compiler->kind->title);
-  const cch__output *wanted = &compiler->kind->outputs[output];
+  if (output < 0 || output >= compiler->type->output_count)
+    return cch__fail(CCH_EINVAL, operation, "%d is not an output of %s", output, compiler->type->title);
+  const cch__output *wanted = &compiler->type->outputs[output];
   size_fn size_of;
   bytes_fn bytes_of;
   if (!reader_of(&size_of, &bytes_of, compiler, wanted))
@@ -168,7 +173,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
   if (status != 0)
     return status;
   if (out != NULL && *size < there)
-    return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
+    return cch__fail(CCH_EINVAL, operation, "the buffer has %zu bytes, and the output has %zu", *size, there);
   /* For an empty output, libraries fail or write a NUL, so the library is not called. */
   if (out != NULL && there > 0)
     status = cch__compiled(compiler, bytes_of(program->raw, out), wanted->bytes_name);
@@ -183,7 +188,7 @@ static char *read_log(const cch__program *program) {
   size_fn size_of;
   bytes_fn bytes_of;
   size_t size = 0;
-  if (!reader_of(&size_of, &bytes_of, compiler, &compiler->kind->outputs[compiler->kind->log]) ||
+  if (!reader_of(&size_of, &bytes_of, compiler, &compiler->type->outputs[compiler->type->log]) ||
       size_of(program->raw, &size) != 0 || size == 0)
     return NULL;
   char *log = malloc(size + 1);

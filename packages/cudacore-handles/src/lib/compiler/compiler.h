@@ -23,7 +23,7 @@ typedef struct cch__output {
  * Describes a compiler library. The table of a loaded library begins with a cch__compiler, and has its function
  * pointers after it.
  */
-typedef struct cch__compiler_kind {
+typedef struct cch__compiler_type {
   const char *title;
   cch_domain domain;
   const char *const *sonames; /* newest first; NULL at the end */
@@ -33,16 +33,16 @@ typedef struct cch__compiler_kind {
   int output_count, log;
   /* Called after the functions were looked up by name, for anything else that the library needs. May be NULL. */
   void (*complete)(void *table);
-  /* Gets the version from the library; negative if the library lacks the function for it. */
-  int (*version)(int *major, int *minor, const void *table);
-} cch__compiler_kind;
+  /* Gets the version from the library, and the result of the call. False if the library lacks the function for it. */
+  bool (*version)(int *result, int *major, int *minor, const void *table);
+} cch__compiler_type;
 
 /*
  * A loaded compiler library. It is never freed and never closed, because destroying the box of a program or a linker
  * calls it.
  */
 struct cch__compiler {
-  const cch__compiler_kind *kind;
+  const cch__compiler_type *type;
   void *handle;
   /* The simulated driver's replacement for dlsym, if the program runs on that driver; else NULL. */
   void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
@@ -50,9 +50,9 @@ struct cch__compiler {
 };
 
 /*
- * The file of a compiler defines the type of its table as `library`, and a cch__compiler_kind as `kind`. From the list
+ * The file of a compiler defines the type of its table as `library`, and a cch__compiler_type as `type`. From the list
  * of the library's functions, these macros make the fields of the table, the rows of `entries` and `outputs`, and the
- * fields of `kind` that describe the table. All functions of a library return a result code.
+ * fields of `type` that describe the table. All functions of a library return a result code.
  */
 #define CCH__COMPILER_FIELD(name, version, parameters) int(*name) parameters;
 #define CCH__COMPILER_ENTRY(name, version, parameters) {#name, offsetof(library, name), version},
@@ -62,13 +62,13 @@ struct cch__compiler {
   .entries = (list), .count = sizeof(list) / sizeof *(list), .size = sizeof(library), .outputs = (list_of_outputs),    \
   .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 
-int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
+int cch__compiler_load(void *out, const cch__compiler_type *type, const char *path, const char *operation);
 /*
  * Looks up a function of a compiler library. On the simulated driver, some functions are replaced, so that the cubins
  * that the compiler makes contain their PTX.
  */
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
-int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
+int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, const char *operation);
 int cch__compiler_version(int *major, int *minor, const void *compiler, const char *operation);
 
 /* Record that a library's function failed, or that the library lacks it. */
@@ -78,26 +78,26 @@ static inline int cch__compiled(const void *compiler, int result, const char *op
   return result == 0 ? 0 : cch__fail_compiler(compiler, result, operation);
 }
 
-/* Records that an argument is NULL, or not a loaded library of the wanted kind. */
-int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *kind, const char *name,
+/* Records that an argument is NULL, or not a loaded library of the wanted type. */
+int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *type, const char *name,
                                 const char *operation);
 
 /* Checks an argument that is a loaded library, like the macros of arguments.h. */
 #define CCH__REQUIRE_COMPILER(argument)                                                                                \
   do {                                                                                                                 \
-    if ((argument) == NULL || (argument)->base.kind != &kind)                                                          \
-      return cch__fail_compiler_argument(argument, &kind, #argument, __func__);                                        \
+    if ((argument) == NULL || (argument)->base.type != &type)                                                          \
+      return cch__fail_compiler_argument(argument, &type, #argument, __func__);                                        \
   } while (0)
 
 /* Defines the functions load, wrap and version of a compiler. */
 #define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
   int cch_##name##_load(cch_##name **out, const char *path) {                                                          \
     CCH__REQUIRE(out);                                                                                                 \
-    return cch__compiler_load(out, &kind, path, __func__);                                                             \
+    return cch__compiler_load(out, &type, path, __func__);                                                             \
   }                                                                                                                    \
   int cch_##name##_wrap(cch_##name **out, void *handle) {                                                              \
     CCH__REQUIRE(out, handle);                                                                                         \
-    return cch__compiler_wrap(out, &kind, handle, __func__);                                                           \
+    return cch__compiler_wrap(out, &type, handle, __func__);                                                           \
   }                                                                                                                    \
   int cch_##name##_version(int *major, int *minor, cch_##name *name) {                                                 \
     CCH__REQUIRE(major, minor);                                                                                        \

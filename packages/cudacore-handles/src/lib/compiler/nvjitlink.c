@@ -28,20 +28,19 @@ typedef struct cch_nvjitlink {
   NVJITLINK_FUNCTIONS(CCH__COMPILER_FIELD)
 } library;
 
-static int version_of(int *major, int *minor, const void *table) {
+static bool version_of(int *result, int *major, int *minor, const void *table) {
   const cch_nvjitlink *nvjitlink = table;
+  *result = 0;
   if (nvjitlink->nvJitLinkVersion == NULL) {
     *major = 12;
     *minor = nvjitlink->minor;
-    return 0;
+    return true;
   }
-  unsigned version[2];
-  int result = nvjitlink->nvJitLinkVersion(&version[0], &version[1]);
-  if (result == 0) {
-    *major = (int)version[0];
-    *minor = (int)version[1];
-  }
-  return result;
+  unsigned version[2] = {0};
+  *result = nvjitlink->nvJitLinkVersion(&version[0], &version[1]);
+  *major = (int)version[0];
+  *minor = (int)version[1];
+  return true;
 }
 
 static const cch__entry entries[] = {NVJITLINK_FUNCTIONS(CCH__COMPILER_ENTRY)};
@@ -75,7 +74,7 @@ static const cch__output outputs[] = {
     [CCH_NVJITLINK_LINKED_LTOIR] = CCH__OUTPUT(nvJitLinkGetLinkedLTOIR),
 };
 
-static const cch__compiler_kind kind = {
+static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "nvJitLink",
     .domain = CCH_DOMAIN_NVJITLINK,
@@ -85,7 +84,10 @@ static const cch__compiler_kind kind = {
     .version = version_of,
 };
 
+/* cch_nvjitlink_load(), cch_nvjitlink_wrap() and cch_nvjitlink_version() */
 CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
+/* struct cch_nvjitlink_linker, cch_nvjitlink_linker_ref(), cch_nvjitlink_linker_unref() and cch_nvjitlink_linker_raw()
+ */
 CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
 
 int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,

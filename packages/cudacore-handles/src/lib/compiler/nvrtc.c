@@ -43,24 +43,27 @@ typedef struct cch_nvrtc {
   NVRTC_FUNCTIONS(CCH__COMPILER_FIELD)
 } library;
 
-static int version_of(int *major, int *minor, const void *table) {
+static bool version_of(int *result, int *major, int *minor, const void *table) {
   const cch_nvrtc *nvrtc = table;
-  return nvrtc->nvrtcVersion != NULL ? nvrtc->nvrtcVersion(major, minor) : -1;
+  if (nvrtc->nvrtcVersion == NULL)
+    return false;
+  *result = nvrtc->nvrtcVersion(major, minor);
+  return true;
 }
 
 static const cch__entry entries[] = {NVRTC_FUNCTIONS(CCH__COMPILER_ENTRY)};
 
-/* Opens the builtins library in the folder of `library`: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
-static bool open_builtins(const char *library, int major, int minor) {
+/* Opens the builtins library in the folder of NVRTC: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
+static bool open_builtins(const char *nvrtc_path, int major, int minor) {
   static const char prefix[] = "libnvrtc";
-  const char *slash = strrchr(library, '/'), *name = slash != NULL ? slash + 1 : library;
+  const char *slash = strrchr(nvrtc_path, '/'), *name = slash != NULL ? slash + 1 : nvrtc_path;
   const char *suffix = strstr(name, ".so");
   char path[PATH_MAX];
   if (slash == NULL || suffix == NULL || strncmp(name, prefix, sizeof prefix - 1) != 0)
     return false;
   name += sizeof prefix - 1; /* the remainder may name a variant: libnvrtc.alt.so.13 */
-  int length = snprintf(path, sizeof path, "%.*s/%s-builtins%.*s.so.%d.%d", (int)(slash - library), library, prefix,
-                        (int)(suffix - name), name, major, minor);
+  int length = snprintf(path, sizeof path, "%.*s/%s-builtins%.*s.so.%d.%d", (int)(slash - nvrtc_path), nvrtc_path,
+                        prefix, (int)(suffix - name), name, major, minor);
   return length > 0 && (size_t)length < sizeof path && dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
 }
 
@@ -71,12 +74,13 @@ static bool open_builtins(const char *library, int major, int minor) {
  */
 static void complete(void *table) {
   const cch_nvrtc *nvrtc = table;
-  struct link_map *library = NULL;
+  struct link_map *loaded = NULL;
   char real[PATH_MAX];
-  int major, minor;
-  if (version_of(&major, &minor, nvrtc) != 0 || dlinfo(nvrtc->base.handle, RTLD_DI_LINKMAP, &library) != 0)
+  int result, major, minor;
+  if (!version_of(&result, &major, &minor, nvrtc) || result != 0 ||
+      dlinfo(nvrtc->base.handle, RTLD_DI_LINKMAP, &loaded) != 0)
     return;
-  if (!open_builtins(library->l_name, major, minor) && realpath(library->l_name, real) != NULL)
+  if (!open_builtins(loaded->l_name, major, minor) && realpath(loaded->l_name, real) != NULL)
     open_builtins(real, major, minor);
 }
 
@@ -86,7 +90,7 @@ static const cch__output outputs[] = {
     [CCH_NVRTC_OPTIXIR] = CCH__OUTPUT(nvrtcGetOptiXIR),
 };
 
-static const cch__compiler_kind kind = {
+static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
@@ -96,7 +100,9 @@ static const cch__compiler_kind kind = {
     .version = version_of,
 };
 
+/* cch_nvrtc_load(), cch_nvrtc_wrap() and cch_nvrtc_version() */
 CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
+/* struct cch_nvrtc_program, cch_nvrtc_program_ref(), cch_nvrtc_program_unref() and cch_nvrtc_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
 
 int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
@@ -107,7 +113,7 @@ int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   if (status != 0)
     return status;
   if (out != NULL && *count < (size_t)there)
-    return cch__fail(CCH_EINVAL, __func__, "there is room for %zu architectures, and there are %d", *count, there);
+    return cch__fail(CCH_EINVAL, __func__, "the array has %zu elements, and there are %d architectures", *count, there);
   if (out != NULL)
     status = CCH__COMPILER_CALL(nvrtc, nvrtcGetSupportedArchs, (out));
   if (status == 0)

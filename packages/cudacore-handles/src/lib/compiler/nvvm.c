@@ -22,9 +22,12 @@ typedef struct cch_nvvm {
   NVVM_FUNCTIONS(CCH__COMPILER_FIELD)
 } library;
 
-static int version_of(int *major, int *minor, const void *table) {
+static bool version_of(int *result, int *major, int *minor, const void *table) {
   const cch_nvvm *nvvm = table;
-  return nvvm->nvvmVersion != NULL ? nvvm->nvvmVersion(major, minor) : -1;
+  if (nvvm->nvvmVersion == NULL)
+    return false;
+  *result = nvvm->nvvmVersion(major, minor);
+  return true;
 }
 
 static const cch__entry entries[] = {NVVM_FUNCTIONS(CCH__COMPILER_ENTRY)};
@@ -33,7 +36,7 @@ static const cch__output outputs[] = {
     [CCH_NVVM_CODE] = CCH__OUTPUT(nvvmGetCompiledResult),
 };
 
-static const cch__compiler_kind kind = {
+static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "libNVVM",
     .domain = CCH_DOMAIN_NVVM,
@@ -42,7 +45,9 @@ static const cch__compiler_kind kind = {
     .version = version_of,
 };
 
+/* cch_nvvm_load(), cch_nvvm_wrap() and cch_nvvm_version() */
 CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
+/* struct cch_nvvm_program, cch_nvvm_program_ref(), cch_nvvm_program_unref() and cch_nvvm_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)
 
 int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {

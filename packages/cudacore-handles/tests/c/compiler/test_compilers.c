@@ -103,6 +103,19 @@ static void versions(void) {
   CHECK_EQ(100 * major + minor, 1201);
 }
 
+/* A failure of the library's function, whatever its code, would be reported as a missing function. */
+static void failures_of_versions(void) {
+  int major = 7, minor = 7;
+  compiler_result(-1);
+  FAILS(CCH_ECOMPILER, cch_nvrtc_version(&major, &minor, nvrtc));
+  CHECK_EQ(check_error()->code, -1);
+  CHECK_STR(check_error()->operation, "nvrtcVersion");
+  FAILS(CCH_ECOMPILER, cch_nvvm_version(&major, &minor, nvvm));
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVVM);
+  compiler_result(0);
+  CHECK(major == 7 && minor == 7);
+}
+
 /* The list of architectures would be written beyond the end of the caller's array. */
 static void architectures(void) {
   int out[2] = {0, 0};
@@ -476,6 +489,7 @@ int main(void) {
   RUN(other_libraries_are_refused);
   RUN(builtins_are_found);
   RUN(versions);
+  RUN(failures_of_versions);
   RUN(architectures);
   RUN(nvrtc_compiles);
   RUN(empty_output_is_not_fetched);
