@@ -106,7 +106,7 @@ bool cch__not_now(int result) {
 }
 
 /* Freeing memory of a pool begins with a call that enters the context, which fails where calls are forbidden. */
-static bool asks_by_itself(const cch__box *box) {
+static bool queries_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
   return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
 }
@@ -117,11 +117,11 @@ static bool asks_by_itself(const cch__box *box) {
  * the driver decides for all boxes that are destroyed together.
  */
 static bool is_permitted(const cch__box *box, bool *is_there) {
-  if (!cch__box_needs_driver(box) || asks_by_itself(box))
+  if (!cch__box_needs_driver(box) || queries_by_itself(box))
     return true;
   if (dying.calls == UNKNOWN) {
-    bool asks = atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY;
-    dying.calls = !asks || cch__driver_permits_calls(cch__lost_with(box), is_there) ? PERMITTED : FORBIDDEN;
+    bool is_ready = atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY;
+    dying.calls = !is_ready || cch__driver_permits_calls(cch__lost_with(box), is_there) ? PERMITTED : FORBIDDEN;
   }
   return dying.calls == PERMITTED;
 }

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+/* cch_context_ref(), cch_context_unref() and cch_context_raw() */
 CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
 
 /* Records which primary context the handle refers to now. */

@@ -114,7 +114,7 @@ int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *re
   if (status != 0)
     return status;
   if (*count == 0 || *count > UINT_MAX)
-    return cch__fail(CCH_EINVAL, __func__, "there is room for %zu groups", *count);
+    return cch__fail(CCH_EINVAL, __func__, "the number of groups is %zu, and must be from 1 to %u", *count, UINT_MAX);
   cch_resource *groups = calloc(*count, sizeof *groups);
   if (groups == NULL)
     return cch__fail_nomem(__func__);

@@ -84,15 +84,15 @@ static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char
 }
 
 /* A batch that is added to a trial graph. */
-typedef struct rehearsal {
+typedef struct batch_trial {
   cch_graph *graph;
   CUgraph trial;
   bool looked;             /* whether the memory nodes of the graph are in the two lists below */
   pieces allocated, freed; /* the frees of the batch are added to `freed` */
   const char *operation;
-} rehearsal;
+} batch_trial;
 
-static int look_at_node(rehearsal *self, CUgraphNode raw) {
+static int look_at_node(batch_trial *self, CUgraphNode raw) {
   CUgraphNodeType type;
   CUdeviceptr address;
   size_t size;
@@ -105,7 +105,7 @@ static int look_at_node(rehearsal *self, CUgraphNode raw) {
 }
 
 /* Lists the memory that the graph allocates and frees. */
-static int look(rehearsal *self) {
+static int look(batch_trial *self) {
   size_t count = 0;
   CUgraphNode *nodes = NULL;
   int status = CCH__CALL(cuGraphGetNodes, (self->graph->raw, NULL, &count));
@@ -125,7 +125,7 @@ static int look(rehearsal *self) {
  * Checks the free of an address. The memory that other graphs allocate cannot be listed, so a fill of the address is
  * added to the trial graph: the fill is refused if there is no such memory.
  */
-static int check_free(rehearsal *self, CUdeviceptr address) {
+static int check_free(batch_trial *self, CUdeviceptr address) {
   int status = self->looked ? 0 : look(self);
   if (status != 0)
     return status;
@@ -145,7 +145,7 @@ static int check_free(rehearsal *self, CUdeviceptr address) {
 }
 
 /* Checks the dependencies of a specification: nodes of the graph, and earlier nodes of the batch. */
-static int check_dependencies(const rehearsal *self, const cch_node_spec *spec, size_t place) {
+static int check_dependencies(const batch_trial *self, const cch_node_spec *spec, size_t place) {
   int status = 0;
   for (size_t i = 0; i < spec->dependency_count && status == 0; i++)
     status = cch__node_is_of(spec->dependencies[i], self->graph, self->operation);
@@ -154,7 +154,7 @@ static int check_dependencies(const rehearsal *self, const cch_node_spec *spec, 
   return status;
 }
 
-static int rehearse_node(rehearsal *self, const cch_node_spec *spec, size_t place) {
+static int try_node(batch_trial *self, const cch_node_spec *spec, size_t place) {
   cch_node_spec known;
   int status = cch__node_spec_read(&spec, &known, self->operation);
   if (status == 0)
@@ -183,13 +183,14 @@ static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
   return (const cch_node_spec *)((const char *)specs + i * specs->size);
 }
 
-static int rehearse(cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed, const char *operation) {
-  rehearsal self = {.graph = graph, .operation = operation};
+static int try_batch(cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed,
+                     const char *operation) {
+  batch_trial self = {.graph = graph, .operation = operation};
   int status = CCH__CALL(cuGraphCreate, (&self.trial, 0));
   if (status != 0)
     return status;
   for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
-    status = rehearse_node(&self, spec_at(specs, *failed), *failed);
+    status = try_node(&self, spec_at(specs, *failed), *failed);
   free(self.allocated.items);
   free(self.freed.items);
   cch__trial_drop(self.trial);
@@ -240,7 +241,7 @@ int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_s
   if (status == 0 && count > 1 && !keeps)
     status = cch__graph_keeps_nodes(&keeps, graph);
   if (status == 0 && keeps)
-    status = rehearse(graph, specs, count, &at, __func__);
+    status = try_batch(graph, specs, count, &at, __func__);
   if (status == 0) {
     for (; status == 0 && done < count; done += status == 0)
       status = cch__node_add_spec(&added[done], boxes != NULL ? &boxes[done] : NULL, graph, spec_at(specs, done), added,

@@ -30,11 +30,11 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
   return failed ? cch__fail_nomem(operation) : 0;
 }
 
-static int ask_nodes(raw_list *list, const void *graph) {
+static int query_nodes(raw_list *list, const void *graph) {
   return CCH__CALL(cuGraphGetNodes, ((CUgraph)(uintptr_t)graph, list->nodes, &list->count));
 }
 
-static int ask_edges(raw_list *list, const void *opaque) {
+static int query_edges(raw_list *list, const void *opaque) {
   CUgraph graph = (CUgraph)(uintptr_t)opaque;
   if (cch__driver.cuGraphGetEdges_v12030 == NULL)
     return CCH__CALL(cuGraphGetEdges, (graph, list->nodes, list->others, &list->count));
@@ -43,7 +43,7 @@ static int ask_edges(raw_list *list, const void *opaque) {
       "cuGraphGetEdges");
 }
 
-static int ask_dependencies(raw_list *list, const void *opaque) {
+static int query_dependencies(raw_list *list, const void *opaque) {
   CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
   if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
     return CCH__CALL(cuGraphNodeGetDependencies, (node, list->nodes, &list->count));
@@ -51,7 +51,7 @@ static int ask_dependencies(raw_list *list, const void *opaque) {
                       "cuGraphNodeGetDependencies");
 }
 
-static int ask_dependents(raw_list *list, const void *opaque) {
+static int query_dependents(raw_list *list, const void *opaque) {
   CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
   if (cch__driver.cuGraphNodeGetDependentNodes_v12030 == NULL)
     return CCH__CALL(cuGraphNodeGetDependentNodes, (node, list->nodes, &list->count));
@@ -60,15 +60,17 @@ static int ask_dependents(raw_list *list, const void *opaque) {
       "cuGraphNodeGetDependentNodes");
 }
 
+/* Queries the nodes or the edges of an object: the count, and the elements too if there are arrays for them. */
+typedef int (*query_fn)(raw_list *list, const void *of);
+
 /* Queries a count, and then that many elements. */
-static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), const void *of, bool others, bool edges,
-               const char *operation) {
+static int query_list(raw_list *list, query_fn query, const void *of, bool others, bool edges, const char *operation) {
   *list = (raw_list){0};
-  int status = question(list, of);
+  int status = query(list, of);
   if (status != 0 || list->count == 0)
     return status;
   status = make_room(list, others, edges, operation);
-  return status != 0 ? status : question(list, of);
+  return status != 0 ? status : query(list, of);
 }
 
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation) {
@@ -76,7 +78,7 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
   if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
     return 0;
   raw_list before;
-  int status = ask(&before, ask_dependencies, raw, false, true, operation);
+  int status = query_list(&before, query_dependencies, raw, false, true, operation);
   for (size_t i = 0; status == 0 && i < before.count; i++)
     *out |= before.edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   free_raw(&before);
@@ -119,10 +121,10 @@ static int give_nodes(cch_node_list *out, cch_graph *graph, const raw_list *raw,
   return status;
 }
 
-static int list_nodes(cch_node_list *out, cch_graph *graph, int (*question)(raw_list *list, const void *of),
-                      const void *of, bool edges, const char *operation) {
+static int list_nodes(cch_node_list *out, cch_graph *graph, query_fn query, const void *of, bool edges,
+                      const char *operation) {
   raw_list raw;
-  int status = ask(&raw, question, of, false, edges, operation);
+  int status = query_list(&raw, query, of, false, edges, operation);
   if (status == 0)
     status = give_nodes(out, graph, &raw, operation);
   free_raw(&raw);
@@ -131,17 +133,17 @@ static int list_nodes(cch_node_list *out, cch_graph *graph, int (*question)(raw_
 
 int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
-  return list_nodes(out, graph, ask_nodes, graph->raw, false, __func__);
+  return list_nodes(out, graph, query_nodes, graph->raw, false, __func__);
 }
 
 int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
-  return list_nodes(out, node->graph, ask_dependencies, node->raw, true, __func__);
+  return list_nodes(out, node->graph, query_dependencies, node->raw, true, __func__);
 }
 
 int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
-  return list_nodes(out, node->graph, ask_dependents, node->raw, true, __func__);
+  return list_nodes(out, node->graph, query_dependents, node->raw, true, __func__);
 }
 
 static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
@@ -168,7 +170,7 @@ static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw,
 int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
   raw_list raw;
-  int status = ask(&raw, ask_edges, graph->raw, true, true, __func__);
+  int status = query_list(&raw, query_edges, graph->raw, true, true, __func__);
   if (status == 0)
     status = give_edges(out, graph, &raw, __func__);
   free_raw(&raw);
@@ -198,21 +200,27 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
   return status;
 }
 
-typedef enum change { ADD, REMOVE } change;
+/* Adds or removes an edge. */
+typedef int (*change_fn)(CUgraph graph, const raw_list *edges, size_t i);
 
 /*
- * Adds or removes one edge per call: if the driver refuses one of several edges, it has already changed those before
- * it. To remove an edge that is not plain, the driver needs all of its data.
+ * The following two functions change one edge per call: if the driver refuses one of several edges, it has already
+ * changed those before it. To remove an edge that is not plain, the driver needs all of its data.
  */
-static int change_edge(CUgraph graph, const raw_list *edges, size_t i, change how) {
+static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  PFN_cuGraphAddDependencies_v12030 with_data =
-      how == ADD ? cch__driver.cuGraphAddDependencies_v12030 : cch__driver.cuGraphRemoveDependencies_v12030;
-  if (edges->edges != NULL && with_data != NULL)
-    return cch__checked((int)with_data(graph, from, to, &edges->edges[i], 1),
-                        how == ADD ? "cuGraphAddDependencies" : "cuGraphRemoveDependencies");
-  return how == ADD ? CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1))
-                    : CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
+  if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphAddDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphAddDependencies");
+}
+
+static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
+  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
+  if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphRemoveDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphRemoveDependencies");
 }
 
 /* Reads the data of edges, if the driver has edges that are not plain. */
@@ -224,7 +232,7 @@ static int look_up(raw_list *edges, const char *operation) {
     return cch__fail_nomem(operation);
   for (size_t i = 0; i < edges->count; i++) {
     raw_list before;
-    int status = ask(&before, ask_dependencies, edges->others[i], false, true, operation);
+    int status = query_list(&before, query_dependencies, edges->others[i], false, true, operation);
     for (size_t k = 0; status == 0 && k < before.count; k++)
       if (before.nodes[k] == edges->nodes[i])
         edges->edges[i] = before.edges[k];
@@ -235,15 +243,15 @@ static int look_up(raw_list *edges, const char *operation) {
   return 0;
 }
 
-/* Changes each edge. After a failure, makes the reverse change to the edges changed so far. */
-static int change_each(CUgraph graph, const raw_list *edges, change how) {
+/* Changes each edge. After a failure, undoes the changes made so far. */
+static int change_each(CUgraph graph, const raw_list *edges, change_fn change, change_fn undo) {
   int status = 0;
   size_t done = 0;
   for (; done < edges->count && status == 0; done += status == 0)
-    status = change_edge(graph, edges, done, how);
+    status = change(graph, edges, done);
   cch__destructor_enter();
   while (status != 0 && done-- > 0)
-    cch__report(change_edge(graph, edges, done, how == ADD ? REMOVE : ADD));
+    cch__report(undo(graph, edges, done));
   cch__destructor_leave();
   return status;
 }
@@ -264,12 +272,12 @@ static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_
     status = look_up(&lost, operation);
   if (status == 0) {
     CUgraph graph = (count > 0 ? from : lost_from)[0]->graph->raw;
-    status = change_each(graph, &lost, REMOVE);
+    status = change_each(graph, &lost, remove_edge, add_edge);
     if (status == 0) {
-      status = change_each(graph, &gained, ADD);
+      status = change_each(graph, &gained, add_edge, remove_edge);
       cch__destructor_enter();
       for (size_t i = 0; status != 0 && i < lost.count; i++)
-        cch__report(change_edge(graph, &lost, i, ADD));
+        cch__report(add_edge(graph, &lost, i));
       cch__destructor_leave();
     }
   }

@@ -11,13 +11,13 @@
 #include <string.h>
 
 /* The objects that the graph, or one of its nodes, uses now. */
-typedef struct given {
+typedef struct current_use {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
   uint64_t launches;  /* the number of launches at the time when it was set */
   bool plain;         /* a kernel node that was instantiated without attributes, and cannot get any */
-  struct given *next;
-} given;
+  struct current_use *next;
+} current_use;
 
 /* Objects that were used before a change. They are kept until the event has occurred. */
 typedef struct replaced {
@@ -36,13 +36,14 @@ struct cch_graph_exec {
   cch_context *made_in; /* the context with which the executable graph is lost */
   cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */
   uint64_t launches;    /* the number of launches so far */
-  given whole;          /* the bundle of the graph that it was made from, or last updated from */
-  given **given;        /* the bundles that were set for single nodes: a hash table */
+  current_use whole;    /* the bundle of the graph that it was made from, or last updated from */
+  current_use **uses;   /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* in the order of launches */
   bool destroyed;          /* destroyed, but launches are still in flight */
 };
 
+/* cch_graph_exec_ref(), cch_graph_exec_unref() and cch_graph_exec_raw() */
 CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec, raw)
 
 /* ---- instantiation ---- */
@@ -151,11 +152,11 @@ int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
 
 /* ---- bundles set for nodes ---- */
 
-static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
+static current_use **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
   uintptr_t h = (uintptr_t)node;
   h ^= h >> 17;
   h *= (uintptr_t)0x9E3779B97F4A7C15u;
-  return &exec->given[h >> 32 & (exec->buckets - 1)];
+  return &exec->uses[h >> 32 & (exec->buckets - 1)];
 }
 
 /* There are as many buckets as nodes. If memory for more is lacking, the chains get longer. */
@@ -164,18 +165,18 @@ static int make_buckets(cch_graph_exec *exec, const char *operation) {
   if (exec->count < exec->buckets)
     return 0;
   cch_graph_exec grown = {.buckets = exec->buckets == 0 ? FIRST_BUCKETS : 2 * exec->buckets};
-  grown.given = calloc(grown.buckets, sizeof *grown.given);
-  if (grown.given == NULL)
-    return exec->given != NULL ? 0 : cch__fail_nomem(operation);
+  grown.uses = calloc(grown.buckets, sizeof *grown.uses);
+  if (grown.uses == NULL)
+    return exec->uses != NULL ? 0 : cch__fail_nomem(operation);
   for (size_t i = 0; i < exec->buckets; i++)
-    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+    for (current_use *one = exec->uses[i], *next; one != NULL; one = next) {
       next = one->next;
-      given **head = bucket_of(&grown, one->node);
+      current_use **head = bucket_of(&grown, one->node);
       one->next = *head;
       *head = one;
     }
-  free(exec->given);
-  exec->given = grown.given;
+  free(exec->uses);
+  exec->uses = grown.uses;
   exec->buckets = grown.buckets;
   return 0;
 }
@@ -257,7 +258,7 @@ static bool settle(cch_graph_exec *exec) {
 }
 
 /* Keeps a replaced bundle until its launches are done. `room` is memory for the entry, and is used or freed. */
-static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
+static void retire(cch_graph_exec *exec, const current_use *one, replaced *room) {
   if (one->bundle == NULL || one->launches == exec->launches) {
     cch_bundle_unref(one->bundle);
     free(room);
@@ -272,7 +273,7 @@ static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
 /* Moves the bundle of the graph as a whole to the list of bundles that were used before. */
 static void retire_whole(cch_graph_exec *exec, replaced *room) {
   retire(exec, &exec->whole, room);
-  exec->whole = (given){.launches = exec->launches};
+  exec->whole = (current_use){.launches = exec->launches};
 }
 
 /*
@@ -281,7 +282,7 @@ static void retire_whole(cch_graph_exec *exec, replaced *room) {
  */
 static void retire_all(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)
-    for (given **at = &exec->given[i], *one; (one = *at) != NULL;) {
+    for (current_use **at = &exec->uses[i], *one; (one = *at) != NULL;) {
       replaced *room = malloc(sizeof *room);
       if (room == NULL) {
         at = &one->next;
@@ -352,16 +353,16 @@ static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, con
 }
 
 /* Finds or makes the entry of a node. */
-static int make_given(given **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
+static int make_use(current_use **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
   CCH__RETURN_FAILURE(make_buckets(exec, operation));
-  given **head = bucket_of(exec, node), *one = *head;
+  current_use **head = bucket_of(exec, node), *one = *head;
   while (one != NULL && one->node != node)
     one = one->next;
   if (one == NULL) {
     one = calloc(1, sizeof *one);
     if (one == NULL)
       return cch__fail_nomem(operation);
-    *one = (given){.node = node, .next = *head};
+    *one = (current_use){.node = node, .next = *head};
     *head = one;
     exec->count++;
   }
@@ -372,14 +373,14 @@ static int make_given(given **out, cch_graph_exec *exec, CUgraphNode node, const
 static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation) {
   cch__node_params filled;
-  given *one = NULL;
+  current_use *one = NULL;
   settle(exec);
   replaced *room = malloc(sizeof *room);
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0 && room == NULL)
     status = cch__fail_nomem(operation);
   if (status == 0)
-    status = make_given(&one, exec, node->raw, operation);
+    status = make_use(&one, exec, node->raw, operation);
   bool changes = false, plain = filled.attribute_count == 0;
   if (status == 0 && !(plain && one->plain))
     status = cch__node_attributes_change(&changes, node->raw, &filled);
@@ -458,7 +459,7 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   if (exec->whole.bundle != NULL)
     status = cch_capture_keep_all(stream, (void *[]){exec->whole.bundle}, 1);
   for (size_t i = 0; status == 0 && i < exec->buckets; i++)
-    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next)
+    for (const current_use *one = exec->uses[i]; status == 0 && one != NULL; one = one->next)
       if (one->bundle != NULL)
         status = cch_capture_keep_all(stream, (void *[]){one->bundle}, 1);
   return status;
@@ -543,12 +544,12 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
 
 void cch__graph_exec_drop(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)
-    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+    for (current_use *one = exec->uses[i], *next; one != NULL; one = next) {
       next = one->next;
       cch_bundle_unref(one->bundle);
       free(one);
     }
-  free(exec->given);
+  free(exec->uses);
   cch_bundle_unref(exec->whole.bundle);
   cch_stream_unref(exec->stream);
   cch_context_unref(exec->context);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+/* cch_graph_ref(), cch_graph_unref() and cch_graph_raw() */
 CCH__DEFINE_VERBS(cch_graph, CUgraph, raw)
 
 cch_graph *cch_graph_parent(const cch_graph *graph) {
@@ -91,7 +92,7 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   cch_graph *graph;
   CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
   cch__graph_made(graph, raw, true);
-  graph->hierarchy->shared = graph->level->shared =
+  graph->hierarchy->shared = graph->level->exported =
       true; /* the code that created the graph may still have its handle */
   *out = graph;
   return 0;

@@ -34,7 +34,7 @@ struct cch__level {
   cch_bundle *kept;       /* objects that the graph uses in addition to its nodes' bundles; NULL for nothing */
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
-  bool shared;            /* its handle was exported: the driver keeps the objects that the graph used at that time */
+  bool exported;          /* its handle was exported: the driver keeps the objects that the graph used at that time */
   cch__level *next;       /* the next level of the same node */
 };
 

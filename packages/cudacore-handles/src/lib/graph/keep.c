@@ -86,9 +86,9 @@ int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundl
 int cch_graph_share(cch_graph *graph) {
   CCH__REQUIRE_USABLE(graph);
   cch__graph_lock(graph);
-  bool shared = graph->level != NULL && graph->level->shared;
+  bool exported = graph->level != NULL && graph->level->exported;
   cch__graph_unlock(graph);
-  if (shared)
+  if (exported)
     return 0;
   cch__poll();
   cch_bundle *uses = NULL;
@@ -100,7 +100,7 @@ int cch_graph_share(cch_graph *graph) {
     cch__graph_lock(graph);
     graph->hierarchy->shared = true;
     if (graph->level != NULL)
-      graph->level->shared = true;
+      graph->level->exported = true;
     cch__graph_unlock(graph);
   }
   cch_bundle_unref(uses);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* cch_graph_node_ref(), cch_graph_node_unref() and cch_graph_node_raw() */
 CCH__DEFINE_VERBS(cch_graph_node, CUgraphNode, raw)
 
 cch_graph *cch_graph_node_graph(const cch_graph_node *node) {
@@ -54,11 +55,11 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
     *out = node;
     return 0;
   }
-  CUgraphNodeType asked = (CUgraphNodeType)type;
-  int status = type >= 0 ? 0 : CCH__CALL(cuGraphNodeGetType, (raw, &asked));
+  CUgraphNodeType found = (CUgraphNodeType)type;
+  int status = type >= 0 ? 0 : CCH__CALL(cuGraphNodeGetType, (raw, &found));
   if (status != 0)
     return status;
-  node = new_node(graph, raw, (int)asked, operation);
+  node = new_node(graph, raw, (int)found, operation);
   if (node == NULL)
     return CCH_ENOMEM;
   cch__graph_lock(graph);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* cch_deviceptr_ref(), cch_deviceptr_unref() and cch_deviceptr_raw() */
 CCH__DEFINE_VERBS(cch_deviceptr, CUdeviceptr, ptr)
 
 size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
@@ -309,7 +310,7 @@ int cch_pointer_check(CUdeviceptr raw) {
   if (result == CUDA_SUCCESS)
     result = cch__driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, raw);
   if (result == CUDA_ERROR_INVALID_VALUE) /* the result for an address that the driver does not know */
-    return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not memory that CUDA knows", raw);
+    return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not an address of memory that CUDA manages", raw);
   if (result != CUDA_SUCCESS)
     return cch__fail_driver((int)result, "cuPointerGetAttribute");
   /* Every device can access pinned and managed memory. */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+/* cch_graphics_ref(), cch_graphics_unref() and cch_graphics_raw() */
 CCH__DEFINE_VERBS(cch_graphics, CUgraphicsResource, raw)
 
 /* Guards `mapped` and `busy` of all resources. It is never held during a call of the driver. */
@@ -54,7 +55,7 @@ static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *ope
     *mapped = resource->mapped;
   }
   pthread_mutex_unlock(&lock);
-  return busy ? cch__fail(CCH_EINVAL, operation, "another thread maps or unmaps the resource") : 0;
+  return busy ? cch__fail(CCH_EINVAL, operation, "another thread is mapping or unmapping the resource") : 0;
 }
 
 static void finish(cch_graphics *resource, cch_deviceptr *mapped) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* cch_pool_ref(), cch_pool_unref() and cch_pool_raw() */
 CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
 
 /* The size of the config in version 0.1. */

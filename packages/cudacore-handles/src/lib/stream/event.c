@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+/* cch_event_ref(), cch_event_unref() and cch_event_raw() */
 CCH__DEFINE_VERBS(cch_event, CUevent, raw)
 
 int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {

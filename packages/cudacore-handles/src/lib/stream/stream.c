@@ -3,6 +3,7 @@
 #include "base/reclaim.h"
 #include "base/registry.h"
 
+/* cch_stream_ref(), cch_stream_unref() and cch_stream_raw() */
 CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
 
 /*

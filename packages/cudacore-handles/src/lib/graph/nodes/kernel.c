@@ -234,20 +234,20 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
-    bool asked = false, known;
+    bool requested = false, known;
     for (unsigned k = 0; k < params->attribute_count; k++)
       if (params->attributes[k].id == ids[i]) {
         wanted = params->attributes[k];
-        asked = true;
+        requested = true;
       }
-    if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !requested)
       continue; /* no number means "none" */
     int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
     if (status != 0)
       return status;
     if (is_same(ids[i], &wanted.value, &before.value))
       continue;
-    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !asked)
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !requested)
       wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
     out->wanted[out->count] = wanted;
     out->before[out->count++] = before;
