@@ -9,8 +9,7 @@
  * live objects, and the driver must not have reported misuse.
  */
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
+#include "driver/driver_table.h"
 
 #include <cudacore/cudacore.h>
 
@@ -112,42 +111,10 @@ typedef struct check_sim {
 } check_sim;
 extern check_sim sim;
 
-/* The driver's own functions, for calls that other code, such as a foreign owner, makes. */
-#undef cuDevicePrimaryCtxRelease
-#undef cuStreamDestroy
-#undef cuStreamBeginCapture
-#undef cuEventDestroy
-#undef cuMemAlloc
-#undef cuMemFree
-#undef cuMemGetInfo
+/* The driver itself, for calls that a foreign owner makes; NULL for functions that the driver does not have. */
 #define CHECK_DRIVER(X)                                                                                                \
-  X(cuInit, 2000)                                                                                                      \
-  X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
-  X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
-  X(cuCtxGetCurrent, 4000)                                                                                             \
-  X(cuThreadExchangeStreamCaptureMode, 10010)                                                                          \
-  X(cuCtxSetCurrent, 4000)                                                                                             \
-  X(cuStreamCreateWithPriority, 5050)                                                                                  \
-  X(cuStreamDestroy, 4000)                                                                                             \
-  X(cuStreamBeginCapture, 10010)                                                                                       \
-  X(cuStreamEndCapture, 10000)                                                                                         \
-  X(cuGraphCreate, 10000)                                                                                              \
-  X(cuGraphDestroy, 10000)                                                                                             \
-  X(cuGraphExecDestroy, 10000)                                                                                         \
-  X(cuGraphLaunch, 10000)                                                                                              \
-  X(cuGraphInstantiateWithParams, 12000)                                                                               \
-  X(cuEventCreate, 2000)                                                                                               \
-  X(cuEventDestroy, 4000)                                                                                              \
-  X(cuMemPoolCreate, 11020)                                                                                            \
-  X(cuMemPoolDestroy, 11020)                                                                                           \
-  X(cuMemAlloc, 3020)                                                                                                  \
-  X(cuMemAllocManaged, 6000)                                                                                           \
-  X(cuMemFree, 3020)                                                                                                   \
-  X(cuMemcpy, 4000)                                                                                                    \
-  X(cuMemGetInfo, 3020)                                                                                                \
-  X(cuLibraryLoadData, 12000)                                                                                          \
-  X(cuLibraryUnload, 12000)                                                                                            \
-  X(cuLibraryGetKernel, 12000)
+  CCH__DRIVER_FUNCTIONS(X)                                                                                             \
+  X(cuMemcpy, 4000)
 
 typedef struct check_driver {
 #define FIELD(name, version) PFN_##name##_v##version name;

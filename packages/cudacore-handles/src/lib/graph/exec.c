@@ -5,6 +5,7 @@
  * after the last launch shows when they are done.
  */
 #include "graph/capture.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 
 #include <stdlib.h>
@@ -440,14 +441,7 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
 }
 
 static int launch(CUgraphExec raw, const cch_stream *stream) {
-  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
-  int status;
-  if (stream->context != NULL && cch__driver.cuGraphLaunch != NULL) {
-    status = (int)cch__driver.cuGraphLaunch(raw, stream->raw);
-    if (status != CUDA_ERROR_INVALID_CONTEXT)
-      return cch__checked(status, "cuGraphLaunch");
-  }
-  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphLaunch, (raw, stream->raw)));
+  return CCH__CALL_ON(stream, cuGraphLaunch, (raw, stream->raw));
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/current.h"
 #include "stream/capture.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -71,31 +72,22 @@ static int shares_device(bool *out, const cch_context *context) {
 
 /* Records an event on a stream of its device. */
 static int record(cch_event *event, const cch_stream *stream) {
-  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
-  int status;
-  if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
-    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
-    if (status != CUDA_ERROR_INVALID_CONTEXT)
-      return cch__checked(status, "cuEventRecord");
-  }
+  if (stream->context != NULL)
+    return CCH__CALL_ON(stream, cuEventRecord, (event->raw, stream->raw));
   bool is_here = false;
-  if (stream->context == NULL && event->context != NULL) {
-    status = shares_device(&is_here, event->context);
-    if (status != 0)
-      return status;
-  }
+  if (event->context != NULL)
+    CCH__RETURN_FAILURE(shares_device(&is_here, event->context));
   /*
    * A default stream means that of the current context, if the event can be recorded in it. The green contexts and the
    * primary context of a device share events.
    */
   if (is_here && cch__driver.cuEventRecord != NULL) {
-    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
+    int status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
     if (status != CUDA_ERROR_INVALID_HANDLE)
       return cch__checked(status, "cuEventRecord");
   }
   /* Otherwise the context of the event is used. */
-  return CCH__IN_CONTEXT(stream->context ? stream->context : event->context,
-                         CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
+  return CCH__IN_CONTEXT(event->context, CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
 }
 
 int cch_event_record(cch_event *event, cch_stream *stream) {

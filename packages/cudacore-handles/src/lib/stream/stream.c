@@ -105,13 +105,7 @@ int cch_stream_synchronize(cch_stream *stream) {
 /* Makes a stream wait for an event. The stream is a default stream, or its context was checked. */
 static int wait_for_event(cch_stream *stream, CUevent event) {
   cch__poll();
-  /* The driver uses the context of the stream. Any context may be current, but there must be one. */
-  if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
-    int status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event, CU_EVENT_WAIT_DEFAULT);
-    if (status != CUDA_ERROR_INVALID_CONTEXT)
-      return cch__checked(status, "cuStreamWaitEvent");
-  }
-  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamWaitEvent, (stream->raw, event, CU_EVENT_WAIT_DEFAULT)));
+  return CCH__CALL_ON(stream, cuStreamWaitEvent, (stream->raw, event, CU_EVENT_WAIT_DEFAULT));
 }
 
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
