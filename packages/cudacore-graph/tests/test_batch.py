@@ -45,8 +45,8 @@ class TestBatch:
     @pytest.mark.parametrize(
         ("item", "error", "match"),
         [
-            (("lanch", None), ValueError, "node 1: 'lanch' is not a kind of node; it must be one of launch, memcpy"),
-            (("empty",), TypeError, r"node 1: a node of a batch is a tuple \(kind, after, \*arguments\)"),
+            (("lanch", None), ValueError, "node 1: 'lanch' is not a method that adds a node; it must be one of launch"),
+            (("empty",), TypeError, r"node 1: a node of a batch is a tuple \(method, after, \*arguments\)"),
             (["empty", None], TypeError, "node 1: a node of a batch is a tuple"),
             (("empty", 1), ValueError, "node 1: 1 is not the number of an earlier node"),
             (("empty", -1), ValueError, "node 1: -1 is not the number of an earlier node"),

@@ -6,9 +6,9 @@
 CPython expects of built-in ones. So a docstring is written only in the stub, where editors read it, and help() shows
 the same text.
 
-The methods of the class ``NodeMethods`` add nodes to graphs. ``ADDERS(X)`` is a list of them: ``X(method, positional,
-required, variadic, names...)``, with the number of arguments that may be given by position, the number of those that
-must be given, whether any number may follow, and a name and a comma for each argument.
+The methods of the class ``NodeMethods`` add nodes to graphs. ``SHARED_NODE_METHODS(X)`` is a list of them:
+``X(method, positional, required, variadic, names...)``, with the number of arguments that may be given by position, the
+number of those that must be given, whether any number may follow, and a name and a comma for each argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: The class whose methods add nodes.
-ADDERS = "NodeMethods"
+NODE_METHODS = "NodeMethods"
 #: The first parameter of a method, as CPython names it in the signatures of built-in methods.
 FIRST = {"self": "$self", "cls": "$type"}
 
@@ -93,10 +93,10 @@ def read_stub(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield f"DOC_{node.name}", f"{node.name}{read_signature(node, is_method=False)}{text}"
 
 
-def read_adders(tree: ast.Module) -> Iterator[str]:
-    """Return the rows of ``ADDERS(X)``, one for each method that adds nodes."""
+def read_node_methods(tree: ast.Module) -> Iterator[str]:
+    """Return the rows of ``SHARED_NODE_METHODS(X)``, one for each method that adds nodes."""
     for cls in tree.body:
-        if not isinstance(cls, ast.ClassDef) or cls.name != ADDERS:
+        if not isinstance(cls, ast.ClassDef) or cls.name != NODE_METHODS:
             continue
         for method in cls.body:
             if isinstance(method, ast.FunctionDef):
@@ -119,8 +119,8 @@ def main() -> None:
     *stubs, out = map(Path, sys.argv[1:])
     lines = ["/* Written by read_stubs.py. */"]
     trees = [ast.parse(stub.read_text(encoding="utf-8")) for stub in stubs]
-    adders = [row for tree in trees for row in read_adders(tree)]
-    lines += ["#define ADDERS(X) \\\n  " + " \\\n  ".join(adders)]
+    methods = [row for tree in trees for row in read_node_methods(tree)]
+    lines += ["#define SHARED_NODE_METHODS(X) \\\n  " + " \\\n  ".join(methods)]
     for tree in trees:
         lines += [f"#define {name} \\\n{as_literal(text)}" for name, text in read_stub(tree)]
     out.write_text("\n".join([*lines, ""]), encoding="utf-8")

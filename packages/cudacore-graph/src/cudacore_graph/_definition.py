@@ -87,10 +87,10 @@ class GraphDefinition(_native.GraphHandle):
         Parameters
         ----------
         nodes : iterable of tuple
-            Each ``(kind, after, *arguments)``. The kind is the name of the method that adds such a node (``"launch"``,
-            ``"memcpy"``, ``"memset"``, ``"callback"``, ``"empty"`` and so on), and the arguments are that method's, by
-            position in the order of its signature. ``after`` gives the dependencies: None, a node of this graph, the
-            index of an earlier node of the batch, or a tuple of nodes and indices.
+            Each ``(method, after, *arguments)``. ``method`` is the name of the method that adds such a node
+            (``"launch"``, ``"memcpy"``, ``"memset"``, ``"callback"``, ``"empty"`` and so on), and the arguments are
+            that method's, by position in the order of its signature. ``after`` gives the dependencies: None, a node of
+            this graph, the index of an earlier node of the batch, or a tuple of nodes and indices.
 
         Returns
         -------

@@ -419,7 +419,7 @@ def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained:
     """
 
 def add_nodes(graph: GraphHandle, items: Iterable[tuple[Any, ...]], /) -> list[Any]:
-    """Add many nodes, each a tuple (kind, after, *arguments); see GraphDefinition.add_many."""
+    """Add many nodes, each a tuple (method, after, *arguments); see GraphDefinition.add_many."""
 
 def add_kernels(
     graph: GraphHandle,
@@ -441,10 +441,10 @@ def add_kernels(
 def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:
     """Return a node that add_kernels() added; None if it was destroyed."""
 
-def capture_add(stream: Stream, graph: GraphHandle, kind: str, /, *arguments: Any) -> Any:
+def capture_add(stream: Stream, graph: GraphHandle, method: str, /, *arguments: Any) -> Any:
     """Add a node at the end of a stream's capture into a graph, and return it. Later captured work depends on it."""
 
-def set_node(node: NodeHandle, kind: str, /, *arguments: Any) -> None:
+def set_node(node: NodeHandle, method: str, /, *arguments: Any) -> None:
     """Set the parameters of a node (cuGraphKernelNodeSetParams and similar functions)."""
 
 def set_kernel_node(
@@ -452,7 +452,7 @@ def set_kernel_node(
 ) -> None:
     """Set parameters of a kernel node. Parameters that are None do not change."""
 
-def set_exec_node(graph: ExecHandle, node: NodeHandle, kind: str, /, *arguments: Any) -> None:
+def set_exec_node(graph: ExecHandle, node: NodeHandle, method: str, /, *arguments: Any) -> None:
     """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions).
 
     The arguments of a kernel are one tuple.

@@ -122,24 +122,24 @@ typedef struct node_params {
   void *heap; /* the argument block, or the list of peers */
 } node_params;
 
-/* A kind of node, which has one method that adds it. */
-typedef struct node_kind node_kind;
+/* A method that adds a node: its arguments, and the function that reads them. */
+typedef struct node_method node_method;
 
-/* Finds the kind of node that a method adds, by the method's name; NULL with an exception. */
-const node_kind *node_kind_find(PyObject *name);
-const char *node_kind_name(const node_kind *kind);
+/* Finds a method by its name; NULL with an exception. */
+const node_method *node_method_find(PyObject *name);
+const char *node_method_name(const node_method *method);
 
 /*
  * Reads the arguments of a method; -1 with an exception. `scratch` is room for an argument block of SCRATCH_SIZE, or
  * NULL. Runs Python code. The caller calls node_params_drop() in any case.
  */
-int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
-                     void *scratch, node_params *out);
+int node_params_read(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
+                     PyObject *keywords, void *scratch, node_params *out);
 /* Like node_params_read(), for positional arguments: the items of a tuple from `first` on. */
-int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
+int node_params_read_tuple(state *st, const node_method *method, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
 /* Like node_params_read(), for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
-int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
+int node_params_read_given(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out);
 /* Whether a node with these parameters can be in a graph; -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
@@ -162,7 +162,7 @@ extern PyMethodDef graph_adders[], node_adders[];
  * constants below.
  */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
-PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place);
+PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place);
 /* Like raise_node_failed(), for another operation `what` that failed for a node. */
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
 

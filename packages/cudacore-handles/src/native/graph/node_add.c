@@ -4,7 +4,7 @@
  * captures and to existing nodes.
  */
 #include "base/failure.h"
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 #include <stdlib.h>
 
@@ -16,14 +16,14 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
   return NULL;
 }
 
-PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place) {
-  return raise_failed(st, status, node_kind_name(kind), place);
+PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place) {
+  return raise_failed(st, status, node_method_name(method), place);
 }
 
 /* ---- adding ---- */
 
 /* Adds a node that depends on others of the graph. Takes over the parameters, even if it fails. */
-static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_graph *graph,
+static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
   if (node_params_check(st, params, graph) == 0) {
@@ -41,7 +41,7 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
       result = node_face(st, node, params->class);
     } else {
       node_params_undone(params);
-      raise_node_failed(st, status, kind, NO_PLACE);
+      raise_node_failed(st, status, method, NO_PLACE);
     }
   }
   node_params_drop(params);
@@ -49,21 +49,21 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
   return result;
 }
 
-static PyObject *add_kind(const node_kind *kind, PyObject *self, PyObject *const *arguments, Py_ssize_t count,
-                          PyObject *keywords) {
+static PyObject *add_by_method(const node_method *method, PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                               PyObject *keywords) {
   state *st = (state *)((handle *)self)->st;
   if (st == NULL)
     return handle_hold(self);
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
-  if (node_params_read(st, kind, arguments, count, keywords, scratch, &params) < 0) {
+  if (node_params_read(st, method, arguments, count, keywords, scratch, &params) < 0) {
     node_params_drop(&params);
     return NULL;
   }
   if (PyType_IsSubtype(Py_TYPE(self), st->node_type)) {
     cch_graph_node *after = node_box(st, self, "self");
     if (after != NULL)
-      return add(st, kind, &params, cch_graph_node_graph(after), &after, 1);
+      return add(st, method, &params, cch_graph_node_graph(after), &after, 1);
     node_params_drop(&params);
     return NULL;
   }
@@ -72,7 +72,7 @@ static PyObject *add_kind(const node_kind *kind, PyObject *self, PyObject *const
     node_params_drop(&params);
     return NULL;
   }
-  PyObject *result = add(st, kind, &params, graph, NULL, 0);
+  PyObject *result = add(st, method, &params, graph, NULL, 0);
   handle_done(self);
   return result;
 }
@@ -138,7 +138,7 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   if (fine && read_nodes(st, arguments, count, &graph, nodes + own) == 0) {
     size_t different = drop_doubles(nodes, (size_t)count + own, sizeof *nodes, compare_boxes);
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
-    result = add(st, &node_kinds[KIND_empty], &params, graph, nodes, different);
+    result = add(st, &node_methods[METHOD_empty], &params, graph, nodes, different);
   }
   if (!is_node && fine)
     handle_done(self);
@@ -149,19 +149,19 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
 
 #define DEFINE(method, ...)                                                                                            \
   static PyObject *add_##method(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {    \
-    return add_kind(&node_kinds[KIND_##method], self, arguments, count, keywords);                                     \
+    return add_by_method(&node_methods[METHOD_##method], self, arguments, count, keywords);                            \
   }
 NODE_METHODS(DEFINE)
 #undef DEFINE
 
 #define METHOD(method, ...) {#method, FASTCALL(add_##method), METH_FASTCALL | METH_KEYWORDS, DOC_NodeMethods_##method},
 PyMethodDef graph_adders[] = {
-    ADDERS(METHOD){"empty", FASTCALL(add_empty), METH_FASTCALL | METH_KEYWORDS, DOC_GraphHandle_empty},
+    SHARED_NODE_METHODS(METHOD){"empty", FASTCALL(add_empty), METH_FASTCALL | METH_KEYWORDS, DOC_GraphHandle_empty},
     {"join", FASTCALL(join), METH_FASTCALL, DOC_GraphHandle_join},
     {NULL, NULL, 0, NULL},
 };
 PyMethodDef node_adders[] = {
-    ADDERS(METHOD){"join", FASTCALL(join), METH_FASTCALL, DOC_NodeHandle_join},
+    SHARED_NODE_METHODS(METHOD){"join", FASTCALL(join), METH_FASTCALL, DOC_NodeHandle_join},
     {NULL, NULL, 0, NULL},
 };
 #undef METHOD

@@ -12,7 +12,7 @@ typedef struct batch {
   cch_graph *graph;
   size_t count;
   node_params *params; /* must not be moved, because they contain pointers to themselves */
-  const node_kind **kinds;
+  const node_method **methods;
   span *spans;
   cch_graph_node **nodes; /* dependencies of all nodes in the batch */
   size_t node_count, node_room;
@@ -94,17 +94,17 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Reads one node of the batch, a tuple (kind, after, *arguments). */
+/* Reads one node of the batch, a tuple (method, after, *arguments). */
 static int read_item(batch *self, size_t place, PyObject *item) {
   if (!PyTuple_Check(item) || PyTuple_Size(item) < 2) {
-    PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (kind, after, *arguments), not %R", item);
+    PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (method, after, *arguments), not %R", item);
     return -1;
   }
-  self->kinds[place] = node_kind_find(PyTuple_GetItem(item, 0));
-  if (self->kinds[place] == NULL || read_dependencies(self, place, PyTuple_GetItem(item, 1)) < 0)
+  self->methods[place] = node_method_find(PyTuple_GetItem(item, 0));
+  if (self->methods[place] == NULL || read_dependencies(self, place, PyTuple_GetItem(item, 1)) < 0)
     return -1;
   node_params *params = &self->params[place];
-  if (node_params_read_tuple(self->st, self->kinds[place], item, 2, NULL, params) < 0 ||
+  if (node_params_read_tuple(self->st, self->methods[place], item, 2, NULL, params) < 0 ||
       node_params_check(self->st, params, self->graph) < 0)
     return -1;
   node_params_done(params); /* so that no other node of the batch can use its condition */
@@ -115,10 +115,10 @@ void name_node(size_t place) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject *kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
+  PyObject *types[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
   bool ours = false;
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    ours |= PyErr_GivenExceptionMatches(type, kinds[i]) != 0;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    ours |= PyErr_GivenExceptionMatches(type, types[i]) != 0;
   PyObject *old = ours ? PyObject_GetAttrString(value, "args") : NULL;
   if (old != NULL && PyTuple_Size(old) == 1) {
     PyObject *message = PyUnicode_FromFormat("node %zu: %S", place, value);
@@ -164,7 +164,7 @@ static int add(batch *self, cch_graph_node **out) {
   PyMem_Free(specs);
   if (status == 0)
     return 0;
-  raise_node_failed(self->st, status, self->kinds[failed < self->count ? failed : 0], (Py_ssize_t)failed);
+  raise_node_failed(self->st, status, self->methods[failed < self->count ? failed : 0], (Py_ssize_t)failed);
   name_node(failed);
   return -1;
 }
@@ -206,10 +206,10 @@ static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssiz
     goto done;
   }
   self.params = PyMem_Calloc(self.count, sizeof *self.params);
-  self.kinds = PyMem_Calloc(self.count, sizeof *self.kinds);
+  self.methods = PyMem_Calloc(self.count, sizeof *self.methods);
   self.spans = PyMem_Calloc(self.count, sizeof *self.spans);
   nodes = PyMem_Calloc(self.count, sizeof(void *));
-  if (self.params == NULL || self.kinds == NULL || self.spans == NULL || nodes == NULL) {
+  if (self.params == NULL || self.methods == NULL || self.spans == NULL || nodes == NULL) {
     PyErr_NoMemory();
     goto done;
   }
@@ -233,7 +233,7 @@ done:
     handle_done(arguments[0]);
   PyMem_Free(nodes);
   PyMem_Free(self.spans);
-  PyMem_Free(self.kinds);
+  PyMem_Free(self.methods);
   PyMem_Free(self.params);
   PyMem_Free(self.nodes);
   PyMem_Free(self.indices);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds many nodes of one kernel in one call, with columns of arguments, and makes their faces when they are needed. */
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 #include "launch/pack.h"
 
 typedef struct additions {
@@ -172,7 +172,7 @@ static PyObject *add(additions *self) {
                     status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed));
   if (status != 0) {
     Py_DECREF(handles);
-    return raise_node_failed(self->st, status, &node_kinds[KIND_launch], (Py_ssize_t)failed);
+    return raise_node_failed(self->st, status, &node_methods[METHOD_launch], (Py_ssize_t)failed);
   }
   return Py_BuildValue("(NK)", handles, (unsigned long long)first);
 }

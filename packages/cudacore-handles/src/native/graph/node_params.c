@@ -3,12 +3,11 @@
  * Reads the parameters of graph nodes from the arguments of the methods that add them. All Python code runs here.
  * Afterwards, references to everything that the node uses are held, and only the library's call remains.
  */
-#include "graph/node_kinds.h"
-#include "launch/pack.h"
+#include "graph/node_methods.h"
 
 #include <stdio.h>
 
-/* ---- functions that several kinds use ---- */
+/* ---- functions for several types of nodes ---- */
 
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out) {
   if (value == NULL)
@@ -64,12 +63,6 @@ void *use_face(PyObject *face, const PyTypeObject *type, const char *message, no
   return box;
 }
 
-int read_empty(state *st, const node_arguments *given, node_params *out) {
-  (void)st, (void)given;
-  out->type = out->class = CCH_NODE_EMPTY;
-  return 0;
-}
-
 /* ---- graphs of nodes ---- */
 
 static const cch_graph *root_of(const cch_graph *graph) {
@@ -101,9 +94,9 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
   return -1;
 }
 
-/* ---- the kinds ---- */
+/* ---- the methods ---- */
 
-const node_kind node_kinds[] = {
+const node_method node_methods[] = {
 #define ROW(method, positional, required, variadic, ...)                                                               \
   {#method,                                                                                                            \
    positional,                                                                                                         \
@@ -116,86 +109,87 @@ const node_kind node_kinds[] = {
 #undef ROW
 };
 
-const node_kind *node_kind_find(PyObject *name) {
-  for (size_t i = 0; PyUnicode_Check(name) && i < NODE_KIND_COUNT; i++)
-    if (PyUnicode_CompareWithASCIIString(name, node_kinds[i].name) == 0)
-      return &node_kinds[i];
+const node_method *node_method_find(PyObject *name) {
+  for (size_t i = 0; PyUnicode_Check(name) && i < NODE_METHOD_COUNT; i++)
+    if (PyUnicode_CompareWithASCIIString(name, node_methods[i].name) == 0)
+      return &node_methods[i];
   char known[256] = "";
-  for (size_t i = 0; i < NODE_KIND_COUNT; i++)
-    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", node_kinds[i].name);
-  PyErr_Format(PyExc_ValueError, "%R is not a kind of node; it must be one of %s", name, known);
+  for (size_t i = 0; i < NODE_METHOD_COUNT; i++)
+    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", node_methods[i].name);
+  PyErr_Format(PyExc_ValueError, "%R is not a method that adds a node; it must be one of %s", name, known);
   return NULL;
 }
 
-const char *node_kind_name(const node_kind *kind) { return kind->name; }
+const char *node_method_name(const node_method *method) { return method->name; }
 
 /* A variadic method checks its arguments itself. */
-static int read_sorted(state *st, const node_kind *kind, const node_arguments *given, node_params *out) {
-  for (int i = 0; i < kind->required && !kind->variadic; i++)
+static int read_sorted(state *st, const node_method *method, const node_arguments *given, node_params *out) {
+  for (int i = 0; i < method->required && !method->variadic; i++)
     if (given->named[i] == NULL) {
-      PyErr_Format(PyExc_TypeError, "%s() needs %s", kind->name, kind->names[i]);
+      PyErr_Format(PyExc_TypeError, "%s() needs %s", method->name, method->names[i]);
       return -1;
     }
-  return kind->read(st, given, out);
+  return method->read(st, given, out);
 }
 
-static int check_count(const node_kind *kind, Py_ssize_t count) {
-  if (count <= kind->name_count)
+static int check_count(const node_method *method, Py_ssize_t count) {
+  if (count <= method->name_count)
     return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes at most %d arguments, but %zd were given", kind->name, kind->name_count,
+  PyErr_Format(PyExc_TypeError, "%s takes at most %d arguments, but %zd were given", method->name, method->name_count,
                count);
   return -1;
 }
 
-int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
-                     void *scratch, node_params *out) {
+int node_params_read(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
+                     PyObject *keywords, void *scratch, node_params *out) {
   node_arguments given = {.scratch = scratch};
-  if (kind->variadic && count >= kind->positional && (keywords == NULL || PyTuple_Size(keywords) == 0)) {
+  if (method->variadic && count >= method->positional && (keywords == NULL || PyTuple_Size(keywords) == 0)) {
     given.named = arguments;
-    given.rest = (values){.array = arguments + kind->positional, .count = count - kind->positional};
-    return kind->read(st, &given, out);
+    given.rest = (values){.array = arguments + method->positional, .count = count - method->positional};
+    return method->read(st, &given, out);
   }
   PyObject *named[MAX_ARGUMENTS] = {NULL};
   given.named = named;
-  if (sort_arguments(kind->name, kind->names, kind->name_count, kind->positional, arguments, count, keywords, named) <
-      0)
+  if (sort_arguments(method->name, method->names, method->name_count, method->positional, arguments, count, keywords,
+                     named) < 0)
     return -1;
-  return read_sorted(st, kind, &given, out);
+  return read_sorted(st, method, &given, out);
 }
 
-int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
+int node_params_read_tuple(state *st, const node_method *method, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out) {
   Py_ssize_t count = PyTuple_Size(tuple) - first;
   PyObject *named[MAX_ARGUMENTS] = {NULL};
   node_arguments given = {.named = named, .scratch = scratch};
-  if (kind->variadic && count > kind->positional) {
-    given.rest = (values){.tuple = tuple, .first = first + kind->positional, .count = count - kind->positional};
-    count = kind->positional;
+  if (method->variadic && count > method->positional) {
+    given.rest = (values){.tuple = tuple, .first = first + method->positional, .count = count - method->positional};
+    count = method->positional;
   }
-  if (check_count(kind, count) < 0)
+  if (check_count(method, count) < 0)
     return -1;
   for (Py_ssize_t i = 0; i < count; i++)
     named[i] = PyTuple_GetItem(tuple, first + i);
-  return read_sorted(st, kind, &given, out);
+  return read_sorted(st, method, &given, out);
 }
 
-int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
+int node_params_read_given(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out) {
   PyObject *named[MAX_ARGUMENTS] = {NULL};
   node_arguments given = {.named = named, .scratch = scratch};
-  if (kind->variadic) {
-    if (count != kind->positional + 1 || !PyTuple_Check(arguments[count - 1])) {
-      PyErr_Format(PyExc_TypeError, "%s takes %d arguments and a tuple of the others", kind->name, kind->positional);
+  if (method->variadic) {
+    if (count != method->positional + 1 || !PyTuple_Check(arguments[count - 1])) {
+      PyErr_Format(PyExc_TypeError, "%s takes %d arguments and a tuple of the others", method->name,
+                   method->positional);
       return -1;
     }
     count--;
     given.rest = (values){.tuple = arguments[count], .count = PyTuple_Size(arguments[count])};
   }
-  if (check_count(kind, count) < 0)
+  if (check_count(method, count) < 0)
     return -1;
   for (Py_ssize_t i = 0; i < count; i++)
     named[i] = arguments[i];
-  return read_sorted(st, kind, &given, out);
+  return read_sorted(st, method, &given, out);
 }
 
 const void *node_params_of(const node_params *params) { return params->type == CCH_NODE_EMPTY ? NULL : &params->of; }

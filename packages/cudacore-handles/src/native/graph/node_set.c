@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes parameters of nodes to the capture of a stream, and to existing nodes. */
 #include "base/failure.h"
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 #include <stdlib.h>
 
@@ -10,14 +10,14 @@
 static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, kind, ...) takes 3 arguments, not %zd", count);
-  const node_kind *kind = node_kind_find(arguments[2]);
-  if (kind == NULL)
+    return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, method, ...) takes 3 arguments, not %zd", count);
+  const node_method *method = node_method_find(arguments[2]);
+  if (method == NULL)
     return NULL;
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
-  if (node_params_read_given(st, kind, arguments + 3, count - 3, scratch, &params) < 0)
+  if (node_params_read_given(st, method, arguments + 3, count - 3, scratch, &params) < 0)
     goto done;
   cch_graph *graph = handle_use(arguments[1]);
   if (graph == NULL)
@@ -34,7 +34,7 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
       result = node_face(st, node, params.class);
     } else {
       node_params_undone(&params);
-      raise_node_failed(st, status, kind, NO_PLACE);
+      raise_node_failed(st, status, method, NO_PLACE);
     }
     handle_done(arguments[0]);
   }
@@ -48,7 +48,7 @@ done:
 /* ---- into an existing node ---- */
 
 /* Sets the parameters of a node: in its graph if `exec` is NULL, otherwise in that executable graph. */
-static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
+static PyObject *set(const state *st, const node_method *method, PyObject *face, PyObject *exec, node_params *params) {
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;
   /* An executable graph cannot contain itself, so a child graph for one of its nodes needs no check. */
@@ -62,7 +62,7 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
   if (used != NULL)
     exec_done(exec);
   if (status != 0)
-    return raise_node_failed(st, status, kind, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
+    return raise_node_failed(st, status, method, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
   Py_RETURN_NONE;
 }
 
@@ -108,8 +108,8 @@ static void leave_context(const context_change *change) {
 
 /* Reads the remaining arguments as parameters, and sets them in a node. */
 static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObject *const *arguments, Py_ssize_t count) {
-  const node_kind *kind = node_kind_find(arguments[0]);
-  if (kind == NULL)
+  const node_method *method = node_method_find(arguments[0]);
+  if (method == NULL)
     return NULL;
   node_params params = {0};
   context_change change;
@@ -117,8 +117,8 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
     return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
-  if (node_params_read_given(st, kind, arguments + 1, count - 1, scratch, &params) == 0)
-    result = set(st, kind, node, exec, &params);
+  if (node_params_read_given(st, method, arguments + 1, count - 1, scratch, &params) == 0)
+    result = set(st, method, node, exec, &params);
   leave_context(&change);
   node_params_drop(&params);
   owners_drain(st);
@@ -127,14 +127,14 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
 
 static PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count < 2)
-    return PyErr_Format(PyExc_TypeError, "set_node(node, kind, ...) takes 2 arguments, not %zd", count);
+    return PyErr_Format(PyExc_TypeError, "set_node(node, method, ...) takes 2 arguments, not %zd", count);
   return read_and_set(PyModule_GetState(module), NULL, arguments[0], arguments + 1, count - 1);
 }
 
 static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, kind, ...) takes 3 arguments, not %zd", count);
+    return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, method, ...) takes 3 arguments, not %zd", count);
   if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type)) {
     raise_about(PyExc_TypeError, "graph must be a Graph, not '%U'", arguments[0], 0, 0);
     return NULL;
@@ -147,7 +147,7 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
   if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
     return NULL;
   PyObject *face = arguments[0], *settings = arguments[1];
-  const node_kind *kind = &node_kinds[KIND_launch];
+  const node_method *method = &node_methods[METHOD_launch];
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
@@ -160,7 +160,7 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
     const node_arguments given = {
         .named = named, .rest = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])}, .scratch = scratch};
     if (read_launch(st, &given, &params) == 0)
-      result = set(st, kind, face, NULL, &params);
+      result = set(st, method, face, NULL, &params);
   } else {
     /* The argument block and the memory that it points into remain; only the configuration is new. */
     cch_graph_node *node = node_box(st, face, "node");
@@ -190,7 +190,7 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
         params.config = ((config *)settings)->config;
         params.of.kernel.config = &params.config;
         params.of.kernel.args = params.heap;
-        result = set(st, kind, face, NULL, &params);
+        result = set(st, method, face, NULL, &params);
       }
     }
   }

@@ -152,10 +152,10 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   if (stream == NULL)
     return NULL;
   PyObject *name = PyUnicode_FromString("callback"); /* arguments are read as for callback() of graphs */
-  const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
+  const node_method *method = name != NULL ? node_method_find(name) : NULL;
   node_params params = {0};
   int status = -1;
-  bool called = kind != NULL && node_params_read(st, kind, arguments, count, keywords, NULL, &params) == 0;
+  bool called = method != NULL && node_params_read(st, method, arguments, count, keywords, NULL, &params) == 0;
   if (called) {
     cch_graph *graph = NULL; /* the graph of the capture that the call is added to */
     if (cch_capture_count() != 0)

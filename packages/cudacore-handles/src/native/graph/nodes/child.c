@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of nodes that contain a copy of a graph. */
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 int read_embed(state *st, const node_arguments *given, node_params *out) {
   PyObject *child = given->named[0];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of nodes that launch kernels. */
-#include "graph/node_kinds.h"
-#include "launch/pack.h"
+#include "graph/node_methods.h"
 
 static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
   if ((PyObject *)Py_TYPE(settings) != st->faces.config || (PyObject *)Py_TYPE(face) != st->faces.kernel ||

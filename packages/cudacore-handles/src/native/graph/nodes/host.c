@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of nodes that call host functions. */
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 /* Whether an object is certainly a Python function, not a foreign one: types of foreign functions have a metaclass. */
 static bool is_python_function(PyObject *function) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of conditional nodes. */
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 static int read_condition(const state *st, PyObject *given, int type, int class, size_t count, node_params *out) {
   if (!PyType_IsSubtype(Py_TYPE(given), st->condition_type))

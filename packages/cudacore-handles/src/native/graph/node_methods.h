@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_NATIVE_NODE_KINDS_H
-#define CUDACORE_NATIVE_NODE_KINDS_H
+#ifndef CUDACORE_NATIVE_NODE_METHODS_H
+#define CUDACORE_NATIVE_NODE_METHODS_H
 
 /*
- * The kinds of nodes: one for each method that adds nodes. The stub declares the methods' arguments, and
- * tools/read_stubs.py generates the list ADDERS from it. The function read_METHOD(), in the file of the node type,
- * reads the arguments.
+ * The methods that add nodes. The stub declares their arguments, and tools/read_stubs.py generates the list
+ * SHARED_NODE_METHODS from it. The function read_METHOD() reads the arguments; it is in the file of the node type, in
+ * graph/nodes.
  */
 
 #include "graph/graph.h"
 
 enum { MAX_ARGUMENTS = 12 };
 
-/* All kinds: those that graphs and nodes share, and empty nodes, which only graphs can add. */
-#define NODE_METHODS(X) ADDERS(X) X(empty, 0, 0, false, )
+/* All methods: those that graphs and nodes share, and empty(), which only graphs have. */
+#define NODE_METHODS(X) SHARED_NODE_METHODS(X) X(empty, 0, 0, false, )
 
 /* The arguments of a method. */
 typedef struct node_arguments {
-  PyObject *const *named; /* in the order of the kind's names; NULL if not given */
+  PyObject *const *named; /* in the order of the method's names; NULL if not given */
   values rest;            /* the remaining arguments of a variadic method */
   void *scratch;          /* SCRATCH_SIZE bytes, or NULL */
 } node_arguments;
 
-struct node_kind {
+struct node_method {
   const char *name; /* the name of the method */
   int positional, required;
   bool variadic; /* any number of arguments may follow the positional ones */
@@ -32,12 +32,12 @@ struct node_kind {
 };
 
 enum {
-#define NUMBER(method, ...) KIND_##method,
+#define NUMBER(method, ...) METHOD_##method,
   NODE_METHODS(NUMBER)
 #undef NUMBER
-      NODE_KIND_COUNT
+      NODE_METHOD_COUNT
 };
-extern const node_kind node_kinds[];
+extern const node_method node_methods[];
 
 /*
  * Each reads the arguments of its method, and sets the type and the class of the node; -1 with an exception. Runs
@@ -49,9 +49,6 @@ NODE_METHODS(DECLARE)
 
 /* Reads an integer of at least `least`. If it is not given, *out is unchanged. -1 with an exception. */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
-
-/* Reads an address that is given as an int instead of a Buffer; -1 with an exception. */
-int read_address(PyObject *value, const char *name, CUdeviceptr *out);
 
 /* The box of a face of a given type, in use until node_params_drop(); NULL with an exception. */
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of nodes that allocate and free memory. */
-#include "graph/node_kinds.h"
-#include "launch/pack.h"
+/* Parameters of nodes that allocate memory. */
+#include "graph/node_methods.h"
 
 /* Reads the tuple (location type, location, allocation type, peers) that the Python code made from the arguments. */
 static int read_place(PyObject *place, node_params *out) {
@@ -53,27 +52,4 @@ int read_allocate(state *st, const node_arguments *arguments, node_params *out) 
   int status = place != NULL ? read_place(place, out) : -1;
   Py_XDECREF(place);
   return status;
-}
-
-int read_deallocate(state *st, const node_arguments *arguments, node_params *out) {
-  PyObject *const *given = arguments->named;
-  out->type = out->class = CCH_NODE_FREE;
-  out->of.free.size = sizeof out->of.free;
-  CUdeviceptr address = 0;
-  if (PyLong_CheckExact(given[0])) {
-    if (read_address(given[0], "dptr", &address) < 0)
-      return -1;
-  } else {
-    PyObject *number = PyObject_CallFunction(st->faces.node_memory, "Os", given[0], "dptr");
-    int status = number != NULL ? read_address(number, "dptr", &address) : -1;
-    Py_XDECREF(number);
-    if (status < 0)
-      return -1;
-  }
-  if (address == 0) {
-    PyErr_SetString(PyExc_ValueError, "dptr is NULL: there is nothing to free");
-    return -1;
-  }
-  out->of.free.address = address;
-  return 0;
 }

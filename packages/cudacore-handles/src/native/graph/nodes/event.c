@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of nodes that record an event, or wait for one. */
-#include "graph/node_kinds.h"
+#include "graph/node_methods.h"
 
 static int read_event(const state *st, PyObject *event, int type, node_params *out) {
   out->type = out->class = type;

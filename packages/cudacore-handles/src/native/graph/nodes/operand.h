@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_OPERAND_H
+#define CUDACORE_NATIVE_OPERAND_H
+
+/* Memory and arrays that nodes copy, fill and free. */
+
+#include "graph/node_methods.h"
+
+/* One operand of a copy or a fill. */
+typedef struct operand {
+  const char *name;
+  CUdeviceptr address;
+  Py_ssize_t size; /* the size of a buffer; -1 if unknown */
+  bool read_only;
+  CUarray array;                    /* used instead of the address; NULL for memory */
+  size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
+} operand;
+
+/* Reads the address of an object that is not a Buffer: an int, or an object that Python code accepts as memory. */
+int read_address(const state *st, PyObject *value, const char *name, CUdeviceptr *out);
+
+/*
+ * Reads an operand. Adds exactly one item to `keep`: the owner of the memory, or an empty item. So an update of one
+ * operand of a copy finds the owner of the other operand by its index. -1 with an exception.
+ */
+int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out);
+/* Like read_memory(), for an operand that can also be an array. */
+int read_memory_or_array(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out);
+
+/* Whether the node may write an operand; -1 with an exception. */
+int check_writable(const operand *memory);
+/* Whether an operand of known size has enough bytes; -1 with an exception. */
+int check_extent(const operand *memory, uint64_t bytes);
+
+/* The number of bytes between the first and the last byte of rows and slices; UINT64_MAX if no memory is that large. */
+uint64_t extent_of(size_t width, size_t height, size_t depth, size_t pitch, size_t slice);
+
+#endif
