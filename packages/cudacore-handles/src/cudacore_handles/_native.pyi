@@ -42,6 +42,9 @@ PARAM_KINDS: tuple[tuple[str, int], ...]
 TAKES_BYTES: int
 TAKES_INTEGER: int
 IS_POINTER: int
+# Devices of memory and of launches that are not ordinals.
+ANY_DEVICE: int
+UNCHECKED_DEVICE: int
 
 DL_CPU: int
 DL_CUDA: int
@@ -435,10 +438,10 @@ def launch(
 def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None:
     """Launch with arguments that were checked before, and a kernel whose layout is known."""
 
-def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes:
+def pack(layout: bytes, args: tuple[Any, ...], device: int = UNCHECKED_DEVICE, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
-    Raise an error if `device` cannot access the memory of an argument; -1: no check.
+    Raise an error if `device` cannot access the memory of an argument. UNCHECKED_DEVICE: no check.
     """
 
 def register(cls: type, code: _Code, /) -> None:

@@ -28,7 +28,7 @@ __all__ = ["resolve"]
 _Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
 # The result of converting a value: its bytes, a number, or a place in memory.
-_Place = tuple[int, int, object]  # address, device (or _ANY_DEVICE), another object to keep alive (or None)
+_Place = tuple[int, int, object]  # address, device (or _native.ANY_DEVICE), another object to keep alive (or None)
 _Answer = bytes | int | float | _Place
 
 _POINTER_SIZE = 8
@@ -58,8 +58,6 @@ _ARRAYS: dict[str, _Code] = {
 }
 # NumPy 2.3 changed the name of the module.
 _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
-
-_ANY_DEVICE = -1
 
 _TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
 _TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
@@ -259,7 +257,7 @@ def _ctypes_pointer(value: Any, size: int, kind: int) -> bytes | _Place:
 
     if size != _POINTER_SIZE:
         return _exact_bytes(value, size, kind)  # the message states its size
-    return cast(value, c_void_p).value or 0, _ANY_DEVICE, None
+    return cast(value, c_void_p).value or 0, _native.ANY_DEVICE, None
 
 
 def _handle(value: Any, size: int, kind: int) -> _Place:
@@ -272,7 +270,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
         )
     if size != _POINTER_SIZE:
         raise TypeError(f"{_name(value)} is passed as a pointer of {_POINTER_SIZE} bytes, but the parameter has {size}")
-    return int(value), _ANY_DEVICE, None
+    return int(value), _native.ANY_DEVICE, None
 
 
 # ---- arrays that the C code does not read
@@ -289,7 +287,7 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
     if device_type not in (_native.DL_CUDA, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED):
         raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
     address, capsule = _dlpack_address(value, device_type)
-    return address, device if device_type == _native.DL_CUDA else _ANY_DEVICE, capsule
+    return address, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, capsule
 
 
 def _read_host_array(value: Any, size: int, kind: int) -> _Answer:

@@ -152,7 +152,7 @@ static int read_all(additions *self, PyObject *const *arguments) {
   self->given.edge_count = (size_t)edge_count;
   self->given.kernel = use_face(face, self->st->kernel_type, "kernel must be a Kernel, not '%U'", &self->params);
   if (self->given.kernel == NULL || read_configs(self, arguments[1]) < 0 ||
-      find_device_to_check(self->st, CURRENT_DEVICE, &self->device) < 0)
+      find_device_for_memory_checks(self->st, CURRENT_DEVICE, &self->device) < 0)
     return -1;
   int status = read_columns(self, face, arguments[3]);
   status = take_bundle(self->st, &self->keep, &self->params, status);

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-int find_device_to_check(const state *st, int stream_device, int *out) {
+int find_device_for_memory_checks(const state *st, int stream_device, int *out) {
   static atomic_int known; /* the number of devices, which does not change */
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
@@ -78,7 +78,7 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
 static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
   /* An empty array has no address, so no device is compared. */
-  if (device == to->device || device == DEVICE_ANY || to->device == UNCHECKED_DEVICE || address == 0)
+  if (device == to->device || device == ANY_DEVICE || to->device == UNCHECKED_DEVICE || address == 0)
     return 0;
   PyObject *result =
       PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
@@ -113,18 +113,20 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
 
 /* ---- buffers ---- */
 
-/* The device of a box's memory, or DEVICE_UNKNOWN. */
+/* The device of a box's memory, or UNKNOWN_DEVICE. */
 static int device_of_memory(const cch_deviceptr *box) {
   const cch_pool *pool = cch_deviceptr_pool(box);
-  if (pool)
-    return cch_pool_device(pool); /* -1, which is DEVICE_ANY, for a pool of host memory */
+  if (pool) {
+    int device = cch_pool_device(pool);
+    return device >= 0 ? device : ANY_DEVICE; /* negative for a pool of host memory */
+  }
   const cch_context *context = cch_deviceptr_context(box);
-  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+  return context ? cch_context_device(context) : UNKNOWN_DEVICE;
 }
 
 /* The device of an open buffer's memory. The buffer caches it. */
 static int device_of_buffer(buffer *self) {
-  enum { FIRST = 1 - DEVICE_UNKNOWN }; /* cached values begin at 1, so that 0 means that nothing is cached */
+  enum { FIRST = 1 - UNKNOWN_DEVICE }; /* cached values begin at 1, so that 0 means that nothing is cached */
   if (self->device == 0)
     self->device = device_of_memory(self->base.box) + FIRST;
   return self->device - FIRST;
@@ -149,7 +151,7 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
 static int device_of_object(const handle *self) {
   const cch_context *context =
       self->kind == CCH_KIND_TEXTURE ? cch_texture_context(self->box) : cch_surface_context(self->box);
-  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+  return context ? cch_context_device(context) : UNKNOWN_DEVICE;
 }
 
 /* Packs a texture or a surface, which a kernel receives as an integer of 8 bytes. */
@@ -169,7 +171,7 @@ static int pack_object(const destination *to, PyObject *value) {
                     "it again");
     return -1;
   }
-  int device = to->device == UNCHECKED_DEVICE ? DEVICE_ANY : device_of_object(self);
+  int device = to->device == UNCHECKED_DEVICE ? ANY_DEVICE : device_of_object(self);
   if (device >= 0 && device != to->device) {
     PyErr_Format(PyExc_ValueError, "the texture or surface is of device %d, and the launch of device %d", device,
                  to->device);
@@ -189,7 +191,7 @@ int pack_buffer(const destination *to, PyObject *value) {
   if (memory_check(to->st, ((handle *)value)->box) < 0)
     return -1;
   return store_checked(to, value, address,
-                       to->device == UNCHECKED_DEVICE ? DEVICE_ANY : device_of_buffer((buffer *)value));
+                       to->device == UNCHECKED_DEVICE ? ANY_DEVICE : device_of_buffer((buffer *)value));
 }
 
 /* ---- tensor maps ---- */
@@ -280,7 +282,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
     break;
   case DL_CUDA_HOST:
   case DL_CUDA_MANAGED:
-    device = DEVICE_ANY;
+    device = ANY_DEVICE;
     break;
   default:
     return pack_with_python(to, value);
@@ -344,7 +346,7 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
 
 /* The device of an array, by the second path of its registered type; -1 with an exception. */
 static int device_by_path(PyObject *value, PyObject *path, int *out) {
-  *out = DEVICE_UNKNOWN;
+  *out = UNKNOWN_DEVICE;
   if (path == Py_None)
     return 0;
   Py_INCREF(value);
@@ -361,7 +363,7 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
 
 static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {
   uint64_t address = 0;
-  int device = DEVICE_UNKNOWN;
+  int device = UNKNOWN_DEVICE;
   PyObject *number = address_by_path(to->st, value, how);
   int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
@@ -382,7 +384,7 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
   Py_XDECREF(data);
   if (status < 0 || keep(to, value, NULL) < 0)
     return -1;
-  return store_checked(to, value, address, DEVICE_UNKNOWN);
+  return store_checked(to, value, address, UNKNOWN_DEVICE);
 }
 
 int pack_array(const destination *to, PyObject *value, const type_entry *how) {

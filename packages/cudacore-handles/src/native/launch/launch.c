@@ -13,7 +13,7 @@
 
 int device_of_stream(cch_stream *stream) {
   const cch_context *context = cch_stream_context(stream);
-  return context != NULL ? cch_context_device(context) : -1;
+  return context != NULL ? cch_context_device(context) : CURRENT_DEVICE;
 }
 
 void target_drop(target *t) {
@@ -57,7 +57,7 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
   if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
     return 0;
   int now;
-  if (find_device_to_check(st, CURRENT_DEVICE, &now) < 0)
+  if (find_device_for_memory_checks(st, CURRENT_DEVICE, &now) < 0)
     return -1;
   if (now == device)
     return 0;
@@ -84,7 +84,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (find_device_to_check(st, device, &device) == 0 &&
+  } else if (find_device_for_memory_checks(st, device, &device) == 0 &&
              pack_values(st, &params, given, block, &keep, device) == 0 &&
              check_device_stays(st, stream, device) == 0) {
     launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};

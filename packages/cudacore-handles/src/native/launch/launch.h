@@ -149,17 +149,19 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
-/*
- * Values instead of the ordinal of a device. CURRENT_DEVICE: that of the current context, for a default stream.
- * UNCHECKED_DEVICE: the devices of memory are not checked.
- */
-enum { CURRENT_DEVICE = -1, UNCHECKED_DEVICE = -1 };
+/* Values instead of the ordinal of a device. */
+enum {
+  CURRENT_DEVICE = -1,   /* of a default stream: the device of the current context */
+  UNCHECKED_DEVICE = -2, /* of a launch: the devices of memory are not checked */
+  ANY_DEVICE = -3,       /* of memory that all devices can access, such as host memory */
+  UNKNOWN_DEVICE = -4,   /* of memory whose device is not known: the driver is queried whether access is possible */
+};
 
 /*
  * Finds the device for which pack_values() checks memory: that of the stream, or UNCHECKED_DEVICE if there is only one
  * device. -1 with an exception if the device of a default stream cannot be determined.
  */
-int find_device_to_check(const state *st, int stream_device, int *out);
+int find_device_for_memory_checks(const state *st, int stream_device, int *out);
 
 /* ---- capture.c ---- */
 

@@ -360,7 +360,7 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   layout params;
   if (count != 3 && check_argument_count("pack(layout, args)", count, 2) < 0)
     return NULL;
-  long device = count == 3 ? PyLong_AsLong(arguments[2]) : -1;
+  long device = count == 3 ? PyLong_AsLong(arguments[2]) : UNCHECKED_DEVICE;
   if (PyErr_Occurred() || read_layout(arguments[0], &params) < 0)
     return NULL;
   if (!PyTuple_Check(arguments[1])) {
@@ -404,7 +404,9 @@ int add_pack_functions(PyObject *module) {
   Py_XDECREF(kinds);
   if (status < 0 || PyModule_AddIntConstant(module, "TAKES_BYTES", TAKES_BYTES) < 0 ||
       PyModule_AddIntConstant(module, "TAKES_INTEGER", TAKES_INTEGER) < 0 ||
-      PyModule_AddIntConstant(module, "IS_POINTER", IS_POINTER) < 0)
+      PyModule_AddIntConstant(module, "IS_POINTER", IS_POINTER) < 0 ||
+      PyModule_AddIntConstant(module, "UNCHECKED_DEVICE", UNCHECKED_DEVICE) < 0 ||
+      PyModule_AddIntConstant(module, "ANY_DEVICE", ANY_DEVICE) < 0)
     return -1;
   return PyModule_AddFunctions(module, functions);
 }

@@ -56,8 +56,6 @@ bool needs_same_size(const destination *to, const type_entry *how);
 
 /* ---- arrays.c: addresses of memory. Run Python code ---- */
 
-enum { DEVICE_ANY = -1, DEVICE_UNKNOWN = -2 };
-
 /* Checks that the parameter accepts an address; -1 with an exception. */
 int check_takes_address(const destination *to, PyObject *value);
 int pack_null(const destination *to);

@@ -94,7 +94,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   self->kernel = given[2];
   self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
-  self->kept = self->lock && find_device_to_check(st, self->device, &self->device) == 0 ? kept_new() : NULL;
+  self->kept = self->lock && find_device_for_memory_checks(st, self->device, &self->device) == 0 ? kept_new() : NULL;
   /* The new block is private, so it can be written while Python code runs. */
   if (self->kept == NULL ||
       pack_values(st, &self->params, (values){.tuple = args, .count = PyTuple_Size(args)},

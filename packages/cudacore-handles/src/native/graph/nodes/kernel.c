@@ -64,7 +64,7 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   int status = -1, device;
   if (block == NULL)
     PyErr_NoMemory();
-  else if (find_device_to_check(st, CURRENT_DEVICE, &device) == 0)
+  else if (find_device_for_memory_checks(st, CURRENT_DEVICE, &device) == 0)
     status = pack_values(st, &layout, arguments->rest, block, &keep, device);
   Py_DECREF(layout_bytes);
   params->args = block;
