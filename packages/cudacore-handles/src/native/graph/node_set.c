@@ -142,61 +142,77 @@ static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_
   return read_and_set(st, arguments[0], arguments[1], arguments + 2, count - 2);
 }
 
+/*
+ * Gets the parameters of a node and a reference to their bundle, which is NULL if there is none. The caller holds the
+ * graph's lock. Returns the library's status.
+ */
+static int get_params(cch_graph_node *node, void *params, cch_bundle **bundle) {
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_node_get(params, node);
+  if (status == 0)
+    *bundle = cch_graph_node_bundle(node);
+  Py_END_ALLOW_THREADS;
+  return status;
+}
+
+/*
+ * Reads the parameters that a kernel node has now, with a copy of its argument block. `*kernel` becomes a reference.
+ * -1 with an exception.
+ */
+static int read_kernel_node(const state *st, PyObject *face, node_params *out, cch_kernel **kernel) {
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return -1;
+  cch_kernel_node *params = &out->of.kernel;
+  out->type = CCH_NODE_KERNEL;
+  params->size = sizeof *params;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = get_params(node, params, &out->bundle);
+  if (status == 0 && params->args_size != 0) {
+    out->heap = PyMem_Malloc(params->args_size);
+    if (out->heap != NULL)
+      memcpy(out->heap, params->args, params->args_size);
+  }
+  graph_lock_give(lock);
+  if (status != 0) {
+    raise_status(st, status);
+    return -1;
+  }
+  *kernel = params->kernel;
+  params->args = out->heap;
+  if (params->args_size == 0 || out->heap != NULL)
+    return 0;
+  PyErr_NoMemory();
+  return -1;
+}
+
 static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
     return NULL;
-  PyObject *face = arguments[0], *settings = arguments[1];
-  const node_method *method = &node_methods[METHOD_launch];
-  node_params params = {0};
-  unsigned char scratch[SCRATCH_SIZE];
-  PyObject *result = NULL;
-  cch_kernel *kept = NULL;
+  PyObject *face = arguments[0], *settings = arguments[1], *args = arguments[3];
   context_change change;
   if (enter_context(st, face, &change) < 0)
     return NULL;
-  if (arguments[3] != Py_None) { /* the caller has filled in the missing values */
-    PyObject *const named[] = {settings, arguments[2]};
-    const node_arguments given = {
-        .named = named, .rest = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])}, .scratch = scratch};
-    if (read_launch(st, &given, &params) == 0)
-      result = set(st, method, face, NULL, &params);
-  } else {
-    /* The argument block and the memory that it points into remain; only the configuration is new. */
-    cch_graph_node *node = node_box(st, face, "node");
-    params.type = CCH_NODE_KERNEL;
-    params.of.kernel.size = sizeof params.of.kernel;
-    int status = 0;
-    if (node != NULL) {
-      graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-      Py_BEGIN_ALLOW_THREADS;
-      status = cch_graph_node_get(&params.of.kernel, node);
-      if (status == 0) {
-        kept = params.of.kernel.kernel;
-        params.bundle = cch_graph_node_bundle(node);
-      }
-      Py_END_ALLOW_THREADS;
-      if (status == 0 && params.of.kernel.args_size != 0) {
-        params.heap = PyMem_Malloc(params.of.kernel.args_size);
-        if (params.heap != NULL)
-          memcpy(params.heap, params.of.kernel.args, params.of.kernel.args_size);
-      }
-      graph_lock_give(lock);
-      if (status != 0) {
-        raise_status(st, status);
-      } else if (params.of.kernel.args_size != 0 && params.heap == NULL) {
-        PyErr_NoMemory();
-      } else {
-        params.config = ((config *)settings)->config;
-        params.of.kernel.config = &params.config;
-        params.of.kernel.args = params.heap;
-        result = set(st, method, face, NULL, &params);
-      }
-    }
+  node_params params = {0};
+  unsigned char scratch[SCRATCH_SIZE];
+  cch_kernel *kernel = NULL; /* a reference, if the kernel does not change */
+  int status;
+  if (args == Py_None) { /* only the configuration is new */
+    status = read_kernel_node(st, face, &params, &kernel);
+    params.config = ((config *)settings)->config;
+    params.of.kernel.config = &params.config;
+  } else { /* the caller has filled in the missing values */
+    const node_arguments given = {.named = (PyObject *const[]){settings, arguments[2]},
+                                  .rest = {.tuple = args, .count = PyTuple_Size(args)},
+                                  .scratch = scratch};
+    status = read_launch(st, &given, &params);
   }
+  PyObject *result = status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : NULL;
   leave_context(&change);
   node_params_drop(&params);
-  box_let_go(kept);
+  box_let_go(kernel);
   owners_drain(st);
   return result;
 }
@@ -238,12 +254,7 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
     return NULL;
   cch_bundle *bundle = NULL;
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_node_get(params, node);
-  if (status == 0)
-    bundle = cch_graph_node_bundle(node);
-  Py_END_ALLOW_THREADS;
+  int status = get_params(node, params, &bundle);
   graph_lock_give(lock);
   if (status != 0)
     return raise_status(st, status);
