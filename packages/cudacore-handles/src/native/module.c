@@ -122,7 +122,7 @@ static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "cudacore_handles._native",
-    .m_doc = "What is called most, and what talks to CPython directly.",
+    .m_doc = "Functions that are called often, and functions that use CPython's API.",
     .m_size = sizeof(state),
     .m_slots = slots,
     .m_traverse = traverse,

@@ -230,7 +230,7 @@ def test_blocks_beyond_the_stack(count: int) -> None:
         (struct.pack("=9I", 0, 4, 0, 24, 8, 0, 8, 8, 0), "parameter 2 overlaps"),
         (struct.pack("=3I", 65536, 1, 0), "parameter 0 .* beyond 65536 bytes"),
         (struct.pack("=3I", 0xFFFFFFFF, 0xFFFFFFFF, 0), "parameter 0 .* beyond 65536 bytes"),
-        (struct.pack("=3I", 0, 8, 10), "parameter 0 is of kind 10, which is none"),
+        (struct.pack("=3I", 0, 8, 10), "parameter 0 has the kind 10; it must be less than 10"),
     ],
 )
 def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:

@@ -168,7 +168,7 @@ class Kernel(_native.KernelHandle):
 
         return prepare(stream, config, self, kernel_args)
 
-    def _ask_layout(self, context: Context) -> bytes:
+    def _query_layout(self, context: Context) -> bytes:
         """Query the driver in a given context."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
         kernel = hold(self)
@@ -188,7 +188,7 @@ class Kernel(_native.KernelHandle):
         """
         if self._layout is None:
             try:
-                self._ask_layout(context)
+                self._query_layout(context)
             except CUDAError as error:
                 if error.code != lib.CCH_ENOSYMBOL:
                     raise
@@ -265,7 +265,7 @@ class Kernel(_native.KernelHandle):
         Offsets and sizes are in bytes. Kinds are known for PTX, for code that :class:`~cudacore_compile.Program`
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.
         """
-        layout = self._ask_layout(Device().context) if self._layout is None else self._layout
+        layout = self._query_layout(Device().context) if self._layout is None else self._layout
         return [ParamInfo(*param) for param in unpack_layout(layout)]
 
     @property

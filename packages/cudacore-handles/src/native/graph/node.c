@@ -106,8 +106,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   if (face == NULL)
     return NULL;
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
-    PyObject_GC_UnTrack(
-        face); /* a face refers only to its class, so the garbage collector need not visit thousands of nodes */
+    PyObject_GC_UnTrack(face);
   /*
    * Creating the face can run arbitrary code, such as a garbage collection. So the table may have been freed with the
    * last of very many nodes, or another face may exist for this node.

@@ -61,11 +61,10 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
     return -1;
   if (now == device)
     return 0;
-  PyErr_Format(
-      PyExc_RuntimeError,
-      "cannot launch on a default stream: while the arguments were read, the current device changed from %d to "
-      "%d",
-      device, now);
+  PyErr_Format(PyExc_RuntimeError,
+               "cannot launch on a default stream: while the arguments were read, the current device changed from "
+               "%d to %d",
+               device, now);
   return -1;
 }
 
@@ -189,7 +188,7 @@ static int check_launch(const state *st, PyObject *const *given) {
       return -1;
     }
   if (((kernel *)given[2])->layout_bytes == NULL) {
-    PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; ask for its arguments_info first");
+    PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
     return -1;
   }
   return 0;

@@ -287,7 +287,8 @@ int read_layout(PyObject *object, layout *out) {
     if (p.offset < end || (uint64_t)p.offset + p.size > BLOCK_MAX)
       return raise_bad_layout(i);
     if (p.kind >= PARAM_KIND_COUNT) {
-      PyErr_Format(PyExc_ValueError, "layout: parameter %zd is of kind %u, which is none", i, p.kind);
+      PyErr_Format(PyExc_ValueError, "layout: parameter %zd has the kind %u; it must be less than %d", i, p.kind,
+                   PARAM_KIND_COUNT);
       return -1;
     }
     bool address = p.kind == PARAM_UNKNOWN || rules_of_kinds[p.kind].takes & IS_POINTER;

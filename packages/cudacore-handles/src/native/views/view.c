@@ -286,15 +286,15 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
   if (self->tensor.dtype.code == DL_NO_CODE) {
     PyErr_SetString(PyExc_BufferError, self->dtype != NULL && self->dtype != Py_None
                                            ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
-                                           : "the view has no dtype, which DLPack wants: export view(dtype=...) of it");
+                                           : "the view has no dtype, which DLPack needs: export view(dtype=...) of it");
     return NULL;
   }
   uint64_t flags = self->read_only ? DL_READ_ONLY : 0;
   if (view_is_padded(self)) {
     if (!versioned) {
       PyErr_SetString(PyExc_BufferError,
-                      "the view has elements smaller than a byte, which DLPack before 1.0 cannot say "
-                      "to be padded; ask for a versioned tensor (max_version=(1, 0))");
+                      "the view has padded elements smaller than a byte, which DLPack before 1.0 cannot describe; "
+                      "request a versioned tensor (max_version=(1, 0))");
       return NULL;
     }
     flags |= DL_PADDED;
