@@ -66,6 +66,6 @@ def layout(*sizes: int, align: int = 16) -> bytes:
     return struct.pack(f"={len(params)}I", *params)
 
 
-def one(value: Any, size: int, kind: int = UNKNOWN, *, device: int = _native.UNCHECKED_DEVICE) -> bytes:
+def one(value: Any, size: int, kind: int = UNKNOWN, *, device: int | None = None) -> bytes:
     """Pack a value for one parameter of a size and a kind, and return its bytes."""
     return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)

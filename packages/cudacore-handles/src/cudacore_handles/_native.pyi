@@ -17,7 +17,6 @@ from cudacore_handles._texture.texture import TextureObject
 from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles.typing import KernelArgumentType
 
-_T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)
 _M = TypeVar("_M", bound=TensorMapHandle)
 _R = TypeVar("_R", bound=ResourceHandle)
@@ -42,10 +41,8 @@ PARAM_KINDS: tuple[tuple[str, int], ...]
 TAKES_BYTES: int
 TAKES_INTEGER: int
 IS_POINTER: int
-# Devices of memory and of launches that are not ordinals.
-ANY_DEVICE: int
-UNCHECKED_DEVICE: int
 
+ANY_DEVICE: int
 DL_CPU: int
 DL_CUDA: int
 DL_CUDA_HOST: int
@@ -438,10 +435,10 @@ def launch(
 def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None:
     """Launch with arguments that were checked before, and a kernel whose layout is known."""
 
-def pack(layout: bytes, args: tuple[Any, ...], device: int = UNCHECKED_DEVICE, /) -> bytes:
+def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
-    Raise an error if `device` cannot access the memory of an argument. UNCHECKED_DEVICE: no check.
+    Raise an error if `device` cannot access the memory of an argument. None: no check.
     """
 
 def register(cls: type, code: _Code, /) -> None:

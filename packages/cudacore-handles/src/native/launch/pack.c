@@ -361,7 +361,8 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   layout params;
   if (count != 3 && check_argument_count("pack(layout, args)", count, 2) < 0)
     return NULL;
-  long device = count == 3 ? PyLong_AsLong(arguments[2]) : UNCHECKED_DEVICE;
+  bool checked = count == 3 && arguments[2] != Py_None;
+  long device = checked ? PyLong_AsLong(arguments[2]) : UNCHECKED_DEVICE;
   if (PyErr_Occurred() || read_layout(arguments[0], &params) < 0)
     return NULL;
   if (!PyTuple_Check(arguments[1])) {
@@ -406,7 +407,6 @@ int add_pack_functions(PyObject *module) {
   if (status < 0 || PyModule_AddIntConstant(module, "TAKES_BYTES", TAKES_BYTES) < 0 ||
       PyModule_AddIntConstant(module, "TAKES_INTEGER", TAKES_INTEGER) < 0 ||
       PyModule_AddIntConstant(module, "IS_POINTER", IS_POINTER) < 0 ||
-      PyModule_AddIntConstant(module, "UNCHECKED_DEVICE", UNCHECKED_DEVICE) < 0 ||
       PyModule_AddIntConstant(module, "ANY_DEVICE", ANY_DEVICE) < 0)
     return -1;
   return PyModule_AddFunctions(module, functions);
