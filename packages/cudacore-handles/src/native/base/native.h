@@ -51,9 +51,6 @@
     PyErr_Restore(raised_type, raised_value, raised_traceback);                                                        \
   } while (0)
 
-/* The driver's results that this module handles: CUDA_ERROR_*. Python code has its own list, in results.py. */
-enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTED = 801 };
-
 /* ---- the module's state: module.c, faces.c, call.c ---- */
 
 /*

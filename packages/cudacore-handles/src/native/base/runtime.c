@@ -7,6 +7,7 @@
  */
 #include "base/native.h"
 
+#include <cuda.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -130,7 +131,7 @@ static bool may_free(void) {
   status = cch_context_current(&current);
   cch_context_unref(current);
   Py_END_ALLOW_THREADS;
-  return status != RESULT_NOT_PERMITTED && status != CCH_EFORKED;
+  return status != CUDA_ERROR_NOT_PERMITTED && status != CCH_EFORKED;
 }
 
 /* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */

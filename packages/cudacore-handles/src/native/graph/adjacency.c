@@ -2,6 +2,7 @@
 /* Lists nodes and edges, and implements AdjacencySetProxy's frequent operations. */
 #include "graph/graph.h"
 
+#include <cuda.h>
 #include <stdlib.h>
 
 /* ---- lists ---- */
@@ -181,7 +182,7 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
         cch_graph_node_graph(node), NULL,
         status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
                          : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count));
-    if (status == RESULT_NOT_SUPPORTED)
+    if (status == CUDA_ERROR_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)
       raise_status(st, status);

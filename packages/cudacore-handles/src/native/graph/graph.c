@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "graph/graph.h"
 
+#include <cuda.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -307,7 +308,7 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
   if (stream != NULL && exec_use(self, &box) == 0) {
     WITHOUT_GIL(status = call(box, stream));
     exec_done(self);
-    if (status == RESULT_INVALID_VALUE)
+    if (status == CUDA_ERROR_INVALID_VALUE)
       raise_failed(st, status, method, PLACE_IN_EXEC); /* the message lists the possible reasons */
     else if (status != 0)
       raise_status(st, status);
