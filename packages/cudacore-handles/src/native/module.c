@@ -44,12 +44,8 @@ static int (*const others[])(PyObject *) = {
 
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
-  st->ptr_name = PyUnicode_InternFromString("_ptr");
-  st->value_name = PyUnicode_InternFromString("value");
-  st->interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
-  st->data_name = PyUnicode_InternFromString("data");
-  st->runtime = runtime_of_interpreter();
-  if (!st->ptr_name || !st->value_name || !st->interface_name || !st->data_name || !st->runtime)
+  st->base.runtime = runtime_of_interpreter();
+  if (st->base.runtime == NULL)
     return -1;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (parts[i](module, st) < 0)
@@ -62,35 +58,20 @@ static int execute(PyObject *module) {
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
   state *st = PyModule_GetState(module);
-  for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    Py_VISIT(st->table[i].weak);
-    Py_VISIT(st->table[i].given);
-    Py_VISIT(st->table[i].to_address[0].property);
-    Py_VISIT(st->table[i].to_address[1].property);
-  }
-  Py_VISIT(st->resolver);
-  Py_VISIT(st->forget);
-  Py_VISIT(st->dlpack_types);
+  Py_VISIT(st->views.dlpack_types);
 #define VISIT(name) Py_VISIT(st->name##_type);
   TYPES(VISIT)
 #undef VISIT
-  int stopped = options_visit(st, visit, arg);
+  int stopped = types_visit(st, visit, arg);
+  if (stopped == 0)
+    stopped = options_visit(st, visit, arg);
   return stopped != 0 ? stopped : faces_visit(st, visit, arg);
 }
 
 static int clear(PyObject *module) {
   state *st = PyModule_GetState(module);
-  for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    /* The slot is emptied before anything is released, because releasing can run code that uses the table. */
-    type_entry old = st->table[i];
-    st->table[i] = (type_entry){0};
-    if (old.type)
-      --st->used;
-    types_drop(&old);
-  }
-  Py_CLEAR(st->resolver);
-  Py_CLEAR(st->forget);
-  Py_CLEAR(st->dlpack_types);
+  types_clear(st);
+  Py_CLEAR(st->views.dlpack_types);
   options_clear(st);
   faces_clear(st);
   return 0;
@@ -100,21 +81,17 @@ static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
   /* Objects of the module's types need the following. Those objects keep the module alive, so none exists now. */
-  Py_CLEAR(st->ptr_name);
-  Py_CLEAR(st->value_name);
-  Py_CLEAR(st->interface_name);
-  Py_CLEAR(st->data_name);
+  drop_launch_names(st);
   drop_view_names(st);
   options_end(st);
 #define CLEAR(name) Py_CLEAR(st->name##_type);
   TYPES(CLEAR)
 #undef CLEAR
-  runtime_unref(st->runtime);
-  st->runtime = NULL;
-  PyMem_Free(st->nodes);
-  st->nodes = NULL;
-  PyMem_Free(st->table);
-  st->table = NULL;
+  runtime_unref(st->base.runtime);
+  st->base.runtime = NULL;
+  PyMem_Free(st->graph.nodes);
+  st->graph.nodes = NULL;
+  types_end(st);
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python functions and classes that the package sets in the module, room by room: the table FACES in native.h. */
+/* Python functions and classes that the package sets in the module, room by room: the list FACES in module.h. */
 #include "base/native.h"
 
 static const struct {

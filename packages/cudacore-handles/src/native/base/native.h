@@ -6,8 +6,7 @@
  * The extension module cudacore_handles._native. It has functions that are called so often that cffi would take longer
  * than the work itself, and functions that use CPython's API.
  *
- * This header belongs to the room `base`: it has the state of the module and the base class of all faces. Each other
- * room has its own header.
+ * This header belongs to the room `base`: it has the base class of all faces. Each other room has its own header.
  *
  * Calls of the C library release the GIL, so other threads can close any face meanwhile. So before Python code runs or
  * the GIL is released, hold what was read from a face. Either take a reference (handle_hold), or mark the face as in
@@ -17,8 +16,8 @@
  * The module uses the limited API of Python 3.10: one binary works with every later version.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "module.h" /* must come first, as CPython requires */
+
 #include <pythread.h>
 #include <structmember.h>
 
@@ -51,126 +50,7 @@
     PyErr_Restore(raised_type, raised_value, raised_traceback);                                                        \
   } while (0)
 
-/* ---- the module's state: module.c, faces.c, call.c ---- */
-
-/*
- * Classes, and functions that are not called often, which the Python code of the package passes to this module by
- * connect(), room by room.
- */
-#define FACES(X)                                                                                                       \
-  X(base, closed)              /* (face) -> the exception for the use of a closed object */                            \
-  X(base, closed_error)        /* its class */                                                                         \
-  X(base, cuda_error)          /* the class CUDAError */                                                               \
-  X(base, raise_status)        /* (status): raises for a failed call of the library */                                 \
-  X(base, as_integer)          /* (object) -> the int that it equals; None for any other object, and for bools */      \
-  X(stream, raise_not_elapsed) /* (end, start, status): raises if the time between two events is not available */      \
-  X(stream, stream)            /* the class Stream */                                                                  \
-  X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
-  X(stream, event)             /* the class Event */                                                                   \
-  X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
-  X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
-  X(memory, buffer)        /* the class Buffer */                                                                      \
-  X(memory, free_memory)   /* (memory resource, address, size, address of the stream's box or 0): frees memory */      \
-  X(texture, array)                                                                                                    \
-  X(texture, array_options)                                                                                            \
-  X(texture, mipmapped_array)                                                                                          \
-  X(texture, mipmapped_array_options)                                                                                  \
-  X(texture, texture)                                                                                                  \
-  X(texture, texture_options)                                                                                          \
-  X(texture, surface)                                                                                                  \
-  X(texture, resource)    /* these are the classes */                                                                  \
-  X(texture, check_array) /* (options, device) -> (copy, bytes), see options_read() */                                 \
-  X(texture, check_mipmapped_array)                                                                                    \
-  X(texture, check_texture)                                                                                            \
-  X(texture, check_memory)    /* (resource, device): raises for memory that the device cannot sample */                \
-  X(texture, refuse_format)   /* (resource, options): raises for texels that cannot be sampled with the options */     \
-  X(texture, refuse_surface)  /* (resource): raises if no surface can be made of it */                                 \
-  X(views, view)              /* the class StridedMemoryView */                                                        \
-  X(views, layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                     \
-  X(views, element_types)     /* a dict, the cache of element_type(): dtype -> tuple */                                \
-  X(views, element_type)      /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                      \
-  X(views, dtype_of)          /* (code, bits, lanes) -> the dtype of a type in DLPack */                               \
-  X(views, dlpack_type_of)    /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                      \
-  X(views, interface_of)      /* (class, object, stream, name) -> a view of an object without DLPack */                \
-  X(views, check_values)      /* (array, name): raises if the array's memory does not hold its values */               \
-  X(views, buffer_device)     /* (buffer) -> DLPack device */                                                          \
-  X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
-  X(views, default_stream)    /* () -> the address of the default stream */                                            \
-  X(launch, config)           /* the class LaunchConfig */                                                             \
-  X(launch, config_names)     /* a frozenset of the names of LaunchConfig's arguments */                               \
-  X(launch, config_unknown)   /* (name): raises for an argument that LaunchConfig does not have */                     \
-  X(launch, kernel)           /* the class Kernel */                                                                   \
-  X(launch, launch_checked)   /* the slow path: launches, or raises an error that explains why that is not possible */ \
-  X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \
-  X(launch, read_array)       /* (array, size) -> the address of an array that arrays.c cannot read itself */          \
-  X(launch, check_device)     /* (value, address, device): raises if the device cannot access the memory */            \
-  X(graph, graph)             /* the class GraphDefinition */                                                          \
-  X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
-  X(graph, node_classes)      /* a tuple of the subclasses of GraphNode, by node_params.class */                       \
-  X(graph, gone)              /* (face) -> the exception for the use of a destroyed node */                            \
-  X(graph, node_failed)       /* (status, method, place): raises for a node that could not be added or updated */      \
-  X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or raises */                   \
-  X(graph, node_memory)       /* (value, name) -> the address of a value that is neither a Buffer nor an int */        \
-  X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
-  X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that nodes/alloc.c reads */                 \
-  X(graph, bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
-
-typedef struct faces {
-#define FACE(room, name) PyObject *name;
-  FACES(FACE)
-#undef FACE
-} faces;
-
-typedef struct runtime runtime;
-
-/* Interned names of the attributes that are read from arrays, and the version of DLPack that is requested. */
-typedef struct view_names {
-  PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
-  PyObject *version, *is_conj, *is_neg;
-} view_names;
-
-/* Entries of the tables below: base/types.h, graph/graph.h. */
-typedef struct type_entry type_entry;
-typedef struct node_slot node_slot;
-typedef struct kept_options kept_options; /* texture/options.c */
-
-/* The types that the module's functions need: st->handle_type and so on. Derived types come after their bases. */
-#define TYPES(X)                                                                                                       \
-  X(handle)                                                                                                            \
-  X(event)                                                                                                             \
-  X(stream)                                                                                                            \
-  X(buffer)                                                                                                            \
-  X(kernel)                                                                                                            \
-  X(config)                                                                                                            \
-  X(graph)                                                                                                             \
-  X(node)                                                                                                              \
-  X(adjacency)                                                                                                         \
-  X(exec)                                                                                                              \
-  X(condition)                                                                                                         \
-  X(builder)                                                                                                           \
-  X(view)                                                                                                              \
-  X(tensor_map)                                                                                                        \
-  X(resource)                                                                                                          \
-  X(texture)
-
-typedef struct state {
-  type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
-  size_t mask;       /* slots - 1 */
-  size_t used;
-  PyObject *resolver;
-  PyObject *forget; /* the function _forget of the module: the callback of the weak references */
-  faces faces;
-  runtime *runtime;
-  node_slot *nodes; /* faces of nodes: open addressing, linear probing, at most half full; NULL before the first node */
-  size_t node_mask, node_count;
-#define TYPE(name) PyTypeObject *name##_type;
-  TYPES(TYPE)
-#undef TYPE
-  kept_options *options;                                        /* cached options of textures and arrays */
-  PyObject *ptr_name, *value_name, *interface_name, *data_name; /* interned names of attributes */
-  view_names names;                                             /* interned names for view_from.c */
-  PyObject *dlpack_types;                                       /* results of faces.dlpack_type_of, by dtype */
-} state;
+/* ---- faces.c, call.c ---- */
 
 int add_face_functions(PyObject *module);
 int faces_visit(state *st, visitproc visit, void *arg);
@@ -182,15 +62,6 @@ void faces_clear(state *st);
  */
 static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *base) {
   return (const PyObject *)Py_TYPE(object) == usual || PyType_IsSubtype(Py_TYPE(object), base) != 0;
-}
-static inline bool is_stream(const state *st, PyObject *object) {
-  return is_of(object, st->faces.stream, st->stream_type);
-}
-static inline bool is_event(const state *st, PyObject *object) {
-  return is_of(object, st->faces.event, st->event_type);
-}
-static inline bool is_buffer(const state *st, PyObject *object) {
-  return is_of(object, st->faces.buffer, st->buffer_type);
 }
 
 /* Raises the exception for the library call that has just failed on this thread; returns NULL. */

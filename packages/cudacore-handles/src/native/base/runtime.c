@@ -90,7 +90,7 @@ owner *owner_make(const state *st, PyObject *object, bool frees) {
     PyErr_NoMemory();
     return NULL;
   }
-  self->runtime = runtime_ref(st->runtime);
+  self->runtime = runtime_ref(st->base.runtime);
   Py_INCREF(object);
   self->object = object;
   self->frees = frees;
@@ -177,10 +177,11 @@ static void drain(runtime *rt, PyObject *free_memory) {
 }
 
 bool owners_waiting(const state *st) {
-  return st != NULL && st->runtime != NULL && atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
+  return st != NULL && st->base.runtime != NULL &&
+         atomic_load_explicit(&st->base.runtime->queue, memory_order_relaxed) != NULL;
 }
 
-void owners_drain_now(const state *st) { drain(st->runtime, st->faces.free_memory); }
+void owners_drain_now(const state *st) { drain(st->base.runtime, st->faces.free_memory); }
 
 static int drain_pending(void *argument) {
   runtime *rt = argument;

@@ -7,72 +7,27 @@ enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 static size_t home_slot(const state *st, const void *type) {
   /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
   uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
-  return (size_t)(hash >> 32) & st->mask;
+  return (size_t)(hash >> 32) & st->base.mask;
 }
 
 type_entry *types_find(const state *st, const void *type) {
   size_t i = home_slot(st, type);
-  while (st->table[i].type && st->table[i].type != type)
-    i = (i + 1) & st->mask;
-  return &st->table[i];
+  while (st->base.table[i].type && st->base.table[i].type != type)
+    i = (i + 1) & st->base.mask;
+  return &st->base.table[i];
 }
 
-/* ---- tensors ---- */
-
-static bool has_elements(const dl_tensor *tensor) {
-  for (int32_t i = 0; i < tensor->ndim; i++)
-    if (tensor->shape[i] == 0)
-      return false;
-  return true;
-}
-
-/* Whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are even. */
-static bool can_be_part(const dl_tensor *tensor) {
-  for (int32_t i = tensor->ndim - 1; i >= 0; i--)
-    if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))
-      return false;
-  return true;
-}
-
-/*
- * PyTorch conjugates lazily: x.conj() shares the memory of x and sets a flag, and its imaginary part has another flag.
- * PyTorch's exchange API does not report these flags. The flags of a tensor are read only if it can have one of these
- * flags.
- */
-int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
-  if (tensor->data == NULL && has_elements(tensor))
-    return raise_about(PyExc_BufferError, "%U has elements, but no memory for them", object, 0, 0);
-  PyObject *name = NULL; /* borrowed */
-  if (tensor->dtype.code == DL_COMPLEX)
-    name = st->names.is_conj;
-  else if (tensor->dtype.code == DL_FLOAT && can_be_part(tensor))
-    name = st->names.is_neg;
-  if (name == NULL)
-    return 0;
-  PyObject *is_set = PyObject_CallMethodObjArgs(object, name, NULL);
-  if (is_set == NULL) { /* the object is not PyTorch's */
-    PyErr_Clear();
-    return 0;
-  }
-  int set = PyObject_IsTrue(is_set);
-  Py_DECREF(is_set);
-  if (set <= 0)
-    return set;
-  PyObject *nothing = PyObject_CallFunction(st->faces.check_values, "Os", object, "the tensor");
-  Py_XDECREF(nothing);
-  return nothing != NULL ? 0 : -1;
-}
-
-int types_reserve(state *st, size_t slots) {
+/* Makes room for a number of types, which is a power of two; -1 with an exception. */
+static int reserve(state *st, size_t slots) {
   type_entry *table = PyMem_Calloc(slots, sizeof *table);
   if (!table) {
     PyErr_NoMemory();
     return -1;
   }
-  type_entry *old = st->table;
-  size_t old_slots = old ? st->mask + 1 : 0;
-  st->table = table;
-  st->mask = slots - 1;
+  type_entry *old = st->base.table;
+  size_t old_slots = old ? st->base.mask + 1 : 0;
+  st->base.table = table;
+  st->base.mask = slots - 1;
   for (size_t i = 0; i < old_slots; ++i)
     if (old[i].type)
       *types_find(st, old[i].type) = old[i];
@@ -80,40 +35,42 @@ int types_reserve(state *st, size_t slots) {
   return 0;
 }
 
-void types_drop(type_entry *entry) {
+/* Drops the references of an entry that was removed from the table. Runs Python code. */
+static void drop(type_entry *entry) {
   Py_XDECREF(entry->weak);
   Py_XDECREF(entry->to_address[0].property);
   Py_XDECREF(entry->to_address[1].property);
   Py_XDECREF(entry->given);
 }
 
-int types_store(state *st, type_entry item) {
-  if (2 * (st->used + 1) > st->mask + 1 && types_reserve(st, 2 * (st->mask + 1)) < 0) {
-    types_drop(&item);
+/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, even on failure. */
+static int store(state *st, type_entry item) {
+  if (2 * (st->base.used + 1) > st->base.mask + 1 && reserve(st, 2 * (st->base.mask + 1)) < 0) {
+    drop(&item);
     return -1;
   }
   type_entry *slot = types_find(st, item.type);
   type_entry old = *slot;
   *slot = item;
   if (!old.type)
-    ++st->used;
-  types_drop(&old);
+    ++st->base.used;
+  drop(&old);
   return 0;
 }
 
 static void remove_slot(state *st, size_t hole) {
-  type_entry old = st->table[hole];
+  type_entry old = st->base.table[hole];
   /* Close the gap: move a later entry into it, unless the entry's home slot lies between the gap and the entry. */
-  for (size_t i = (hole + 1) & st->mask; st->table[i].type; i = (i + 1) & st->mask) {
-    size_t from_home = (i - home_slot(st, st->table[i].type)) & st->mask;
-    if (from_home >= ((i - hole) & st->mask)) {
-      st->table[hole] = st->table[i];
+  for (size_t i = (hole + 1) & st->base.mask; st->base.table[i].type; i = (i + 1) & st->base.mask) {
+    size_t from_home = (i - home_slot(st, st->base.table[i].type)) & st->base.mask;
+    if (from_home >= ((i - hole) & st->base.mask)) {
+      st->base.table[hole] = st->base.table[i];
       hole = i;
     }
   }
-  st->table[hole] = (type_entry){0};
-  --st->used;
-  types_drop(&old);
+  st->base.table[hole] = (type_entry){0};
+  --st->base.used;
+  drop(&old);
 }
 
 /* ---- registering types ---- */
@@ -235,14 +192,14 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
   type_entry item = {.type = type};
   if ((PyLong_Check(code) ? read_code(code, &item) : read_given(code, &item)) < 0)
     return NULL;
-  item.weak = PyWeakref_NewRef(type, st->forget);
+  item.weak = PyWeakref_NewRef(type, st->base.forget);
   if (!item.weak)
     return NULL;
   if (!PyLong_Check(code)) {
     Py_INCREF(code);
     item.given = code;
   }
-  if (types_store(st, item) < 0)
+  if (store(st, item) < 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -261,8 +218,8 @@ static PyObject *types_registered(PyObject *module, PyObject *type) {
 /* The callback of weak references: the type is about to be freed. */
 static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
-  for (size_t i = 0; i <= st->mask; ++i)
-    if (st->table[i].type && st->table[i].weak == weak) {
+  for (size_t i = 0; i <= st->base.mask; ++i)
+    if (st->base.table[i].type && st->base.table[i].weak == weak) {
       remove_slot(st, i);
       break;
     }
@@ -275,14 +232,44 @@ static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
     raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
     return NULL;
   }
-  PyObject *old = st->resolver;
-  st->resolver = NULL;
+  PyObject *old = st->base.resolver;
+  st->base.resolver = NULL;
   if (resolver != Py_None) {
     Py_INCREF(resolver);
-    st->resolver = resolver;
+    st->base.resolver = resolver;
   }
   Py_XDECREF(old);
   Py_RETURN_NONE;
+}
+
+int types_visit(state *st, visitproc visit, void *arg) {
+  for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
+    Py_VISIT(st->base.table[i].weak);
+    Py_VISIT(st->base.table[i].given);
+    Py_VISIT(st->base.table[i].to_address[0].property);
+    Py_VISIT(st->base.table[i].to_address[1].property);
+  }
+  Py_VISIT(st->base.resolver);
+  Py_VISIT(st->base.forget);
+  return 0;
+}
+
+void types_clear(state *st) {
+  for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
+    /* The slot is emptied before anything is released, because releasing can run code that uses the table. */
+    type_entry old = st->base.table[i];
+    st->base.table[i] = (type_entry){0};
+    if (old.type)
+      --st->base.used;
+    drop(&old);
+  }
+  Py_CLEAR(st->base.resolver);
+  Py_CLEAR(st->base.forget);
+}
+
+void types_end(state *st) {
+  PyMem_Free(st->base.table);
+  st->base.table = NULL;
 }
 
 static PyMethodDef functions[] = {
@@ -297,7 +284,7 @@ static PyMethodDef functions[] = {
 int add_types(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
-  if (types_reserve(st, TABLE_START) < 0)
+  if (reserve(st, TABLE_START) < 0)
     return -1;
   const struct {
     const void *type;
@@ -309,7 +296,7 @@ int add_types(PyObject *module, state *st) {
       {&PyByteArray_Type, PACKING_BYTEARRAY}, {&PyMemoryView_Type, PACKING_MEMORYVIEW},
   };
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
-    if (types_store(st, (type_entry){.type = builtins[i].type, .packing = builtins[i].packing}) < 0)
+    if (store(st, (type_entry){.type = builtins[i].type, .packing = builtins[i].packing}) < 0)
       return -1;
   const char *const names[PACKING_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX",
                                                    "BOOL",   "POINTER",  "ARRAY", "TENSOR_MAP"};
@@ -318,6 +305,6 @@ int add_types(PyObject *module, state *st) {
       return -1;
   if (PyModule_AddIntConstant(module, "HAS_VALUE", CODE_HAS_VALUE) < 0)
     return -1;
-  st->forget = PyObject_GetAttrString(module, "_forget");
-  return st->forget != NULL ? 0 : -1;
+  st->base.forget = PyObject_GetAttrString(module, "_forget");
+  return st->base.forget != NULL ? 0 : -1;
 }

@@ -60,16 +60,12 @@ typedef struct type_entry {
 
 int add_types(PyObject *module, state *st);
 
-/* Makes room for a number of types, which is a power of two; -1 with an exception. */
-int types_reserve(state *st, size_t slots);
-/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, even on failure. */
-int types_store(state *st, type_entry item);
-/* Drops the references of an entry that was removed from the table. Runs Python code. */
-void types_drop(type_entry *entry);
+/* Visit and drop the references of the table, and free it. */
+int types_visit(state *st, visitproc visit, void *arg);
+void types_clear(state *st);
+void types_end(state *st);
+
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
-
-/* Raises an exception if the memory of a tensor from another library was freed or does not hold the tensor's values. */
-int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
 
 #endif

@@ -10,25 +10,25 @@ enum { NODES_START = 64 }; /* slots of a new table; a power of two */
 /* ---- the table ---- */
 
 static size_t home_slot(const state *st, const void *box) {
-  return (size_t)((uint64_t)(uintptr_t)box * UINT64_C(0x9E3779B97F4A7C15) >> 32) & st->node_mask;
+  return (size_t)((uint64_t)(uintptr_t)box * UINT64_C(0x9E3779B97F4A7C15) >> 32) & st->graph.node_mask;
 }
 
 static node_slot *find(const state *st, const void *box) {
   size_t i = home_slot(st, box);
-  while (st->nodes[i].box != NULL && st->nodes[i].box != box)
-    i = (i + 1) & st->node_mask;
-  return &st->nodes[i];
+  while (st->graph.nodes[i].box != NULL && st->graph.nodes[i].box != box)
+    i = (i + 1) & st->graph.node_mask;
+  return &st->graph.nodes[i];
 }
 
 static int reserve(state *st, size_t slots) {
-  node_slot *table = PyMem_Calloc(slots, sizeof *table), *old = st->nodes;
+  node_slot *table = PyMem_Calloc(slots, sizeof *table), *old = st->graph.nodes;
   if (table == NULL) {
     PyErr_NoMemory();
     return -1;
   }
-  size_t old_slots = old != NULL ? st->node_mask + 1 : 0;
-  st->nodes = table;
-  st->node_mask = slots - 1;
+  size_t old_slots = old != NULL ? st->graph.node_mask + 1 : 0;
+  st->graph.nodes = table;
+  st->graph.node_mask = slots - 1;
   for (size_t i = 0; i < old_slots; i++)
     if (old[i].box != NULL)
       *find(st, old[i].box) = old[i];
@@ -38,24 +38,24 @@ static int reserve(state *st, size_t slots) {
 
 /* Makes room for one more entry. */
 static int make_room(state *st) {
-  size_t slots = st->nodes != NULL ? st->node_mask + 1 : 0;
-  return 2 * (st->node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
+  size_t slots = st->graph.nodes != NULL ? st->graph.node_mask + 1 : 0;
+  return 2 * (st->graph.node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
 }
 
 static void forget(state *st, node_slot *slot) {
-  size_t hole = (size_t)(slot - st->nodes);
+  size_t hole = (size_t)(slot - st->graph.nodes);
   /* Closes the gap: moves a later entry into it, unless the entry's home slot lies between the gap and the entry. */
-  for (size_t i = (hole + 1) & st->node_mask; st->nodes[i].box != NULL; i = (i + 1) & st->node_mask) {
-    size_t from_home = (i - home_slot(st, st->nodes[i].box)) & st->node_mask;
-    if (from_home >= ((i - hole) & st->node_mask)) {
-      st->nodes[hole] = st->nodes[i];
+  for (size_t i = (hole + 1) & st->graph.node_mask; st->graph.nodes[i].box != NULL; i = (i + 1) & st->graph.node_mask) {
+    size_t from_home = (i - home_slot(st, st->graph.nodes[i].box)) & st->graph.node_mask;
+    if (from_home >= ((i - hole) & st->graph.node_mask)) {
+      st->graph.nodes[hole] = st->graph.nodes[i];
       hole = i;
     }
   }
-  st->nodes[hole] = (node_slot){NULL, NULL};
-  if (--st->node_count == 0 && st->node_mask >= 1024 * NODES_START) { /* shrinks after a very large graph */
-    PyMem_Free(st->nodes);
-    st->nodes = NULL;
+  st->graph.nodes[hole] = (node_slot){NULL, NULL};
+  if (--st->graph.node_count == 0 && st->graph.node_mask >= 1024 * NODES_START) { /* shrinks after a very large graph */
+    PyMem_Free(st->graph.nodes);
+    st->graph.nodes = NULL;
   }
 }
 
@@ -105,6 +105,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
     box_let_go(box);
   if (face == NULL)
     return NULL;
+  /* A face refers only to its class, so the garbage collector need not visit thousands of nodes. */
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
     PyObject_GC_UnTrack(face);
   /*
@@ -117,7 +118,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   }
   node_slot *slot = find(st, box);
   if (slot->box == NULL)
-    st->node_count++;
+    st->graph.node_count++;
   *slot = (node_slot){box, face};
   return face;
 }
@@ -151,7 +152,7 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
 static void node_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   state *st = (state *)self->st;
-  if (st != NULL && self->box != NULL && st->nodes != NULL) {
+  if (st != NULL && self->box != NULL && st->graph.nodes != NULL) {
     node_slot *slot = find(st, self->box);
     if (slot->face == object)
       forget(st, slot);

@@ -134,7 +134,7 @@ static int device_of_buffer(buffer *self) {
 
 /* Packs an object of another class that was registered with the attribute `_ptr`. */
 static int pack_foreign_buffer(const destination *to, PyObject *value) {
-  PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
+  PyObject *address = PyObject_GetAttr(value, to->st->launch.ptr_name);
   if (!address)
     return -1;
   uint64_t number = 0;
@@ -377,7 +377,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
 /* An array's __cuda_array_interface__ is a dict. Its entry "data" is a tuple that begins with the address. */
 static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
   uint64_t address = 0;
-  PyObject *data = PyObject_GetItem(interface, to->st->data_name);
+  PyObject *data = PyObject_GetItem(interface, to->st->views.names.data);
   PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
   int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
@@ -400,7 +400,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
     Py_DECREF(given);
     return status;
   }
-  PyObject *interface = PyObject_GetAttr(value, to->st->interface_name);
+  PyObject *interface = PyObject_GetAttr(value, to->st->launch.interface_name);
   if (interface) {
     status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
     Py_DECREF(interface);

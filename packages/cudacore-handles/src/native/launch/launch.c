@@ -318,7 +318,18 @@ static PyMethodDef functions[] = {
 };
 
 int add_launch_types(PyObject *module, state *st) {
+  st->launch.ptr_name = PyUnicode_InternFromString("_ptr");
+  st->launch.value_name = PyUnicode_InternFromString("value");
+  st->launch.interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
+  if (st->launch.ptr_name == NULL || st->launch.value_name == NULL || st->launch.interface_name == NULL)
+    return -1;
   if (add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type) < 0)
     return -1;
   return add_type(module, NULL, "Config", &config_spec, NULL, &st->config_type);
+}
+
+void drop_launch_names(state *st) {
+  Py_CLEAR(st->launch.ptr_name);
+  Py_CLEAR(st->launch.value_name);
+  Py_CLEAR(st->launch.interface_name);
 }

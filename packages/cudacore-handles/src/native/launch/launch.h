@@ -195,6 +195,7 @@ typedef struct target {
 } target;
 
 int add_launch_types(PyObject *module, state *st);
+void drop_launch_names(state *st);
 int add_pack_functions(PyObject *module);
 /*
  * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order; -1 with an

@@ -116,8 +116,8 @@ static int pack_memoryview(const destination *to, PyObject *value) {
 static int look_up(const state *st, PyObject *value, type_entry *how) {
   PyObject *type = (PyObject *)Py_TYPE(value);
   *how = *types_find(st, type);
-  if (!how->type && st->resolver) {
-    PyObject *resolver = st->resolver;
+  if (!how->type && st->base.resolver) {
+    PyObject *resolver = st->base.resolver;
     Py_INCREF(resolver); /* the resolver can be replaced while it runs */
     Py_INCREF(type);     /* the call can change the class of the value */
     PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
@@ -140,7 +140,7 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
 
 /* Packs the attribute `value` of a value, such as a ctypes scalar. */
 static int pack_content(const destination *to, PyObject *value, const type_entry *how) {
-  PyObject *content = PyObject_GetAttr(value, to->st->value_name);
+  PyObject *content = PyObject_GetAttr(value, to->st->launch.value_name);
   if (!content)
     return -1;
   int status;

@@ -14,6 +14,10 @@ typedef struct buffer {
   int device;           /* the device of the memory: see arrays.c */
 } buffer;
 
+static inline bool is_buffer(const state *st, PyObject *object) {
+  return is_of(object, st->faces.buffer, st->buffer_type);
+}
+
 int add_buffer_type(PyObject *module, state *st);
 
 /*

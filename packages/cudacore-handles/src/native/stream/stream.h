@@ -8,6 +8,13 @@
 
 /* ---- event.c, stream.c, order.c ---- */
 
+static inline bool is_stream(const state *st, PyObject *object) {
+  return is_of(object, st->faces.stream, st->stream_type);
+}
+static inline bool is_event(const state *st, PyObject *object) {
+  return is_of(object, st->faces.event, st->event_type);
+}
+
 int add_event_type(PyObject *module, state *st);
 
 int add_stream_type(PyObject *module, state *st);

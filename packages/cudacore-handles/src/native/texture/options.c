@@ -89,7 +89,7 @@ static bool are_same(PyObject *given, const entry *kept) {
 /* Finds cached options of a kind with the same values. `fields` is NULL if the options are None. */
 static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
   for (int i = 0; i < KEPT; i++) {
-    const entry *kept = &st->options->entries[i];
+    const entry *kept = &st->texture.options->entries[i];
     const checked_options *options = &kept->options;
     if (options->copy == NULL || options->kind != kind || options->device != device)
       continue;
@@ -114,7 +114,7 @@ static void keep(state *st, const checked_options *made) {
   entry kept = {.options = *made};
   if (!read_fields(&kept, made->fields))
     return;
-  entry *place = &st->options->entries[st->options->next++ % KEPT];
+  entry *place = &st->texture.options->entries[st->texture.options->next++ % KEPT];
   checked_options old = place->options;
   *place = kept;
   Py_INCREF(made->copy);
@@ -170,27 +170,27 @@ int options_read(state *st, options_kind kind, PyObject *options, int device, ch
 }
 
 int options_visit(state *st, visitproc visit, void *arg) {
-  for (int i = 0; st->options != NULL && i < KEPT; i++) {
-    Py_VISIT(st->options->entries[i].options.copy);
-    Py_VISIT(st->options->entries[i].options.fields);
+  for (int i = 0; st->texture.options != NULL && i < KEPT; i++) {
+    Py_VISIT(st->texture.options->entries[i].options.copy);
+    Py_VISIT(st->texture.options->entries[i].options.fields);
   }
   return 0;
 }
 
 void options_clear(state *st) {
-  for (int i = 0; st->options != NULL && i < KEPT; i++)
-    options_done(&st->options->entries[i].options);
+  for (int i = 0; st->texture.options != NULL && i < KEPT; i++)
+    options_done(&st->texture.options->entries[i].options);
 }
 
 int options_begin(state *st) {
-  st->options = PyMem_Calloc(1, sizeof *st->options);
-  if (st->options != NULL)
+  st->texture.options = PyMem_Calloc(1, sizeof *st->texture.options);
+  if (st->texture.options != NULL)
     return 0;
   PyErr_NoMemory();
   return -1;
 }
 
 void options_end(state *st) {
-  PyMem_Free(st->options);
-  st->options = NULL;
+  PyMem_Free(st->texture.options);
+  st->texture.options = NULL;
 }

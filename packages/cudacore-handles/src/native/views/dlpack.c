@@ -259,6 +259,52 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* ---- tensors of other libraries ---- */
+
+static bool has_elements(const dl_tensor *tensor) {
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    if (tensor->shape[i] == 0)
+      return false;
+  return true;
+}
+
+/* Whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are even. */
+static bool can_be_part(const dl_tensor *tensor) {
+  for (int32_t i = tensor->ndim - 1; i >= 0; i--)
+    if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))
+      return false;
+  return true;
+}
+
+/*
+ * PyTorch conjugates lazily: x.conj() shares the memory of x and sets a flag, and its imaginary part has another flag.
+ * PyTorch's exchange API does not report these flags. The flags of a tensor are read only if it can have one of these
+ * flags.
+ */
+int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
+  if (tensor->data == NULL && has_elements(tensor))
+    return raise_about(PyExc_BufferError, "%U has elements, but no memory for them", object, 0, 0);
+  PyObject *name = NULL; /* borrowed */
+  if (tensor->dtype.code == DL_COMPLEX)
+    name = st->views.names.is_conj;
+  else if (tensor->dtype.code == DL_FLOAT && can_be_part(tensor))
+    name = st->views.names.is_neg;
+  if (name == NULL)
+    return 0;
+  PyObject *is_set = PyObject_CallMethodObjArgs(object, name, NULL);
+  if (is_set == NULL) { /* the object is not PyTorch's */
+    PyErr_Clear();
+    return 0;
+  }
+  int set = PyObject_IsTrue(is_set);
+  Py_DECREF(is_set);
+  if (set <= 0)
+    return set;
+  PyObject *nothing = PyObject_CallFunction(st->faces.check_values, "Os", object, "the tensor");
+  Py_XDECREF(nothing);
+  return nothing != NULL ? 0 : -1;
+}
+
 int add_dlpack_constants(PyObject *module) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;

@@ -529,11 +529,12 @@ static PyType_Spec spec =
                  SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
 static PyObject **name_at(state *st, size_t i, const char **text) {
-  PyObject **places[] = {&st->names.dlpack,  &st->names.dlpack_device, &st->names.device_id, &st->names.shape,
-                         &st->names.strides, &st->names.dtype,         &st->names.stream,    &st->names.max_version,
-                         &st->names.ptr,     &st->names.is_conj,       &st->names.is_neg};
+  view_names *names = &st->views.names;
+  PyObject **places[] = {&names->dlpack,  &names->dlpack_device, &names->device_id, &names->shape,
+                         &names->strides, &names->dtype,         &names->stream,    &names->max_version,
+                         &names->ptr,     &names->is_conj,       &names->is_neg,    &names->data};
   static const char *const texts[] = {"__dlpack__", "__dlpack_device__", "device_id", "shape",   "strides", "dtype",
-                                      "stream",     "max_version",       "ptr",       "is_conj", "is_neg"};
+                                      "stream",     "max_version",       "ptr",       "is_conj", "is_neg",  "data"};
   if (i == sizeof places / sizeof *places)
     return NULL;
   *text = texts[i];
@@ -554,9 +555,9 @@ int add_view_type(PyObject *module, state *st) {
     if (*place == NULL)
       return -1;
   }
-  st->names.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
-  st->dlpack_types = PyDict_New();
-  if (st->names.version == NULL || st->dlpack_types == NULL)
+  st->views.names.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
+  st->views.dlpack_types = PyDict_New();
+  if (st->views.names.version == NULL || st->views.dlpack_types == NULL)
     return -1;
   return add_type(module, functions, "ViewHandle", &spec, NULL, &st->view_type);
 }
@@ -566,5 +567,5 @@ void drop_view_names(state *st) {
   const char *text;
   for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++)
     Py_CLEAR(*place);
-  Py_CLEAR(st->names.version);
+  Py_CLEAR(st->views.names.version);
 }

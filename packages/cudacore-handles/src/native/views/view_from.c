@@ -258,18 +258,18 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
 
 /* Makes a view of an array whose attributes are faster to read than any protocol. Does not order streams. */
 static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
-  PyObject *data = PyObject_GetAttr(object, st->data_name);
-  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
-  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->names.device_id) : NULL;
-  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->names.shape) : NULL;
-  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->names.strides) : NULL;
-  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->names.dtype) : NULL;
+  PyObject *data = PyObject_GetAttr(object, st->views.names.data);
+  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->views.names.ptr) : NULL;
+  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->views.names.device_id) : NULL;
+  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->views.names.shape) : NULL;
+  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->views.names.strides) : NULL;
+  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->views.names.dtype) : NULL;
   view *self = NULL;
-  if (dtype != NULL && st->dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
-    PyObject *known = PyDict_GetItemWithError(st->dlpack_types, dtype), *fresh = NULL; /* known: borrowed */
+  if (dtype != NULL && st->views.dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
+    PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* known: borrowed */
     if (known == NULL && !PyErr_Occurred()) {
       known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
-      if (fresh != NULL && PyDict_SetItem(st->dlpack_types, dtype, fresh) < 0)
+      if (fresh != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, fresh) < 0)
         known = NULL;
     }
     unsigned long packed = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
@@ -306,14 +306,14 @@ static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream
   PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
   if (arguments == NULL || keywords == NULL)
     goto end;
-  if (PyDict_SetItem(keywords, st->names.stream, stream) < 0 ||
-      PyDict_SetItem(keywords, st->names.max_version, st->names.version) < 0)
+  if (PyDict_SetItem(keywords, st->views.names.stream, stream) < 0 ||
+      PyDict_SetItem(keywords, st->views.names.max_version, st->views.names.version) < 0)
     goto end;
   capsule = PyObject_Call(method, arguments, keywords);
   if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (PyDict_DelItem(keywords, st->names.max_version) == 0)
+    if (PyDict_DelItem(keywords, st->views.names.max_version) == 0)
       capsule = PyObject_Call(method, arguments, keywords);
     if (capsule != NULL) {
       Py_XDECREF(type);
@@ -332,7 +332,7 @@ end:
 
 /* The type of the device that an array is on; 0 with an exception. */
 static int32_t device_type_of(const state *st, PyObject *object) {
-  PyObject *pair = PyObject_CallMethodObjArgs(object, st->names.dlpack_device, NULL);
+  PyObject *pair = PyObject_CallMethodObjArgs(object, st->views.names.dlpack_device, NULL);
   if (pair == NULL)
     return 0;
   PyObject *first = PySequence_GetItem(pair, 0);
@@ -385,9 +385,9 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
  */
 static const type_entry *entry_of(const state *st, PyObject *object) {
   const type_entry *how = types_find(st, Py_TYPE(object));
-  if (how->type != NULL || st->resolver == NULL)
+  if (how->type != NULL || st->base.resolver == NULL)
     return how;
-  PyObject *known = PyObject_CallFunctionObjArgs(st->resolver, (PyObject *)Py_TYPE(object), object, NULL);
+  PyObject *known = PyObject_CallFunctionObjArgs(st->base.resolver, (PyObject *)Py_TYPE(object), object, NULL);
   Py_XDECREF(known);
   return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
 }
@@ -486,7 +486,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     result = from_attributes(st, type, object);
     goto tried;
   }
-  PyObject *method = PyObject_GetAttr(object, st->names.dlpack);
+  PyObject *method = PyObject_GetAttr(object, st->views.names.dlpack);
   if (method != NULL) {
     result = from_dlpack(st, type, object, method, stream, has_paths);
     Py_DECREF(method);

@@ -25,6 +25,8 @@ void *dlpack_take(PyObject *capsule, bool *versioned);
 void dlpack_delete(void *managed, bool versioned);
 /* The tensor in a managed tensor, and its flags; NULL with an exception if its layout is not known. */
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
+/* Raises an exception if the memory of a tensor from another library was freed or does not hold the tensor's values. */
+int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
 
 /* ---- view.c ---- */
 

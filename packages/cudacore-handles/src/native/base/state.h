@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_BASE_STATE_H
+#define CUDACORE_NATIVE_BASE_STATE_H
+
+/* The part of the module's state that belongs to the room `base`. */
+
+#include <Python.h>
+
+#define BASE_FACES(X)                                                                                                  \
+  X(base, closed)       /* (face) -> the exception for the use of a closed object */                                   \
+  X(base, closed_error) /* its class */                                                                                \
+  X(base, cuda_error)   /* the class CUDAError */                                                                      \
+  X(base, raise_status) /* (status): raises for a failed call of the library */                                        \
+  X(base, as_integer)   /* (object) -> the int that it equals; None for any other object, and for bools */
+
+#define BASE_TYPES(X) X(handle)
+
+typedef struct type_entry type_entry; /* base/types.h */
+typedef struct runtime runtime;       /* runtime.c */
+
+typedef struct base_state {
+  type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
+  size_t mask;       /* slots - 1 */
+  size_t used;
+  PyObject *resolver;
+  PyObject *forget; /* the function _forget of the module: the callback of the weak references */
+  runtime *runtime;
+} base_state;
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_GRAPH_STATE_H
+#define CUDACORE_NATIVE_GRAPH_STATE_H
+
+/* The part of the module's state that belongs to the room `graph`. */
+
+#include <stddef.h>
+
+#define GRAPH_FACES(X)                                                                                                 \
+  X(graph, graph)             /* the class GraphDefinition */                                                          \
+  X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
+  X(graph, node_classes)      /* a tuple of the subclasses of GraphNode, by node_params.class */                       \
+  X(graph, gone)              /* (face) -> the exception for the use of a destroyed node */                            \
+  X(graph, node_failed)       /* (status, method, place): raises for a node that could not be added or updated */      \
+  X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or raises */                   \
+  X(graph, node_memory)       /* (value, name) -> the address of a value that is neither a Buffer nor an int */        \
+  X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
+  X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that nodes/alloc.c reads */                 \
+  X(graph, bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
+
+#define GRAPH_TYPES(X) X(graph) X(node) X(adjacency) X(exec) X(condition)
+
+typedef struct node_slot node_slot; /* graph/graph.h */
+
+typedef struct graph_state {
+  node_slot *nodes; /* faces of nodes: open addressing, linear probing, at most half full; NULL before the first node */
+  size_t node_mask, node_count;
+} graph_state;
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_LAUNCH_STATE_H
+#define CUDACORE_NATIVE_LAUNCH_STATE_H
+
+/* The part of the module's state that belongs to the room `launch`. */
+
+#include <Python.h>
+
+#define LAUNCH_FACES(X)                                                                                                \
+  X(launch, config)         /* the class LaunchConfig */                                                               \
+  X(launch, config_names)   /* a frozenset of the names of LaunchConfig's arguments */                                 \
+  X(launch, config_unknown) /* (name): raises for an argument that LaunchConfig does not have */                       \
+  X(launch, kernel)         /* the class Kernel */                                                                     \
+  X(launch, launch_checked) /* the slow path: launches, or raises an error that explains why that is not possible */   \
+  X(launch, explain)        /* (status, config, kernel): raises for a launch that was refused */                       \
+  X(launch, read_array)     /* (array, size) -> the address of an array that arrays.c cannot read itself */            \
+  X(launch, check_device)   /* (value, address, device): raises if the device cannot access the memory */
+
+#define LAUNCH_TYPES(X) X(kernel) X(config)
+
+/* Interned names of the attributes that are read from arguments. */
+typedef struct launch_state {
+  PyObject *ptr_name, *value_name, *interface_name;
+} launch_state;
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_STREAM_STATE_H
+#define CUDACORE_NATIVE_STREAM_STATE_H
+
+/* The part of the module's state that belongs to the room `stream`. */
+
+#define STREAM_FACES(X)                                                                                                \
+  X(stream, raise_not_elapsed) /* (end, start, status): raises if the time between two events is not available */      \
+  X(stream, stream)            /* the class Stream */                                                                  \
+  X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
+  X(stream, event)             /* the class Event */                                                                   \
+  X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
+  X(stream, host_function)     /* (function, user data) -> (address, data, objects to keep); None: call it by Python */
+
+#define STREAM_TYPES(X) X(event) X(stream) X(builder)
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_TEXTURE_STATE_H
+#define CUDACORE_NATIVE_TEXTURE_STATE_H
+
+/* The part of the module's state that belongs to the room `texture`. */
+
+#define TEXTURE_FACES(X)                                                                                               \
+  X(texture, array)                                                                                                    \
+  X(texture, array_options)                                                                                            \
+  X(texture, mipmapped_array)                                                                                          \
+  X(texture, mipmapped_array_options)                                                                                  \
+  X(texture, texture)                                                                                                  \
+  X(texture, texture_options)                                                                                          \
+  X(texture, surface)                                                                                                  \
+  X(texture, resource)    /* these are the classes */                                                                  \
+  X(texture, check_array) /* (options, device) -> (copy, bytes), see options_read() */                                 \
+  X(texture, check_mipmapped_array)                                                                                    \
+  X(texture, check_texture)                                                                                            \
+  X(texture, check_memory)   /* (resource, device): raises for memory that the device cannot sample */                 \
+  X(texture, refuse_format)  /* (resource, options): raises for texels that cannot be sampled with the options */      \
+  X(texture, refuse_surface) /* (resource): raises if no surface can be made of it */
+
+#define TEXTURE_TYPES(X) X(resource) X(texture)
+
+typedef struct kept_options kept_options; /* options.c */
+
+typedef struct texture_state {
+  kept_options *options; /* cached options of textures and arrays */
+} texture_state;
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_VIEWS_STATE_H
+#define CUDACORE_NATIVE_VIEWS_STATE_H
+
+/* The part of the module's state that belongs to the room `views`. */
+
+#include <Python.h>
+
+#define VIEWS_FACES(X)                                                                                                 \
+  X(views, view)            /* the class StridedMemoryView */                                                          \
+  X(views, layout_of)       /* (shape, strides, itemsize) -> a _StridedLayout */                                       \
+  X(views, element_types)   /* a dict, the cache of element_type(): dtype -> tuple */                                  \
+  X(views, element_type)    /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                        \
+  X(views, dtype_of)        /* (code, bits, lanes) -> the dtype of a type in DLPack */                                 \
+  X(views, dlpack_type_of)  /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                        \
+  X(views, interface_of)    /* (class, object, stream, name) -> a view of an object without DLPack */                  \
+  X(views, check_values)    /* (array, name): raises if the array's memory does not hold its values */                 \
+  X(views, buffer_device)   /* (buffer) -> DLPack device */                                                            \
+  X(views, allocate_tensor) /* (device type, ordinal, bytes) -> a Buffer */                                            \
+  X(views, default_stream)  /* () -> the address of the default stream */
+
+#define VIEWS_TYPES(X) X(view) X(tensor_map)
+
+/* Interned names of the attributes that are read from arrays, and the version of DLPack that is requested. */
+typedef struct view_names {
+  PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version, *data;
+  PyObject *version, *is_conj, *is_neg;
+} view_names;
+
+typedef struct views_state {
+  view_names names;
+  PyObject *dlpack_types; /* results of faces.dlpack_type_of, by dtype */
+} views_state;
+
+#endif
