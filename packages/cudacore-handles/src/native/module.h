@@ -4,7 +4,8 @@
 
 /*
  * The state of the module. An extension module has one structure for all its rooms. Each room describes its part in
- * ROOM/state.h: ROOM_FACES, ROOM_TYPES, and its fields, which are named st->ROOM. This header only joins the parts.
+ * ROOM/state.h: ROOM_FACES, ROOM_TYPES, and its fields, which are named st->ROOM. This header only joins the parts, so
+ * it is the one header that is included by lower rooms although it includes upper ones.
  */
 
 #define PY_SSIZE_T_CLEAN

@@ -108,7 +108,7 @@ def test_pointer_code() -> None:
 )
 def test_invalid_code_is_an_error(code: int) -> None:
     """A type could be registered with an invalid packing code, and its values be written beyond the parameter."""
-    with pytest.raises(ValueError, match="code must be kind"):
+    with pytest.raises(ValueError, match="code must be packing"):
         _native.register(type("Wrong", (), {}), code)
 
 

@@ -107,8 +107,8 @@ static int read_code(PyObject *code, type_entry *out) {
     }
   }
   if (!valid) {
-    PyErr_Format(PyExc_ValueError, "code must be kind | itemsize << 8, with a size that the kind can have, not %R",
-                 code);
+    PyErr_Format(PyExc_ValueError,
+                 "code must be packing | itemsize << 8, with a size that the packing can have, not %R", code);
     return -1;
   }
   out->packing = (packing)(number & 0xFF);
