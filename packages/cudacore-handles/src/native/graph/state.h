@@ -13,7 +13,7 @@
   X(graph, gone)              /* (face) -> the exception for the use of a destroyed node */                            \
   X(graph, node_failed)       /* (status, method, place): raises for a node that could not be added or updated */      \
   X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or raises */                   \
-  X(graph, node_memory)       /* (value, name) -> the address of a value that is neither a Buffer nor an int */        \
+  X(graph, node_memory)       /* (value, name) -> the address of a value that is not an int, such as an array */       \
   X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
   X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that nodes/alloc.c reads */                 \
   X(graph, bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */

@@ -16,7 +16,7 @@ typedef struct operand {
   size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 
-/* Reads the address of an object that is not a Buffer: an int, or an object that Python code accepts as memory. */
+/* Reads an address: an int, or an object that Python code accepts as memory. -1 with an exception. */
 int read_address(const state *st, PyObject *value, const char *name, CUdeviceptr *out);
 
 /*
