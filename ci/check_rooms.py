@@ -27,7 +27,9 @@ DOORS = {
 #: The rooms of each layer, from the lowest to the highest. In a Python package, a module can be listed like a room; "."
 #: stands for all other modules. The files that begin a layer (__init__.py, __main__.py, module.c) are above all rooms.
 LAYERS = {
-    "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
+    "cudacore-handles/src/lib": (
+        *("base", "driver", "stream", "memory", "texture", "code", "launch", "compiler", "graph"),
+    ),
     "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
         *("_native", "_cffi", "_base", "typing", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch"),

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "code/kernel.h"
 
-#include "code/launch_config.h"
-#include "stream/capture.h"
-#include "base/reclaim.h"
+#include "driver/current.h"
 #include "base/registry.h"
 
 #include <stdlib.h>
@@ -146,16 +144,10 @@ int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t co
   return 0;
 }
 
-/* The first call queries the driver. The context in which the kernel is used must be current. */
-int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
-  cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
-  if (params == NULL) {
-    int status = query_params(kernel, &params);
-    if (status != 0)
-      return status;
-    params = keep_params(kernel, params);
-  }
-  *out = params;
+int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel) {
+  cch__params *params = NULL;
+  CCH__RETURN_FAILURE(query_params(kernel, &params));
+  *out = keep_params(kernel, params);
   return 0;
 }
 
@@ -167,82 +159,6 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
   *out = params->param;
   *count = params->count;
   return 0;
-}
-
-static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
-                  void **extra) {
-  cch__native_launch native;
-  CCH__RETURN_FAILURE(cch__native_launch_fill(&native, config, stream->raw, "cch_launch"));
-  /* The driver accepts a CUkernel as a CUfunction, and loads it in the current context at its first use. */
-  return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
-}
-
-/*
- * Launches with the address of each argument in the block. The driver then copies each parameter with the size that it
- * has in the code, even if the caller stated other sizes. This is not inlined, so that ordinary launches do not have
- * the array on their stack.
- */
-__attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch_launch_config *config,
-                                                   cch_kernel *kernel, const void *args, const cch__params *params) {
-  enum { FEW = 32 };
-  void *few[FEW], **pointers = few;
-  if (params->count > FEW && (pointers = malloc(params->count * sizeof *pointers)) == NULL)
-    return cch__fail_nomem("cch_launch");
-  for (size_t i = 0; i < params->count; i++)
-    pointers[i] = (char *)(uintptr_t)args + params->param[i].offset;
-  int status = launch(stream, config, kernel, pointers, NULL);
-  if (pointers != few)
-    free(pointers);
-  return status;
-}
-
-/* Launches with arguments packed in one block; the stream's context must be current. */
-static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
-                                                              cch_kernel *kernel, const void *args, size_t args_size) {
-  const cch__params *params;
-  CCH__RETURN_FAILURE(cch__kernel_params(&params, kernel));
-  if (args_size != params->block_size)
-    return cch__fail(CCH_EMISMATCH, "cch_launch", "the kernel takes %zu bytes of arguments, not %zu",
-                     params->block_size, args_size);
-  if (args_size == 0)
-    return launch(stream, config, kernel, NULL, NULL);
-  if (params->stated)
-    return launch_stated(stream, config, kernel, args, params);
-  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
-                   CU_LAUNCH_PARAM_END};
-  return launch(stream, config, kernel, NULL, extra);
-}
-
-int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-               size_t args_size) {
-  CCH__REQUIRE_USABLE(stream, config, kernel);
-  CCH__REQUIRE_ARRAY(args, args_size);
-  cch__poll();
-  return CCH__IN_CONTEXT(stream->context, launch_block(stream, config, kernel, args, args_size));
-}
-
-/* Launches with arguments packed in one block. If the stream is captured, calls `keep` first. */
-static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                          size_t args_size, cch_keep_fn keep, void *data) {
-  bool captured;
-  int status = cch__capture_query(&captured, stream);
-  if (status == 0 && captured)
-    status = keep(data);
-  return status != 0 ? status : launch_block(stream, config, kernel, args, args_size);
-}
-
-int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                       size_t args_size, cch_keep_fn keep, void *data) {
-  CCH__REQUIRE_USABLE(stream, config, kernel, keep);
-  CCH__REQUIRE_ARRAY(args, args_size);
-  cch__poll();
-  return CCH__IN_CONTEXT(stream->context, launch_keeping(stream, config, kernel, args, args_size, keep, data));
-}
-
-int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
-  CCH__REQUIRE_USABLE(stream, config, kernel);
-  cch__poll();
-  return CCH__IN_CONTEXT(stream->context, launch(stream, config, kernel, params, NULL));
 }
 
 void cch__kernel_drop(cch_kernel *kernel) {

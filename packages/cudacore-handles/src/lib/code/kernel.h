@@ -6,11 +6,17 @@
 
 #include "base/kinds.h"
 
+/* Queries the driver for the parameters of a kernel, and stores them in the kernel. */
+int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel);
+
 /*
  * The parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
- * current.
+ * current. Each launch calls this.
  */
-int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+static inline int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
+  *out = atomic_load_explicit(&kernel->params, memory_order_acquire);
+  return *out != NULL ? 0 : cch__kernel_params_query(out, kernel);
+}
 
 /* Whether the parameters were set by a caller, or the driver can report them. */
 bool cch__kernel_has_params(cch_kernel *kernel);

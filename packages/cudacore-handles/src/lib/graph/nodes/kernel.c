@@ -2,7 +2,7 @@
 /* Nodes that launch kernels. */
 #include "graph/nodes/nodes.h"
 #include "code/kernel.h"
-#include "code/launch_config.h"
+#include "launch/launch_config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and mipmapped arrays. */
-#include "memory/array.h"
+#include "texture/array.h"
 #include "memory/deviceptr.h"
 #include "stream/capture.h"
 #include "base/reclaim.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "code/launch_config.h"
+#include "launch/launch_config.h"
 
 /*
  * The driver accepts a CUkernel as a CUfunction, and the results are for the device of the current context. If the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texture objects and surface objects. */
 #include "driver/current.h"
-#include "memory/array.h"
+#include "texture/array.h"
 #include "base/reclaim.h"
 
 #include <string.h>

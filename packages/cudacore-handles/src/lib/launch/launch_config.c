@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "code/launch_config.h"
+#include "launch/launch_config.h"
 
 #include <string.h>
 
