@@ -43,7 +43,7 @@ def best(function: Callable[[], object], prepare: Callable[[], object] = lambda:
 def forget() -> None:
     """Clear what this process remembers about files, so that the next lookup begins as in a new process."""
     inputs._closures.clear()
-    inputs._questions.clear()
+    inputs._include_keys.clear()
     walk.FILES = walk.Files()
 
 

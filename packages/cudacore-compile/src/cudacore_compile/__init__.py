@@ -16,7 +16,8 @@ from cudacore_compile._version import __version__ as __version__  # first: check
 from cudacore_compile import typing
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
-from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import make_getattr as _make_getattr
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 # Imported at first use, so that a program that compiles one kernel starts faster.
-_LATER = {
+_LAZY = {
     "._batch": ("compile_many",),
     "._batch_error": ("BatchError",),
     "._cache.files": ("FileStreamProgramCache",),
@@ -92,4 +93,5 @@ _LATER = {
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _later(__name__, _LATER, globals())
+    __getattr__ = _make_getattr(__name__, _LAZY, globals())
+    __dir__ = _make_dir(globals())

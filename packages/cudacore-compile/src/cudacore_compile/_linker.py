@@ -304,16 +304,16 @@ class Linker:
         """
         versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
         ptx: Version | None = max(filter(None, versions), default=None)
-        asked = {
+        request = {
             "inputs": [part.code_type for part in inputs],
             "ptx": ptx,
             "target": target.value,
             "options": self._options._of_nvjitlink_only(),
         }
         nvjitlink = _nvjitlink_version()
-        choice = choose_linker(nvjitlink, None, **asked)  # type: ignore[arg-type]
+        choice = choose_linker(nvjitlink, None, **request)  # type: ignore[arg-type]
         if choice.backend is None:
-            choice = choose_linker(nvjitlink, _driver_version(), **asked)  # type: ignore[arg-type]
+            choice = choose_linker(nvjitlink, _driver_version(), **request)  # type: ignore[arg-type]
         if choice.backend is None:
             if nvjitlink is None:
                 try:
@@ -445,8 +445,8 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
     }
     values = {name: int(value) for name, value in given.items() if value is not None}
     parts = [(part.code_type, part.code, part.name.encode("utf-8", "surrogateescape")) for part in inputs]
-    linked, errors, told = link_with_driver(parts, values, time=bool(options.time))
-    return Linked(linked, log_text(errors), log_text(told))
+    linked, errors, info = link_with_driver(parts, values, time=bool(options.time))
+    return Linked(linked, log_text(errors), log_text(info))
 
 
 def _signatures(codes: tuple[ObjectCode, ...]) -> dict[str, str] | None:

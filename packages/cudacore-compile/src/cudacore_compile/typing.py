@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles._sdk import make_dir as _make_dir
 
 __all__ = [
     "CompileTargetName",
@@ -20,7 +20,7 @@ __all__ = [
     "SourceCodeType",
 ]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 class SourceCodeType(_Name):

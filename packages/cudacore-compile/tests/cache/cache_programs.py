@@ -18,8 +18,8 @@ from cudacore_compile import (
     ProgramOptions,
     make_program_cache_key,
 )
+from cudacore_compile._cache import find_includes as _find_includes
 from cudacore_compile._cache import inputs as _inputs
-from cudacore_compile._cache import walk as _walk
 from cudacore_handles import ObjectCode
 
 SOURCE = """
@@ -33,9 +33,9 @@ KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Start in an empty directory, with empty caches of files."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_walk, "FILES", _walk.Files())
+    monkeypatch.setattr(_find_includes, "FILES", _find_includes.Files())
     monkeypatch.setattr(_inputs, "_closures", {})
-    monkeypatch.setattr(_inputs, "_questions", {})
+    monkeypatch.setattr(_inputs, "_include_keys", {})
 
 
 def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:

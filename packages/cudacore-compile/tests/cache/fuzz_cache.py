@@ -405,7 +405,7 @@ class Case:
             if self.choose.random() < 0.2:
                 inputs._closures.clear()
                 if self.choose.random() < 0.5:
-                    inputs._questions.clear()
+                    inputs._include_keys.clear()
             if self.choose.random() < 0.15:
                 self.compile_while_changing(cache)
             cached = self.compile(cache)
@@ -461,7 +461,7 @@ def run(seconds: float, seed: int) -> collections.Counter[str]:
         try:
             os.chdir(folder)
             inputs._closures.clear()
-            inputs._questions.clear()
+            inputs._include_keys.clear()
             case = Case(seed, counts)
             try:
                 case.run(12)

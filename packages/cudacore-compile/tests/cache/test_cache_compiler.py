@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cudacore_compile._cache import chosen as _chosen
 from cudacore_compile._cache import identity as _identity
+from cudacore_compile._cache import nvrtc_build as _nvrtc_build
 from cudacore_compile._cache.notes import Notes
 
 PROGRAM = """
@@ -59,9 +59,9 @@ class Searches:
             self.during()
             return b"build", [str(self.library)]
 
-        _chosen._chosen = None
-        notes = Notes(self.notes.get, lambda question, data: self.notes.update({question: data}))
-        assert _chosen.chosen_build(notes, load) == b"build"
+        _nvrtc_build._chosen = None
+        notes = Notes(self.notes.get, lambda key, data: self.notes.update({key: data}))
+        assert _nvrtc_build.chosen_build(notes, load) == b"build"
         return bool(loaded)
 
 
@@ -71,9 +71,9 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
     for path in ("site/nvidia/cu13/lib", "user", "toolkit/targets", "program"):
         (tmp_path / path).mkdir(parents=True)
     found.library.write_bytes(b"library")
-    monkeypatch.setattr(_chosen, "_is_loaded", lambda: False)
-    monkeypatch.setattr(_chosen, "_chosen", None)
-    monkeypatch.setattr(_chosen, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
+    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: False)
+    monkeypatch.setattr(_nvrtc_build, "_chosen", None)
+    monkeypatch.setattr(_nvrtc_build, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
     monkeypatch.setattr(sys, "path", [str(tmp_path / "program"), str(tmp_path / "site")])
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
     monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)  # long after
@@ -83,8 +83,8 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
 def test_nothing_has_changed(searches: Searches) -> None:
     """Lookups would load NVRTC although its build is known."""
     assert [searches.loads() for _ in range(3)] == [True, False, False]
-    (question,) = searches.notes
-    searches.notes[question] = b"damaged"
+    (key,) = searches.notes
+    searches.notes[key] = b"damaged"
     assert [searches.loads() for _ in range(2)] == [True, False]
 
 
@@ -151,7 +151,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """An NVRTC that another library has loaded, and that is then used, would be mistaken for the installed one."""
     assert searches.loads()
-    monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
+    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: True)
     notes = dict(searches.notes)
     assert searches.loads()
     assert searches.notes == notes

@@ -13,7 +13,7 @@ import pytest
 from cache_programs import entry_files, program
 
 from cudacore_compile import FileStreamProgramCache, Program, ProgramCacheResource
-from cudacore_compile._cache import inputs, walk
+from cudacore_compile._cache import find_includes, inputs
 from cudacore_compile._cache.entry import Entry
 
 
@@ -203,7 +203,7 @@ def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.Mon
     assert cache.size_bytes > len(first.code) + 200
     with monkeypatch.context() as patch:
         patch.setattr(inputs, "_closures", {})
-        patch.setattr(walk, "close_over", None)
+        patch.setattr(find_includes, "find_closure", None)
         assert program.compile("ptx", cache=cache).code == first.code
         os.utime("v.h")
         inputs._closures.clear()

@@ -17,9 +17,9 @@ from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
+from cudacore_compile._cache import find_includes as _find_includes
 from cudacore_compile._cache import identity as _identity
 from cudacore_compile._cache import inputs as _inputs
-from cudacore_compile._cache import walk as _walk
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import ObjectCode
 
@@ -258,7 +258,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     write("v.h", "#define VALUE 1111")
     monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)
     before = key('#include "v.h"')
-    monkeypatch.setattr(_walk, "close_over", None)
+    monkeypatch.setattr(_find_includes, "close_over", None)
     monkeypatch.setattr(_closure, "read", None)
     assert key('#include "v.h"') == before
     assert key('#include "v.h"\nint other;') != before  # the new text has the same headers
@@ -540,7 +540,7 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     read = {event["args"]["detail"] for event in events if event.get("name") == "Processing Header File"}
     include_path = [top, os.path.join(top, "cccl")]
-    closure = _walk.close_over(
+    closure = _find_includes.close_over(
         source.encode(),
         [],
         names=[],
@@ -549,7 +549,7 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
         pre_include=[],
         headers={},
         standard="",
-        files=_walk.Files(),
+        files=_find_includes.Files(),
     )
     found = {os.path.realpath(name) for name in closure.files}
     assert len(read) > 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a C++ program may read, and the places where a file is missing. walk.py finds them."""
+"""The files that a C++ program may read, and the places where a file is missing. find_includes.py finds them."""
 
 from __future__ import annotations
 

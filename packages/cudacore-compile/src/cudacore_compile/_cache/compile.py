@@ -67,13 +67,13 @@ def compile_cached(
     if not cached.is_cacheable:
         return compile_now(logs)
     watch = Watch(request, cache._notes())
-    heard = io.StringIO()
+    log_file = io.StringIO()
     try:
-        result = compile_now(heard)
+        result = compile_now(log_file)
     finally:
-        if logs is not None and heard.getvalue():
-            logs.write(heard.getvalue())
-    cached.keep(result, heard.getvalue(), watch.end())
+        if logs is not None and log_file.getvalue():
+            logs.write(log_file.getvalue())
+    cached.keep(result, log_file.getvalue(), watch.end())
     return result
 
 

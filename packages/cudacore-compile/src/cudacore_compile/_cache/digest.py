@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cudacore_compile._cache.chosen import chosen_build
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.inputs import Inputs, inputs_of
 from cudacore_compile._cache.notes import Notes
+from cudacore_compile._cache.nvrtc_build import chosen_build
 from cudacore_compile._cache.settings import check_options, environment, processors
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.errors import NVJitLinkError

@@ -19,12 +19,12 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_MAX_QUESTIONS = 10_000
+_MAX_INCLUDE_KEYS = 10_000
 _VERSION = f"cudacore-closure-5 {__version__}"  # the format may differ between releases
 _FRESH_SECONDS = 0.02
-_NO_FILES = b""  # stored instead of a question if the program reads no files
+_NO_FILES = b""  # stored instead of a key if the program reads no files
 _closures: dict[bytes, Closure] = {}
-_questions: dict[bytes, bytes] = {}
+_include_keys: dict[bytes, bytes] = {}
 
 
 class Inputs:
@@ -34,18 +34,20 @@ class Inputs:
     ----------
     text : bytes
         A hash of the text of the program, and of everything else that decides which files these are.
-    ask : callable
-        Scans the program; returns the question: a hash of only those parts that decide which files these are. Programs
-        with different texts can have the same question.
+    make_include_key : callable
+        Scans the program; returns a hash of only those parts that decide which files these are. Programs with different
+        texts can have the same hash.
     find : callable
         Finds the files.
     notes : Notes, optional
-        Where questions and closures are kept for other processes.
+        Where these keys and closures are kept for other processes.
     """
 
-    def __init__(self, text: bytes, ask: Callable[[], bytes], find: Callable[[], Closure], notes: Notes | None) -> None:
+    def __init__(
+        self, text: bytes, make_include_key: Callable[[], bytes], find: Callable[[], Closure], notes: Notes | None
+    ) -> None:
         self._text = text
-        self._ask = ask
+        self._make_include_key = make_include_key
         self._find = find
         self._notes = notes
         self._is_scanned = False
@@ -61,7 +63,7 @@ class Inputs:
             self._keep(self._find() if refreshed is None else refreshed)
         else:
             self._remember(closure)
-            self._keep_question()
+            self._keep_include_key()
         return self.closure.digest
 
     def prepare(self) -> bool:
@@ -89,34 +91,34 @@ class Inputs:
         return closure.is_settled() and closure.is_same(Look()) and is_same_way(self._way, way_to(closure.paths))
 
     @cached_property
-    def _question(self) -> bytes:
-        """bytes: The question; `_NO_FILES` if it is known that there are no files."""
-        question = _questions.get(self._text)
-        if question is None and self._notes is not None:
-            question = self._notes.load(self._text)
-        if question is None:
-            question = self._ask()
+    def _include_key(self) -> bytes:
+        """bytes: The key of the closure; `_NO_FILES` if it is known that there are no files."""
+        key = _include_keys.get(self._text)
+        if key is None and self._notes is not None:
+            key = self._notes.load(self._text)
+        if key is None:
+            key = self._make_include_key()
             self._is_scanned = True
-        return question
+        return key
 
     def _known(self) -> Closure | None:
         """Return the closure that this process or another one has found; None if there is none."""
-        if self._question == _NO_FILES:
+        if self._include_key == _NO_FILES:
             return Closure()
-        closure = _closures.get(self._question)
+        closure = _closures.get(self._include_key)
         if closure is None and self._notes is not None:
-            data = self._notes.load(self._question)
+            data = self._notes.load(self._include_key)
             closure = None if data is None else _unpack(data)
         return closure
 
     def _keep(self, closure: Closure) -> None:
         self._remember(closure)
         if self._notes is not None and closure.files and closure.is_settled():
-            self._notes.save(self._question, _pack(closure))
-        self._keep_question()
+            self._notes.save(self._include_key, _pack(closure))
+        self._keep_include_key()
 
-    def _keep_question(self) -> None:
-        """Keep the question for other processes, so that they need not scan the program."""
+    def _keep_include_key(self) -> None:
+        """Keep the key for other processes, so that they need not scan the program."""
         closure = self.closure
         if (
             self._notes is not None
@@ -125,19 +127,19 @@ class Inputs:
             and (closure.files or not closure.paths)
         ):
             self._is_scanned = False
-            self._notes.save(self._text, _questions[self._text])
+            self._notes.save(self._text, _include_keys[self._text])
 
     def _remember(self, closure: Closure) -> None:
         self.closure = closure
-        if len(_questions) >= _MAX_QUESTIONS:
-            _questions.clear()
+        if len(_include_keys) >= _MAX_INCLUDE_KEYS:
+            _include_keys.clear()
         if not closure.paths:
-            _questions[self._text] = _NO_FILES
+            _include_keys[self._text] = _NO_FILES
             return
-        _questions[self._text] = self._question
+        _include_keys[self._text] = self._include_key
         if len(_closures) >= _MAX_CLOSURES:
             _closures.clear()
-        _closures[self._question] = closure
+        _closures[self._include_key] = closure
 
 
 def inputs_of(
@@ -186,17 +188,17 @@ def inputs_of(
 
     # Scanning a program, and importing the modules for that, takes longer than the rest of a cache hit.
 
-    def ask() -> bytes:
+    def make_include_key() -> bytes:
         from cudacore_compile._cache.scan import scan, scan_names
 
-        question = common.copy()
-        question.update(repr((scan(source).question, scan_names(names).question)).encode("utf-8", "surrogateescape"))
-        return question.digest()
+        key = common.copy()
+        key.update(repr((scan(source).include_key, scan_names(names).include_key)).encode("utf-8", "surrogateescape"))
+        return key.digest()
 
     def find() -> Closure:
-        from cudacore_compile._cache import walk
+        from cudacore_compile._cache import find_includes
 
-        return walk.close_over(
+        return find_includes.find_closure(
             source,
             macros,
             names=names,
@@ -205,10 +207,10 @@ def inputs_of(
             pre_include=pre_include,
             headers=headers,
             standard=standard,
-            files=walk.FILES,
+            files=find_includes.FILES,
         )
 
-    return Inputs(text.digest(), ask, find, notes)
+    return Inputs(text.digest(), make_include_key, find, notes)
 
 
 def _current_directory() -> str:

@@ -57,7 +57,7 @@ class Scan(NamedTuple):
     error: str  # the construct that is not supported; all other fields are empty then
 
     @property
-    def question(self) -> tuple[object, ...]:
+    def include_key(self) -> tuple[object, ...]:
         """tuple: All fields but the digest. Files with equal tuples read the same files."""
         return (
             self.references,

@@ -15,7 +15,7 @@ from cudacore_handles import CUDAError, Device
 from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
-_MOST_THREADS = 1024  # NVRTC starts as many threads as requested, and hangs with 100,000
+_MAX_THREADS = 1024  # NVRTC starts as many threads as requested, and hangs with 100,000
 _CUT_OFF = " \t\n\r\v\f"  # at the end of an option
 _ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 
@@ -127,7 +127,7 @@ def register_count(field: str, value: object) -> list[str]:
 def thread_count(field: str, value: object) -> list[str]:
     if isinstance(value, bool):  # True stands for the number of processors
         return ["=0"] if value else []
-    return [f"={integer(field, value, 0, _MOST_THREADS)}"]
+    return [f"={integer(field, value, 0, _MAX_THREADS)}"]
 
 
 def numbers(field: str, value: object) -> list[str]:
@@ -197,12 +197,12 @@ def trace_stem(field: str, value: object) -> str:
     return path_string(field, value).removesuffix(TRACE_SUFFIX)
 
 
-def integer(field: str, value: object, least: int, most: int) -> int:
+def integer(field: str, value: object, minimum: int, maximum: int) -> int:
     number = as_integer(value)
     if number is None:
         wrong_type(field, "an int", value)
-    if not least <= number <= most:
-        raise ValueError(f"{field}={decimal(field, number)} is out of range: from {least} to {most}")
+    if not minimum <= number <= maximum:
+        raise ValueError(f"{field}={decimal(field, number)} is out of range: from {minimum} to {maximum}")
     return number
 
 

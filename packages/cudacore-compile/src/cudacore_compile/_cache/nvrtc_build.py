@@ -61,18 +61,18 @@ def chosen_build(notes: Notes, load: Load) -> bytes:
     """
     global _chosen
     if _chosen is None:
-        question = None if _is_loaded() else _question()
-        if question is None:
+        key = None if _is_loaded() else _search_key()
+        if key is None:
             return load()[0]
-        _chosen = _recall(question, notes)
+        _chosen = _recall(key, notes)
         if _chosen is None:
-            return _load_and_keep(question, notes, load)
+            return _load_and_keep(key, notes, load)
     return _chosen
 
 
-def _recall(question: bytes, notes: Notes) -> bytes | None:
+def _recall(key: bytes, notes: Notes) -> bytes | None:
     """Return the build that was kept; None if there is none, or if something has changed."""
-    data = notes.load(question)
+    data = notes.load(key)
     known = None if data is None else _unpack(data)
     try:
         return known.build if known is not None and Look().are(known.places) else None
@@ -80,7 +80,7 @@ def _recall(question: bytes, notes: Notes) -> bytes | None:
         return None
 
 
-def _load_and_keep(question: bytes, notes: Notes, load: Load) -> bytes:
+def _load_and_keep(key: bytes, notes: Notes, load: Load) -> bytes:
     """Load NVRTC and keep its build, unless something changes meanwhile."""
     try:
         before = _look_up(_places())
@@ -91,7 +91,7 @@ def _load_and_keep(question: bytes, notes: Notes, load: Load) -> bytes:
         if files and before == _look_up(path for path, _ in before):
             places = before + _look_up({*files, *map(os.path.dirname, files)})
             if all(is_settled(identity) for _, identity in places):
-                notes.save(question, _pack(_Chosen(build, places)))
+                notes.save(key, _pack(_Chosen(build, places)))
     except UncacheableError:
         pass
     return build
@@ -106,7 +106,7 @@ def _is_loaded() -> bool:
         return True
 
 
-def _question() -> bytes | None:
+def _search_key() -> bytes | None:
     """Return a hash of everything that decides which NVRTC is found, apart from files; None if that is not known."""
     loader = sorted(item for item in os.environb.items() if item[0].startswith(b"LD_"))
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the files that a C++ program may read.
+"""The search for the files that a C++ program may read.
 
 All branches of conditionals are considered. Places where a file is missing are included too, because it could be
 created there. So the result can have more files than the compiler reads, but never fewer.
@@ -20,8 +20,8 @@ from functools import partial
 from cudacore_compile._cache.closure import Closure
 from cudacore_compile._cache.identity import Identity, identity_of, read, settled
 from cudacore_compile._cache.names import expand
-from cudacore_compile._cache.pastes import atoms_in_macros, pasted_word
 from cudacore_compile._cache.scan import Definition, Reference, Scan, scan, scan_names, scan_options
+from cudacore_compile._cache.token_pasting import atoms_in_macros, pasted_word
 from cudacore_compile._cache.uncacheable import UncacheableError
 
 _MAX_FILES = 20_000
@@ -53,7 +53,7 @@ class Files:
 FILES = Files()  # of this process
 
 
-def close_over(
+def find_closure(
     source: bytes,
     macros: Sequence[bytes],
     *,
@@ -93,23 +93,23 @@ def close_over(
     UncacheableError
         If the files that the program reads cannot be determined.
     """
-    walk = _Walk(include_path, directory is not None, standard, files)
+    search = _Search(include_path, directory is not None, standard, files)
     options = scan_options(macros)
-    walk.add(options, "a macro of the options", None, None)
-    walk.add(scan_names(names), "a name expression", None, None)
-    walk.add(scan(source), "the program", directory, None)
+    search.add(options, "a macro of the options", None, None)
+    search.add(scan_names(names), "a name expression", None, None)
+    search.add(scan(source), "the program", directory, None)
     for header, content in headers.items():  # all headers, even unused ones, because their contents are in the key
         text = os.fsdecode(header)
-        walk.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
+        search.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
     for name in pre_include:
-        walk.add_reference(Reference(os.fsencode(name), True, False), "")
-    walk.follow()
+        search.add_reference(Reference(os.fsencode(name), True, False), "")
+    search.follow()
     for header in headers:
-        walk.add_place(os.fsdecode(header))
-    return walk.closure
+        search.add_place(os.fsdecode(header))
+    return search.closure
 
 
-class _Walk:
+class _Search:
     """A search through files that include others."""
 
     def __init__(self, include_path: Sequence[str], takes_first: bool, standard: str, files: Files) -> None:
@@ -125,12 +125,12 @@ class _Walk:
         self._computed: list[tuple[Scan, str | None, str]] = []
         self._texts: list[tuple[Scan, Callable[[], bytes] | None]] = []
 
-    def add(self, said: Scan, shown: str, directory: str | None, load: Callable[[], bytes] | None) -> None:
+    def add(self, scanned: Scan, shown: str, directory: str | None, load: Callable[[], bytes] | None) -> None:
         """Add the result of scanning a file.
 
         Parameters
         ----------
-        said : Scan
+        scanned : Scan
             The result.
         shown : str
             The file's name, for messages.
@@ -140,27 +140,27 @@ class _Walk:
             Returns the file's contents. None for the program itself: programs with different texts can share a closure,
             so its text must not be used.
         """
-        if said.error:
-            raise UncacheableError(f"{shown} {said.error}")
-        if (said.has_raw and not self._has_raw) or (said.has_separators and not self._has_separators):
+        if scanned.error:
+            raise UncacheableError(f"{shown} {scanned.error}")
+        if (scanned.has_raw and not self._has_raw) or (scanned.has_separators and not self._has_separators):
             raise UncacheableError(f"{shown} has raw strings or digit separators, which the language does not have")
-        self._todo.append((said, directory))
-        self._texts.append((said, load))
-        for name, definitions in said.macros.items():
+        self._todo.append((scanned, directory))
+        self._texts.append((scanned, load))
+        for name, definitions in scanned.macros.items():
             self._macros.setdefault(name, set()).update(definitions)
-        if said.computed:
-            self._computed.append((said, directory, shown))
+        if scanned.computed:
+            self._computed.append((scanned, directory, shown))
 
     def follow(self) -> None:
         """Add the included files, until there are no new ones."""
         while self._todo:
             while self._todo:
-                said, directory = self._todo.pop()
-                for reference in said.references:
+                scanned, directory = self._todo.pop()
+                for reference in scanned.references:
                     self.add_reference(reference, directory)
             # repeated, because more definitions may have been found
-            for said, directory, shown in list(self._computed):
-                for computed in said.computed:
+            for scanned, directory, shown in list(self._computed):
+                for computed in scanned.computed:
                     try:
                         names = expand(computed, self._macros)
                     except UncacheableError as error:
@@ -172,9 +172,9 @@ class _Walk:
 
     def _check_tests(self) -> None:
         """Raise if ``__has_include`` may be in a macro's arguments, where macros in its file name are expanded."""
-        if any(said.openers for said, _ in self._texts):
-            for said, _ in self._texts:
-                if not said.before_tests.isdisjoint(self._macros):
+        if any(scanned.openers for scanned, _ in self._texts):
+            for scanned, _ in self._texts:
+                if not scanned.before_tests.isdisjoint(self._macros):
                     raise UncacheableError("the program has __has_include behind a macro that may take its name")
 
     def _check_pastes(self) -> None:
@@ -182,11 +182,15 @@ class _Walk:
 
         This can happen even in a program without ``##``, because macros that NVRTC predefines paste their arguments.
         """
-        has = [(said.atoms, said.tested_atoms, load) for said, load in self._texts if said.atoms or said.tested_atoms]
+        has = [
+            (scanned.atoms, scanned.tested_atoms, load)
+            for scanned, load in self._texts
+            if scanned.atoms or scanned.tested_atoms
+        ]
         counts = Counter(atom for atoms, tested, _ in has for atom in atoms | tested)
         atoms = {atom for one, _, _ in has for atom in one}
         tested = {atom for _, one, _ in has for atom in one}
-        unbalanced = {name for said, _ in self._texts for name in said.unbalanced}
+        unbalanced = {name for scanned, _ in self._texts for name in scanned.unbalanced}
         seen: dict[int, Set[bytes]] = {}
         # Most of these tokens are names in ordinary code that are not arguments of macros. Only the rare ones are
         # examined.
@@ -289,7 +293,7 @@ class _Walk:
         if stat.S_ISDIR(identity.mode):
             closure.others[path] = identity
             return False
-        identity, said = self._files.scan(path, identity)
-        closure.files[path] = (said.digest, identity)
-        self.add(said, path, os.path.dirname(path), lambda: read(path)[0])
+        identity, scanned = self._files.scan(path, identity)
+        closure.files[path] = (scanned.digest, identity)
+        self.add(scanned, path, os.path.dirname(path), lambda: read(path)[0])
         return True
