@@ -25,7 +25,7 @@ from rows import FIRST_VALUE, ROWS, THREADS, Row
 
 HERE = Path(__file__).resolve().parent
 WORKER_HANGS = 600.0  # seconds
-FEWEST_ROUNDS, MOST_ROUNDS = 5, 15
+MIN_ROUNDS, MAX_ROUNDS = 5, 15
 STABLE = 1.03  # limit for the ratio of a candidate's second-best round to its best one
 
 # The measurements of each row in nanoseconds, or the reason why there are none.
@@ -105,7 +105,7 @@ class Series:
     def is_done(self) -> bool:
         """Return whether there were enough rounds, and the two best rounds of each candidate agree."""
         for rounds in self.rounds.values():
-            if len(rounds) < FEWEST_ROUNDS:
+            if len(rounds) < MIN_ROUNDS:
                 return False
             best, second = sorted(map(min, rounds))[:2]
             if second > best * STABLE:
@@ -117,14 +117,14 @@ class Series:
 class Clock:
     """The limits of a run: the number of rounds, and the time in seconds."""
 
-    most_rounds: int
+    max_rounds: int
     seconds: float
     start: float = field(default_factory=time.monotonic)
 
     def allows(self, number: int) -> bool:
         """Return whether to begin another round after `number` rounds: one of average length must end in time."""
         elapsed = time.monotonic() - self.start
-        return number < self.most_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
+        return number < self.max_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
 
 
 # Measures a row in a new process; returns nanoseconds, or the reason why there are none.

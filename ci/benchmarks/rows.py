@@ -234,8 +234,10 @@ ROWS = (
     ),
     allocating_through("buffer of a pool", "pool"),
     *(
-        allocating_through(f"buffer of a pool, through {name}", f"cudacore.{made}", over_row=("buffer of a pool", most))
-        for name, made, most in (
+        allocating_through(
+            f"buffer of a pool, through {name}", f"cudacore.{made}", over_row=("buffer of a pool", max_ratio)
+        )
+        for name, made, max_ratio in (
             ("statistics", "StatisticsResourceAdaptor(pool)", 1.15),
             ("a limit", "LimitingResourceAdaptor(pool, 1 << 40)", 1.15),
             ("both", "StatisticsResourceAdaptor(cudacore.LimitingResourceAdaptor(pool, 1 << 40))", 1.25),

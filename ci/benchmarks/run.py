@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import floor
-from measure import MOST_ROUNDS, Candidate, Clock, Floor, Process, measure, select, time_first_result, time_import
+from measure import MAX_ROUNDS, Candidate, Clock, Floor, Process, measure, select, time_first_result, time_import
 from report import FLOOR, Result, geometric_mean, judge_row, print_table
 from rows import BASELINE, FIRST_RESULTS, IMPORTS, OURS, WHEELS
 
@@ -153,7 +153,7 @@ def compared(text: str) -> tuple[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=MOST_ROUNDS, help="at most so many; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=MAX_ROUNDS, help="at most so many; default: %(default)s")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about so many seconds")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="only rows whose names contain it")
     parser.add_argument("--compare", action="append", default=[], type=compared, metavar="NAME=FOLDER")
