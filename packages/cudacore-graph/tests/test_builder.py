@@ -195,7 +195,7 @@ class TestCapture:
         condition = definition.create_condition(default_value=1)
         node = definition.if_then(condition)
         stream = device.create_stream()
-        graph = cg.GraphBuilder._init(stream, cg._builder._Kind.CONDITIONAL_BODY, cg._builder._Capture(node.then))
+        graph = cg.GraphBuilder._init(stream, cg._builder.BuilderKind.CONDITIONAL_BODY, cg._builder.Capture(node.then))
         graph.begin_building()
         with pytest.raises(ch.CUDAError):
             graph.stream.sync()

@@ -19,12 +19,11 @@ from cudacore_handles._sdk.graph import (
     why_no_array,
 )
 
-_PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 # Location and type of the allocation.
 _MEMORY = {
-    GraphMemoryType.DEVICE: (lib.CCH_LOCATION_DEVICE, _PINNED),
-    GraphMemoryType.HOST: (lib.CCH_LOCATION_HOST, _PINNED),
-    GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, _MANAGED),
+    GraphMemoryType.DEVICE: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_PINNED),
+    GraphMemoryType.HOST: (lib.CCH_LOCATION_HOST, lib.CCH_ALLOCATION_PINNED),
+    GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_MANAGED),
 }
 # A parameter that takes a pointer, so that values are converted to addresses.
 _ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER)])
@@ -98,3 +97,9 @@ def check_args(kernel: Kernel, args: object) -> tuple[Any, ...]:
     if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
         raise TypeError(f"args must be a tuple with all arguments of {kernel!r}, not {type(args).__name__}")
     return tuple(args)
+
+
+def check_owner(name: str, memory: object, owner: object) -> None:
+    """Raise an error if an owner is given without its address."""
+    if memory is None and owner is not None:
+        raise ValueError(f"{name}_owner comes with {name}: it keeps an address alive")

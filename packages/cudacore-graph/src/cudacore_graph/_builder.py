@@ -9,16 +9,16 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
-from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, last_error, lib
+from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder
 
@@ -30,91 +30,7 @@ _MODES = {
     "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
     "relaxed": lib.CCH_CAPTURE_RELAXED,
 }
-_MOST_BODIES = 2**31 - 1
-
-
-class _Kind(Enum):
-    """The kinds of graphs that builders build, with their names in messages."""
-
-    PRIMARY = "primary"
-    FORKED = "forked"
-    CONDITIONAL_BODY = "conditional-body"
-
-
-class _State(Enum):
-    """The states of a builder, with their names in messages."""
-
-    NOT_STARTED = "not building yet"
-    CAPTURING = "building"
-    ENDED = "not building any more"
-    CLOSED = "closed"
-
-
-# Which operations are allowed next, by kind and state.
-_ALLOWED = {
-    (_Kind.PRIMARY, _State.NOT_STARTED): "call begin_building() first",
-    (_Kind.PRIMARY, _State.CAPTURING): "add work, then call end_building()",
-    (_Kind.PRIMARY, _State.ENDED): (
-        "use complete(), graph_definition or debug_dot_print(), or embed it in another builder"
-    ),
-    (_Kind.FORKED, _State.CAPTURING): "add work, then join() it; all else is the primary builder's",
-    (_Kind.CONDITIONAL_BODY, _State.NOT_STARTED): "call begin_building(), or fill its graph_definition",
-    (_Kind.CONDITIONAL_BODY, _State.CAPTURING): "add work, then call end_building()",
-    (_Kind.CONDITIONAL_BODY, _State.ENDED): (
-        "use graph_definition or debug_dot_print(); it runs with the graph that its conditional node is in"
-    ),
-}
-
-
-class _Capture:
-    """The capture of a graph. A builder shares it with the builders that were split from it."""
-
-    def __init__(self, graph: GraphDefinition, failures: list[str] | None = None) -> None:
-        self.graph = graph
-        self.mode = "relaxed"
-        # Why captures failed. A graph and the bodies in it share this, because they are all lost together.
-        self.failures: list[str] = [] if failures is None else failures
-        # The thread that must end the capture; None if any thread can.
-        self.thread: int | None = None
-        # Streams of forks that are not joined, with the forks. The capture fails if one of these streams is destroyed.
-        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
-
-    def close_forks(self, rest: Stream) -> None:
-        """Join the remaining forks of a capture that is about to end, and close them.
-
-        If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the whole
-        graph around the body is lost too.
-        """
-        for stream, reference in list(self.unjoined.items()):
-            # If the capture has failed before, nothing can be joined.
-            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
-            fork = reference()
-            if fork is not None:
-                fork.close()
-        self.unjoined.clear()
-
-    def end(self, stream: Stream) -> int:
-        """End the capture, and return the library's status."""
-        status: int = _native.locked_call(self.graph, None, lib.cch_capture_end, hold(self.graph), hold(stream))
-        if status and not self.graph.is_valid and not self.failures:
-            self.failures.append(str(last_error(status)))
-        return status
-
-    def describe_loss(self) -> str:
-        """Return why the graph was destroyed during the capture."""
-        why = f": {self.failures[0]}" if self.failures else ""
-        return f"the graph was lost, because another capture into it has failed{why}"
-
-    def describe_forks(self) -> str:
-        """Describe how many forks are not joined, and what to do."""
-        forks = [reference() for reference in self.unjoined.values()]
-        count = len(forks)
-        gone = sum(fork is None or fork.is_closed for fork in forks)
-        what = f"{count} builder{'s' * (count != 1)} that split() made {'are' if count != 1 else 'is'} not joined"
-        if not gone:
-            return f"{what}; call GraphBuilder.join(), or close() this one to give up"
-        which = "it was" if count == 1 else f"{gone} of them {'were' if gone != 1 else 'was'}"
-        return f"{what}, and {which} closed or dropped, and cannot be joined any more; close() this one to give up"
+_MAX_BODIES = 2**31 - 1
 
 
 class GraphBuilder(Builder):
@@ -143,9 +59,9 @@ class GraphBuilder(Builder):
     >>> graph.launch(stream)
     """
 
-    _kind = _Kind.PRIMARY
-    _state = _State.CLOSED
-    _capture: _Capture | None = None
+    _kind = BuilderKind.PRIMARY
+    _state = BuilderState.CLOSED
+    _capture: Capture | None = None
     _own: Stream | None = None  # the stream; `_stream` is the same, but set only while the builder accepts work
     _gate: bytearray  # 1 while the builder accepts work; prepared launches read it
 
@@ -156,15 +72,17 @@ class GraphBuilder(Builder):
         )
 
     @classmethod
-    def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
+    def _init(
+        cls, stream: Stream, kind: BuilderKind = BuilderKind.PRIMARY, capture: Capture | None = None
+    ) -> GraphBuilder:
         """Make a builder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
         self = cls.__new__(cls)
         self._own = _view(stream)
         self._kind = kind
         self._capture = capture
         self._gate = bytearray(1)
-        self._state = _State.NOT_STARTED
-        if kind is _Kind.FORKED:
+        self._state = BuilderState.NOT_STARTED
+        if kind is BuilderKind.FORKED:
             self._take_work()
         return self
 
@@ -176,14 +94,14 @@ class GraphBuilder(Builder):
                 raise
 
     def __enter__(self) -> GraphBuilder:
-        if self._state is not _State.CAPTURING:
+        if self._state is not BuilderState.CAPTURING:
             self.begin_building()
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         if exc_type is not None:
             self.close()
-        elif self._state is _State.CAPTURING and self._kind is not _Kind.FORKED:
+        elif self._state is BuilderState.CAPTURING and self._kind is not BuilderKind.FORKED:
             try:
                 self.end_building()
             except BaseException:
@@ -207,13 +125,18 @@ class GraphBuilder(Builder):
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
         were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
         """
-        state, self._state = self._state, _State.CLOSED
-        if state is _State.CLOSED:
+        state, self._state = self._state, BuilderState.CLOSED
+        if state is BuilderState.CLOSED:
             return
         self._take_no_work()
         stream, self._own = self._own, None
         capture, self._capture = self._capture, None
-        if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
+        if (
+            state is BuilderState.CAPTURING
+            and self._kind is not BuilderKind.FORKED
+            and stream is not None
+            and capture is not None
+        ):
             capture.close_forks(stream)
             capture.end(stream)  # earlier failures no longer matter
 
@@ -234,14 +157,14 @@ class GraphBuilder(Builder):
         """
         if mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
-        if self._state is not _State.NOT_STARTED:
+        if self._state is not BuilderState.NOT_STARTED:
             raise self._illegal("begin building")
         face = self._own_stream()
         stream = hold(face)
         if self._capture is None:
             out = ffi.new("cch_graph **")
             check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
-            self._capture = _Capture(adopt(GraphDefinition, out[0]))
+            self._capture = Capture(adopt(GraphDefinition, out[0]))
         else:
             graph = self._capture.graph
             status = _native.locked_call(
@@ -284,15 +207,15 @@ class GraphBuilder(Builder):
             check(status)
         except CUDAError as error:
             if not capture.graph.is_valid:  # otherwise the capture continues, or another thread has ended it
-                self._state = _State.ENDED  # there is nothing left to end
+                self._state = BuilderState.ENDED  # there is nothing left to end
                 self.close()
                 if known:
                     error.hint = capture.describe_loss()
                 else:
                     explain_loss(error, capture.mode)
             raise
-        if self._state is _State.CAPTURING:  # otherwise another thread has closed it in the meantime
-            self._state = _State.ENDED
+        if self._state is BuilderState.CAPTURING:  # otherwise another thread has closed it in the meantime
+            self._state = BuilderState.ENDED
             self._take_no_work()
         return self
 
@@ -304,7 +227,7 @@ class GraphBuilder(Builder):
         options : GraphCompleteOptions, optional
             Options of the instantiation.
         """
-        if self._kind is not _Kind.PRIMARY or self._state is not _State.ENDED:
+        if self._kind is not BuilderKind.PRIMARY or self._state is not BuilderState.ENDED:
             raise self._illegal("complete the graph")
         from cudacore_graph._graph import instantiate
 
@@ -341,7 +264,7 @@ class GraphBuilder(Builder):
         try:
             for stream in streams:
                 stream.wait(own)
-                forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
+                forks.append(GraphBuilder._init(stream, BuilderKind.FORKED, capture))
                 capture.unjoined[stream] = weakref.ref(forks[-1])
         except BaseException:
             if forks:  # the caller does not get the forks, and so could not join them
@@ -372,7 +295,7 @@ class GraphBuilder(Builder):
         captures = [builder._capturing("join") for builder in graph_builders]
         if any(capture is not captures[0] for capture in captures):
             raise ValueError("join() takes builders of one graph: those that split() made of each other")
-        rest = next((b for b in graph_builders if b._kind is not _Kind.FORKED), graph_builders[0])
+        rest = next((b for b in graph_builders if b._kind is not BuilderKind.FORKED), graph_builders[0])
         for builder in graph_builders:
             if builder is not rest:
                 stream, graph = builder._own_stream(), captures[0].graph
@@ -390,7 +313,7 @@ class GraphBuilder(Builder):
         A graph with a condition that no node uses cannot be instantiated. After building has ended, only the
         :attr:`graph_definition` can add nodes and conditions.
         """
-        if self._capture is None or self._state in (_State.ENDED, _State.CLOSED):
+        if self._capture is None or self._state in (BuilderState.ENDED, BuilderState.CLOSED):
             raise self._illegal("create a condition")
         if self._is_lost():
             raise self._lost("create a condition")
@@ -489,12 +412,12 @@ class GraphBuilder(Builder):
         capture = self._capturing("add a conditional node")
         # The streams for the bodies are created first, because a captured node cannot be removed.
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
-        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES  # else refused below
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # else refused below
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
         return tuple(
-            GraphBuilder._init(stream, _Kind.CONDITIONAL_BODY, _Capture(body, capture.failures))
+            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.failures))
             for stream, body in zip(streams, node.branches, strict=True)
         )
 
@@ -502,7 +425,7 @@ class GraphBuilder(Builder):
         # For the per-thread default stream, _accept_work() checks that this is the right thread.
         self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._own
         self._gate[0] = 1
-        self._state = _State.CAPTURING
+        self._state = BuilderState.CAPTURING
 
     def _take_no_work(self) -> None:
         self._stream = None
@@ -510,9 +433,9 @@ class GraphBuilder(Builder):
 
     def _accept_work(self) -> Stream:
         """Return the stream that work is captured from; raise an error if the work would run at once."""
-        if self._state is _State.CLOSED:
+        if self._state is BuilderState.CLOSED:
             raise closed(self)
-        if self._state is not _State.CAPTURING:
+        if self._state is not BuilderState.CAPTURING:
             raise RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
         self._check_thread("take work")
         return self._own_stream()
@@ -531,13 +454,13 @@ class GraphBuilder(Builder):
 
     def _is_lost(self) -> bool:
         """Return whether the graph was lost because the capture of another of its builders failed."""
-        return self._state is _State.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
+        return self._state is BuilderState.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
 
-    def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> _Capture:
+    def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> Capture:
         """Return the capture, or raise an error that explains why the operation is not possible."""
-        if self._state is not _State.CAPTURING or self._capture is None:
+        if self._state is not BuilderState.CAPTURING or self._capture is None:
             raise self._illegal(what)
-        if not forked and self._kind is _Kind.FORKED:
+        if not forked and self._kind is BuilderKind.FORKED:
             raise self._illegal(what)
         if not lost and self._is_lost():
             raise self._lost(what)
@@ -547,7 +470,7 @@ class GraphBuilder(Builder):
 
     def _finished(self, what: str) -> GraphDefinition:
         """Return the complete graph, or raise an error that explains why the operation is not possible."""
-        if self._kind is _Kind.FORKED or self._state is not _State.ENDED or self._capture is None:
+        if self._kind is BuilderKind.FORKED or self._state is not BuilderState.ENDED or self._capture is None:
             raise self._illegal(what)
         return self._capture.graph
 
@@ -558,10 +481,10 @@ class GraphBuilder(Builder):
 
     def _illegal(self, what: str) -> RuntimeError:
         """Make the exception for a call that the state does not allow."""
-        if self._state is _State.CLOSED:
-            joined = " (joined builders are)" if self._kind is _Kind.FORKED else ""
+        if self._state is BuilderState.CLOSED:
+            joined = " (joined builders are)" if self._kind is BuilderKind.FORKED else ""
             return RuntimeError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
-        allowed = _ALLOWED[self._kind, self._state]
+        allowed = ALLOWED[self._kind, self._state]
         return RuntimeError(f"cannot {what}: this {self._kind.value} GraphBuilder is {self._state.value}; {allowed}")
 
     def _own_stream(self) -> Stream:
@@ -578,17 +501,17 @@ class GraphBuilder(Builder):
     @property
     def is_closed(self) -> bool:
         """bool: Whether the builder was closed or joined."""
-        return self._state is _State.CLOSED
+        return self._state is BuilderState.CLOSED
 
     @property
     def is_building(self) -> bool:
         """bool: Whether the builder is capturing. False if another capture into the graph has failed."""
-        return self._state is _State.CAPTURING and not self._is_lost()
+        return self._state is BuilderState.CAPTURING and not self._is_lost()
 
     @property
     def is_join_required(self) -> bool:
         """bool: Whether the builder was split from another one, and must be joined before that one ends building."""
-        return self._kind is _Kind.FORKED
+        return self._kind is BuilderKind.FORKED
 
     @property
     def graph_definition(self) -> GraphDefinition:
@@ -597,10 +520,10 @@ class GraphBuilder(Builder):
         A primary builder has it after :meth:`end_building`. The builder of a conditional body also has it before
         :meth:`begin_building`, so that the body can be built with the view alone. A forked builder never has it.
         """
-        ready = self._state is _State.ENDED or (
-            self._state is _State.NOT_STARTED and self._kind is _Kind.CONDITIONAL_BODY
+        ready = self._state is BuilderState.ENDED or (
+            self._state is BuilderState.NOT_STARTED and self._kind is BuilderKind.CONDITIONAL_BODY
         )
-        if not ready or self._kind is _Kind.FORKED or self._capture is None:
+        if not ready or self._kind is BuilderKind.FORKED or self._capture is None:
             raise self._illegal("give the graph's definition")
         return _view(self._capture.graph)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cudacore_graph._nodes.node import GraphNode
     from cudacore_handles import Kernel, ParamInfo
 
-_MOST_NODES = 2**32 - 1
+_MAX_NODES = 2**32 - 1
 
 # The kinds of elements (NumPy's dtype.kind) that a column can have, by the kind of parameter. For a kind of parameter
 # that is not listed, only the size of the elements must match.
@@ -227,8 +227,8 @@ def _length(columns: list[Any], configs: tuple[Any, ...] | None, count: int | No
     for name, other in rest:
         if other != length:
             raise ValueError(f"{first} is for {length} nodes, and {name} for {other}; all must be of one length")
-    if length > _MOST_NODES:
-        raise ValueError(f"{length} nodes are too many for one call; there can be {_MOST_NODES}")
+    if length > _MAX_NODES:
+        raise ValueError(f"{length} nodes are too many for one call; there can be {_MAX_NODES}")
     return length
 
 

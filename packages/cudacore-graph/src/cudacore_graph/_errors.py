@@ -9,8 +9,6 @@ from cudacore_handles import ClosedError, CUDAError
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
-_IN_EXEC = -2  # PLACE_IN_EXEC in src/native/graph/graph.h
-
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
 # The usual reason for a refusal, by the name of the method. The classes of nodes add their reasons in
 # _nodes/classes.py.
@@ -19,11 +17,11 @@ HINTS = {
     "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",
     "clone": "Bodies, and graphs with memory or conditional nodes, cannot be cloned",
 }
-THERE = "The node must have been there when the executable graph was made"
-ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
+NODE_WAS_INSTANTIATED = "The node must have been in the graph when the executable graph was instantiated"
+ONE_ROW_ONLY = "can be changed only if it has one row; it must keep that one row, and the devices of its memory"
 # The reasons for nodes of executable graphs.
 EXEC_HINTS = {
-    "enable": THERE,
+    "enable": NODE_WAS_INSTANTIATED,
     "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "
     "freed: free it between the launches, or instantiate the graph with "
     "GraphCompleteOptions(auto_free_on_launch=True), which frees it at each launch",
@@ -53,7 +51,10 @@ def hold_there(face: _native.GraphHandle) -> Any:
 
 
 def node_failed(status: int, kind: str, place: int) -> NoReturn:
-    """Raise an error for a node that the driver or library refused. `place` is its index in a batch, or negative."""
+    """Raise an error for a node that the driver or library refused.
+
+    `place` is its index in a batch, `PLACE_IN_EXEC` for a node of an executable graph, or another negative number.
+    """
     raise _explained(last_error(status), status, kind, place)
 
 
@@ -67,7 +68,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
             refused = ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})")
             refused.__cause__ = error
             return refused
-        error.hint = (EXEC_HINTS if place == _IN_EXEC else HINTS).get(kind, error.hint)
+        error.hint = (EXEC_HINTS if place == _native.PLACE_IN_EXEC else HINTS).get(kind, error.hint)
     if place >= 0:
         error.hint = f"It is node {place} of the batch, of the kind {kind!r}. {error.hint}".rstrip()
     return error

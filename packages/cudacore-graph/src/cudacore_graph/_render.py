@@ -16,7 +16,7 @@ from cudacore_handles._sdk import graph_native as _native
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
 
-_MOST_LINES = 1000  # nodes of one graph that a tree in text shows
+_MAX_LINES = 1000  # nodes of one graph that a tree in text shows
 MAX_NODES = 100  # boxes in a picture by default; DOT always shows all nodes
 _MAX_GRAPHS = 8  # child graphs or bodies that are drawn in one node
 
@@ -30,7 +30,7 @@ class _Layout(NamedTuple):
 
 def title(node: GraphNode) -> str:
     """Describe a node on one line."""
-    part = node._show()
+    part = node._describe()
     return "  ".join((part.title, *part.details))
 
 
@@ -78,10 +78,10 @@ def to_tree(graph: GraphDefinition) -> str:
 
 
 def _tree_lines(layout: _Layout) -> Iterator[str]:
-    shown = min(len(layout.nodes), _MOST_LINES)
+    shown = min(len(layout.nodes), _MAX_LINES)
     width = len(str(max(shown - 1, 0)))
     for index, node in enumerate(layout.nodes[:shown]):
-        part = node._show()
+        part = node._describe()
         last = index == len(layout.nodes) - 1
         after = f"  after {', '.join(map(str, layout.before[index]))}" if layout.before[index] else ""
         yield f"{'└' if last else '├'}─ {index:{width}} {'  '.join((part.title, *part.details))}{after}"
@@ -113,7 +113,7 @@ def to_dot(graph: GraphDefinition) -> str:
 def _dot_lines(layout: _Layout, prefix: str, depth: int) -> Iterator[str]:
     tabs = "\t" * depth
     for index, node in enumerate(layout.nodes):
-        part, name = node._show(), f"{prefix}{index}"
+        part, name = node._describe(), f"{prefix}{index}"
         label = "\\n".join(map(_dot_text, (part.title, *part.details)))
         color = node._COLOUR
         plain = f'{name} [label="{label}" fillcolor="{color}"]'
@@ -191,7 +191,7 @@ def _pictured(graph: GraphDefinition, room: _Room) -> _Pictured:
         if len(group.nodes) > 1:
             boxes.append(_Shown(group.lines(), kind, (), len(group.nodes)))
             continue
-        part = node._show()
+        part = node._describe()
         lines, graphs = [part.title, *part.details], []
         for number, (name, inner) in enumerate(part.graphs):
             if room.left == 0 or number == _MAX_GRAPHS:
@@ -223,10 +223,10 @@ def _room(max_nodes: object) -> _Room:
         return _Room(None)
     if isinstance(max_nodes, bool) or not hasattr(max_nodes, "__index__"):
         raise TypeError(f"max_nodes must be an int or None, not {type(max_nodes).__name__}")
-    most: int = max_nodes.__index__()
-    if most < 1:
-        raise ValueError(f"max_nodes is {most}; it must be at least 1, or None for no limit")
-    return _Room(most)
+    count: int = max_nodes.__index__()
+    if count < 1:
+        raise ValueError(f"max_nodes is {count}; it must be at least 1, or None for no limit")
+    return _Room(count)
 
 
 def _drawn(graph: _Pictured) -> _draw.Picture:

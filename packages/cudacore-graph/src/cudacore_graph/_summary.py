@@ -130,8 +130,8 @@ def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
     return _merge(groups, edges, parts)
 
 
-def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], most: int) -> Summary:
-    """Combine groups of the same kinds with the same neighbours, if there are more than a given number of them."""
+def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], max_alike: int) -> Summary:
+    """Combine groups of the same kinds with the same neighbours, if there are more than `max_alike` of them."""
     before, behind = _neighbours(len(groups), edges)
     alike: dict[Hashable, list[int]] = {}
     for i, group in enumerate(groups):
@@ -139,7 +139,7 @@ def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], most: int) ->
         alike.setdefault((group.form, frozenset(group.kinds.items()), *neighbours), []).append(i)
     parts: list[tuple[list[int], str]] = []
     for members in alike.values():
-        if len(members) > most:
+        if len(members) > max_alike:
             single = len(groups[members[0]].nodes) == 1
             parts.append((members, "in parallel" if single else f"in {len(members):,} groups in parallel"))
         else:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles._sdk import make_dir as _make_dir
 
 __all__ = ["CaptureModeName", "GraphConditionalType", "GraphMemoryName", "GraphMemoryType"]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 class GraphMemoryType(_Name):

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
+from cudacore_graph._nodes.description import Description, bytes_text, short
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles._sdk import ffi, lib
 from cudacore_handles._sdk import graph_native as _native
 
-_MANAGED = 2  # CU_MEM_ALLOCATION_TYPE_MANAGED
 _MAX_PEERS = 256
 
 
@@ -43,7 +42,7 @@ class AllocNode(GraphNode):
     def memory_type(self) -> GraphMemoryType:
         """GraphMemoryType: The type of the memory."""
         params = self._read("alloc")
-        if params.alloc_type == _MANAGED:
+        if params.alloc_type == lib.CCH_ALLOCATION_MANAGED:
             return GraphMemoryType.MANAGED
         on_device = params.location_type == lib.CCH_LOCATION_DEVICE
         return GraphMemoryType.DEVICE if on_device else GraphMemoryType.HOST
@@ -59,7 +58,7 @@ class AllocNode(GraphNode):
         params = self._read("alloc", peers=peers, peer_count=_MAX_PEERS)
         return tuple(peers[0 : min(params.peer_count, _MAX_PEERS)])
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         where = f"{self.memory_type}, device {self.device_id}"
-        return Shown(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())
+        return Description(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())

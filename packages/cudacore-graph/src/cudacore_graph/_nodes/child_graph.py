@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_graph._nodes.child import child_of
+from cudacore_graph._nodes.description import Description
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -57,8 +56,8 @@ class ChildGraphNode(GraphNode):
     @property
     def child_graph(self) -> GraphDefinition:
         """GraphDefinition: The copy, which can be inspected and changed."""
-        return child_of(self, 0)
+        return self._graph_in(0)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        return Shown(self._TITLE, (), (("", self.child_graph),))
+        return Description(self._TITLE, (), (("", self.child_graph),))

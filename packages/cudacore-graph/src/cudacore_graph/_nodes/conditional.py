@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cudacore_graph._condition import GraphCondition
-from cudacore_graph._nodes.child import child_of
+from cudacore_graph._nodes.description import Description, short
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, short
 from cudacore_graph.typing import GraphConditionalType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk import lib, results
 
 _CONDITIONALS = {
-    0: GraphConditionalType.IF,
-    1: GraphConditionalType.WHILE,
-    2: GraphConditionalType.SWITCH,
+    lib.CCH_CONDITIONAL_IF: GraphConditionalType.IF,
+    lib.CCH_CONDITIONAL_WHILE: GraphConditionalType.WHILE,
+    lib.CCH_CONDITIONAL_SWITCH: GraphConditionalType.SWITCH,
 }
 
 if TYPE_CHECKING:
@@ -63,18 +62,18 @@ class ConditionalNode(GraphNode):
     def branches(self) -> tuple[GraphDefinition, ...]:
         """tuple of GraphDefinition: The bodies; empty if the driver cannot report them."""
         known = self._known()
-        return () if known is None else tuple(child_of(self, index) for index in range(known.count))
+        return () if known is None else tuple(self._graph_in(index) for index in range(known.count))
 
     def _names(self, count: int) -> Sequence[str]:
         """Return the names of the bodies."""
         return self._BODIES
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         branches = self.branches
         condition = self.condition
         details = () if condition is None else (f"condition {short(condition.value)}",)
-        return Shown(self._TITLE, details, tuple(zip(self._names(len(branches)), branches, strict=False)))
+        return Description(self._TITLE, details, tuple(zip(self._names(len(branches)), branches, strict=False)))
 
 
 class IfNode(ConditionalNode):
@@ -88,7 +87,7 @@ class IfNode(ConditionalNode):
     @property
     def then(self) -> GraphDefinition:
         """GraphDefinition: The body."""
-        return child_of(self, 0)
+        return self._graph_in(0)
 
 
 class IfElseNode(ConditionalNode):
@@ -103,12 +102,12 @@ class IfElseNode(ConditionalNode):
     @property
     def then(self) -> GraphDefinition:
         """GraphDefinition: The body for a condition that is not 0."""
-        return child_of(self, 0)
+        return self._graph_in(0)
 
     @property
     def else_(self) -> GraphDefinition:
         """GraphDefinition: The body for a condition that is 0."""
-        return child_of(self, 1)
+        return self._graph_in(1)
 
 
 class WhileNode(ConditionalNode):
@@ -122,7 +121,7 @@ class WhileNode(ConditionalNode):
     @property
     def body(self) -> GraphDefinition:
         """GraphDefinition: The body."""
-        return child_of(self, 0)
+        return self._graph_in(0)
 
 
 class SwitchNode(ConditionalNode):

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from cudacore_graph._errors import NODE_WAS_INSTANTIATED
+from cudacore_graph._nodes.description import Description, short
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, short
 from cudacore_handles import Event
 from cudacore_handles._sdk import adopt
 
@@ -14,12 +15,13 @@ class EventNode(GraphNode):
 
     __slots__ = ()
     _COLOUR = "#ead1dc"
+    _EXEC_HINT = NODE_WAS_INSTANTIATED
 
     @property
     def event(self) -> Event:
         """Event: The event."""
         return adopt(Event, self._read("event").event)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        return Shown(self._TITLE, (f"event {short(self.event._raw)}",), ())
+        return Description(self._TITLE, (f"event {short(self.event._raw)}",), ())

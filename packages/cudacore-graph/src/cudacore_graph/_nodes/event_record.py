@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from cudacore_graph._errors import THERE
 from cudacore_graph._nodes.event import EventNode
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_handles import Event
@@ -26,7 +25,6 @@ class EventRecordNode(EventNode):
     __slots__ = ()
     _TITLE = "record"
     _METHOD = "record"
-    _EXEC_HINT = THERE
     _EXECUTABLE = ExecutableEventRecordNode
 
     def update(self, event: Event) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from cudacore_graph._errors import THERE
 from cudacore_graph._nodes.event import EventNode
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_handles import Event
@@ -26,7 +25,6 @@ class EventWaitNode(EventNode):
     __slots__ = ()
     _TITLE = "wait"
     _METHOD = "wait"
-    _EXEC_HINT = THERE
     _EXECUTABLE = ExecutableEventWaitNode
 
     def update(self, event: Event) -> None:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from cudacore_graph._nodes.description import Description, short
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, short
 
 
 class FreeNode(GraphNode):
@@ -20,6 +20,6 @@ class FreeNode(GraphNode):
         """int: The address."""
         return int(self._read("free").address)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        return Shown(self._TITLE, (short(self.dptr),), ())
+        return Description(self._TITLE, (short(self.dptr),), ())

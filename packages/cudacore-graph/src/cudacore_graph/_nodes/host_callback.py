@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_graph._errors import THERE
+from cudacore_graph._errors import NODE_WAS_INSTANTIATED
+from cudacore_graph._nodes.description import Description, printable
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, printable
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import shorten
 
@@ -34,7 +34,7 @@ class HostCallbackNode(GraphNode):
     _TITLE = "callback"
     _COLOUR = "#f4cccc"
     _METHOD = "callback"
-    _EXEC_HINT = THERE
+    _EXEC_HINT = NODE_WAS_INSTANTIATED
     _EXECUTABLE = ExecutableHostCallbackNode
 
     def update(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
@@ -52,10 +52,10 @@ class HostCallbackNode(GraphNode):
         """
         return _native.host_function_of(self)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         function = self.function
-        return Shown(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
+        return Description(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
 
 
 def _function_name(function: object) -> str:

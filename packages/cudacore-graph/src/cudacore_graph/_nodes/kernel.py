@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cudacore_graph._arguments import check_args
-from cudacore_graph._errors import THERE
+from cudacore_graph._errors import NODE_WAS_INSTANTIATED
+from cudacore_graph._nodes.description import Description, bytes_text, printable, short, times
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, bytes_text, printable, short, times
 from cudacore_handles import CUDAError, Kernel, LaunchConfig
 from cudacore_handles._sdk import ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
@@ -48,7 +48,7 @@ class KernelNode(GraphNode):
     _TITLE = "kernel"
     _COLOUR = "#d9ead3"
     _METHOD = "launch"
-    _EXEC_HINT = f"A kernel stays on its device. {THERE}"
+    _EXEC_HINT = f"A kernel stays on its device. {NODE_WAS_INSTANTIATED}"
     _EXECUTABLE = ExecutableKernelNode
 
     def update(
@@ -115,7 +115,7 @@ class KernelNode(GraphNode):
         """int: Dynamic shared memory per block, in bytes."""
         return self.config.shmem_size
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         config = self.config
         details = [f"grid {times(config.grid)}", f"block {times(config.block)}"]
@@ -125,7 +125,7 @@ class KernelNode(GraphNode):
             details.append(f"shared {bytes_text(config.shmem_size)}")
         if config.is_cooperative:
             details.append("cooperative")
-        return Shown(name_of(self.kernel), tuple(details), ())
+        return Description(name_of(self.kernel), tuple(details), ())
 
 
 def name_of(kernel: Kernel) -> str:
@@ -133,7 +133,7 @@ def name_of(kernel: Kernel) -> str:
     raw = kernel._raw
     symbol, name = ffi.new("void **"), ffi.new("const char **")
     if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
-        ask = ffi.cast("int (*)(const char **, void *)", symbol[0])
-        if ask(name, ffi.cast("void *", raw)) == 0 and name[0]:
+        get_name = ffi.cast("int (*)(const char **, void *)", symbol[0])
+        if get_name(name, ffi.cast("void *", raw)) == 0 and name[0]:
             return shorten(printable(ffi.string(name[0]).decode("utf-8", "backslashreplace")))
     return f"kernel {short(raw)}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph._errors import ONE_ROW, THERE
+from cudacore_graph._arguments import check_owner
+from cudacore_graph._errors import NODE_WAS_INSTANTIATED, ONE_ROW_ONLY
+from cudacore_graph._nodes.description import Description, bytes_text, short
 from cudacore_graph._nodes.executable import SwitchableNode
-from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
 from cudacore_handles._sdk import adopt, check, ffi, lib
 from cudacore_handles._sdk import graph_native as _native
@@ -85,7 +85,7 @@ class MemcpyNode(GraphNode):
     _COLOUR = "#cfe2f3"
     _METHOD = "memcpy"
     _HINT = "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there"
-    _EXEC_HINT = f"A copy {ONE_ROW}. {THERE}"
+    _EXEC_HINT = f"A copy {ONE_ROW_ONLY}. {NODE_WAS_INSTANTIATED}"
     _EXECUTABLE = ExecutableMemcpyNode
 
     def update(
@@ -142,10 +142,10 @@ class MemcpyNode(GraphNode):
         """int: Number of slices."""
         return max(int(self._read("memcpy").depth), 1)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         known = self._read("memcpy")
         sizes = [int(n) for n in (known.width, known.height, known.depth)]
         rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""
         amount = f"{bytes_text(sizes[0])}{f' x {rows}' if rows else ''}"
-        return Shown(f"memcpy {amount}", (f"{short(self.src)} to {short(self.dst)}",), ())
+        return Description(f"memcpy {amount}", (f"{short(self.src)} to {short(self.dst)}",), ())

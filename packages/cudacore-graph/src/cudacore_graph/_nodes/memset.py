@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from cudacore_graph._errors import ONE_ROW, THERE
+from cudacore_graph._arguments import check_owner
+from cudacore_graph._errors import NODE_WAS_INSTANTIATED, ONE_ROW_ONLY
+from cudacore_graph._nodes.description import Description, bytes_text, short
 from cudacore_graph._nodes.executable import SwitchableNode
-from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles.typing import FillValueType
@@ -43,7 +43,7 @@ class MemsetNode(GraphNode):
     _COLOUR = "#cfe2f3"
     _METHOD = "memset"
     _HINT = "dst must be memory that the device can use; width and height at least 1"
-    _EXEC_HINT = f"A fill {ONE_ROW}. {THERE}"
+    _EXEC_HINT = f"A fill {ONE_ROW_ONLY}. {NODE_WAS_INSTANTIATED}"
     _EXECUTABLE = ExecutableMemsetNode
 
     def update(
@@ -107,10 +107,10 @@ class MemsetNode(GraphNode):
         """int: Bytes from row to row; unused if there is only one row."""
         return int(self._read("memset").pitch)
 
-    def _show(self) -> Shown:
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         known = self._read("memset")
         digits = 2 * known.element_size
         rows = f" x {known.height}" if known.height > 1 else ""
         amount = f"{bytes_text(known.width * known.element_size)}{rows}"
-        return Shown(f"memset {amount}", (f"{short(known.dst)} to 0x{known.value:0{digits}x}",), ())
+        return Description(f"memset {amount}", (f"{short(known.dst)} to 0x{known.value:0{digits}x}",), ())

@@ -6,13 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cudacore_graph._errors import gone
+from cudacore_graph._nodes.description import Description
 from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_graph._nodes.shown import Shown
-from cudacore_handles._sdk import check, ffi, hold, lib
+from cudacore_handles._sdk import adopt, check, ffi, hold, lib
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
+
+    from cudacore_graph._definition import GraphDefinition
 
 
 class GraphNode(_native.NodeHandle):
@@ -78,6 +80,17 @@ class GraphNode(_native.NodeHandle):
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 
-    def _show(self) -> Shown:
+    def _graph_in(self, index: int) -> GraphDefinition:
+        """Return a graph that the node contains: its child graph, or one of its bodies."""
+        from cudacore_graph._definition import GraphDefinition
+
+        if not self.is_valid:
+            raise gone(self)
+        out = ffi.new("cch_graph **")
+        status = _native.locked_call(self, None, lib.cch_graph_node_child, out, hold(self), index)
+        check(status)
+        return adopt(GraphDefinition, out[0])
+
+    def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        return Shown(self._TITLE, (), ())
+        return Description(self._TITLE, (), ())

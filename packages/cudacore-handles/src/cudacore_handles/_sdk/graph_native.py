@@ -5,6 +5,7 @@ The C code is in ``src/native/graph``. The stub beside this file has the types a
 """
 
 from cudacore_handles._native import (
+    PLACE_IN_EXEC,
     Adjacency,
     Condition,
     ExecHandle,
@@ -32,6 +33,7 @@ from cudacore_handles._native import (
 )
 
 __all__ = [
+    "PLACE_IN_EXEC",
     "Adjacency",
     "Condition",
     "ExecHandle",

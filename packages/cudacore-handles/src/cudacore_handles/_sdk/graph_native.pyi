@@ -30,6 +30,8 @@ from cudacore_handles._native import Handle as Handle
 from cudacore_handles.texture import OpaqueArray
 from cudacore_handles.typing import FillValueType, KernelArgumentType
 
+PLACE_IN_EXEC: int  # the place of a node of an executable graph, in calls of node_failed
+
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _C = TypeVar("_C", list[Any], set[Any])

@@ -380,7 +380,8 @@ int add_graph_types(PyObject *module, state *st) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_stripes);
   if (add_type(module, functions, "GraphHandle", &graph_spec, st->handle_type, &st->graph_type) < 0 ||
-      add_type(module, NULL, "Condition", &condition_spec, NULL, &st->condition_type) < 0)
+      add_type(module, NULL, "Condition", &condition_spec, NULL, &st->condition_type) < 0 ||
+      PyModule_AddIntConstant(module, "PLACE_IN_EXEC", PLACE_IN_EXEC) < 0)
     return -1;
   return add_type(module, NULL, "ExecHandle", &exec_spec, st->handle_type, &st->exec_type);
 }

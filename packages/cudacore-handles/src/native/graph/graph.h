@@ -71,7 +71,7 @@ typedef struct node_slot {
 } node_slot;
 
 /* Indices in faces.node_classes, after those that are CUDA's node types. */
-enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER, CLASS_COUNT };
+enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER };
 
 int add_node_type(PyObject *module, state *st);
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
 
 
-class Shown(NamedTuple):
+class Description(NamedTuple):
     """The description of a node: its type, details, and the graphs in it with their names."""
 
     title: str

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of graph builders, and the captures that they share."""
+
+from __future__ import annotations
+
+import weakref
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from cudacore_handles import Stream
+from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles._sdk import hold, last_error, lib
+
+if TYPE_CHECKING:
+    from cudacore_graph._builder import GraphBuilder
+    from cudacore_graph._definition import GraphDefinition
+
+
+class BuilderKind(Enum):
+    """The kinds of graphs that builders build, with their names in messages."""
+
+    PRIMARY = "primary"
+    FORKED = "forked"
+    CONDITIONAL_BODY = "conditional-body"
+
+
+class BuilderState(Enum):
+    """The states of a builder, with their names in messages."""
+
+    NOT_STARTED = "not building yet"
+    CAPTURING = "building"
+    ENDED = "not building any more"
+    CLOSED = "closed"
+
+
+# Which operations are allowed next, by kind and state.
+ALLOWED = {
+    (BuilderKind.PRIMARY, BuilderState.NOT_STARTED): "call begin_building() first",
+    (BuilderKind.PRIMARY, BuilderState.CAPTURING): "add work, then call end_building()",
+    (BuilderKind.PRIMARY, BuilderState.ENDED): (
+        "use complete(), graph_definition or debug_dot_print(), or embed it in another builder"
+    ),
+    (BuilderKind.FORKED, BuilderState.CAPTURING): "add work, then join() it; all else is the primary builder's",
+    (BuilderKind.CONDITIONAL_BODY, BuilderState.NOT_STARTED): "call begin_building(), or fill its graph_definition",
+    (BuilderKind.CONDITIONAL_BODY, BuilderState.CAPTURING): "add work, then call end_building()",
+    (BuilderKind.CONDITIONAL_BODY, BuilderState.ENDED): (
+        "use graph_definition or debug_dot_print(); it runs with the graph that its conditional node is in"
+    ),
+}
+
+
+class Capture:
+    """The capture of a graph. A builder shares it with the builders that were split from it."""
+
+    def __init__(self, graph: GraphDefinition, failures: list[str] | None = None) -> None:
+        self.graph = graph
+        self.mode = "relaxed"
+        # Why captures failed. A graph and the bodies in it share this, because they are all lost together.
+        self.failures: list[str] = [] if failures is None else failures
+        # The thread that must end the capture; None if any thread can.
+        self.thread: int | None = None
+        # Streams of forks that are not joined, with the forks. The capture fails if one of these streams is destroyed.
+        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
+
+    def close_forks(self, rest: Stream) -> None:
+        """Join the remaining forks of a capture that is about to end, and close them.
+
+        If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the whole
+        graph around the body is lost too.
+        """
+        for stream, reference in list(self.unjoined.items()):
+            # If the capture has failed before, nothing can be joined.
+            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
+            fork = reference()
+            if fork is not None:
+                fork.close()
+        self.unjoined.clear()
+
+    def end(self, stream: Stream) -> int:
+        """End the capture, and return the library's status."""
+        status: int = _native.locked_call(self.graph, None, lib.cch_capture_end, hold(self.graph), hold(stream))
+        if status and not self.graph.is_valid and not self.failures:
+            self.failures.append(str(last_error(status)))
+        return status
+
+    def describe_loss(self) -> str:
+        """Return why the graph was destroyed during the capture."""
+        why = f": {self.failures[0]}" if self.failures else ""
+        return f"the graph was lost, because another capture into it has failed{why}"
+
+    def describe_forks(self) -> str:
+        """Describe how many forks are not joined, and what to do."""
+        forks = [reference() for reference in self.unjoined.values()]
+        count = len(forks)
+        gone = sum(fork is None or fork.is_closed for fork in forks)
+        what = f"{count} builder{'s' * (count != 1)} that split() made {'are' if count != 1 else 'is'} not joined"
+        if not gone:
+            return f"{what}; call GraphBuilder.join(), or close() this one to give up"
+        which = "it was" if count == 1 else f"{gone} of them {'were' if gone != 1 else 'was'}"
+        return f"{what}, and {which} closed or dropped, and cannot be joined any more; close() this one to give up"
