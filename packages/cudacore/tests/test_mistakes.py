@@ -113,7 +113,7 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     ),
     "full pool": (
         full_pool,
-        "The limit is the max_size of the pool, 1,048,576 bytes (1 MiB): ask for less, or create",
+        "The limit is the max_size of the pool, 1,048,576 bytes (1 MiB): request less, or create",
     ),
     "fill float": (lambda p: p.buffer.fill(1.5, stream=p.stream), "not float; np.float32(1.5) fills with floats"),
     "copy list": (lambda p: p.buffer.copy_from([1], stream=p.stream), "src must be a Buffer, or an array"),

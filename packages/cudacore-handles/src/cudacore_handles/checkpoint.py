@@ -7,21 +7,21 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
+from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
-from cudacore_handles._base.later import list_public as _list_public
+from cudacore_handles._base.module_attributes import make_dir as _make_dir
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
 
 __all__ = ["Process"]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 _STATES = tuple(ProcessStateType)  # in the order of CUprocessState
 _MAX_TIMEOUT = 2**32 - 1
-_NOT_INITIALIZED, _OPERATING_SYSTEM, _ILLEGAL_STATE = 3, 304, 401  # CUDA_ERROR_...
 _ORDER = "A running process is locked, checkpointed, restored and unlocked, in this order"
 _BUSY = (
     "Work that it submitted is still running. Wait longer (timeout_ms=0: as long as it takes), or lock the process "
@@ -166,11 +166,11 @@ class Process:
 
     def _hint(self, status: int) -> str:
         """Return the hint for a call that the driver refused."""
-        if status == _NOT_INITIALIZED:
+        if status == results.NOT_INITIALIZED:
             return f"Process {self._pid} does not use CUDA: it has not initialised the driver"
-        if status == _OPERATING_SYSTEM:
+        if status == results.OPERATING_SYSTEM:
             return f"There is no process {self._pid}, or it belongs to another user"
-        if status != _ILLEGAL_STATE:
+        if status != results.ILLEGAL_STATE:
             return ""
         out = ffi.new("int *")
         if lib.cch_checkpoint_state(out, self._pid):

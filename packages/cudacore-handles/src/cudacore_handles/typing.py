@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
 
-from cudacore_handles._base.later import list_public as _list_public
+from cudacore_handles._base.module_attributes import make_dir as _make_dir
 
 if TYPE_CHECKING:
     import cudacore_graph
@@ -62,7 +62,7 @@ __all__ = [
     "WorkqueueSharingScopeType",
 ]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 class _Name(str, Enum):

@@ -357,8 +357,8 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
 def test_threads_do_not_take_away_what_another_allowed(
     limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a thread needs less shared memory, it would reduce the limit that another thread has just raised."""
-    most = limited.attributes[device]._most_dynamic_shared()
+    """A thread that needs less shared memory would reduce the limit that another thread has just raised."""
+    limit = limited.attributes[device]._max_dynamic_shared()
     looked = threading.Event()
 
     def look(out: Any, *args: object) -> int:
@@ -370,12 +370,12 @@ def test_threads_do_not_take_away_what_another_allowed(
 
     functions = SimpleNamespace(cch_kernel_attribute=look, cch_kernel_set_attribute=lib.cch_kernel_set_attribute)
     monkeypatch.setattr(kernel_attributes, "lib", functions)
-    less = threading.Thread(name="less", target=lambda: limited.attributes[device]._allow_dynamic_shared(most - 1000))
+    less = threading.Thread(name="less", target=lambda: limited.attributes[device]._allow_dynamic_shared(limit - 1000))
     less.start()
     assert looked.wait(60)
-    limited.attributes[device]._allow_dynamic_shared(most)
+    limited.attributes[device]._allow_dynamic_shared(limit)
     less.join(60)
-    assert limited.attributes[device].max_dynamic_shared_size_bytes == most
+    assert limited.attributes[device].max_dynamic_shared_size_bytes == limit
 
 
 @pytest.mark.parametrize(

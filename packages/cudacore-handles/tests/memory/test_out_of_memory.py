@@ -100,7 +100,7 @@ def test_error(device: ch.Device, stream: ch.Stream) -> None:
     error = fails(lambda: device.allocate(TOO_MUCH, stream=stream))
     text = str(error)
     assert error.code_name == "CUDA_ERROR_OUT_OF_MEMORY"
-    assert f"{TOO_MUCH:,} bytes were asked of device {device.device_id}" in text
+    assert f"{TOO_MUCH:,} bytes were requested from device {device.device_id}" in text
     assert f"Device {device.device_id} has {device.memory_info.total:,} bytes" in text
     assert "are free" in text
     listed = text.partition("The largest buffers of this process")[2]
@@ -164,7 +164,7 @@ def test_resource_of_a_user_that_raises(limited: ch.DeviceMemoryResource, stream
 def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Stream, call: str) -> None:
     """If a query for the report fails, the failure would replace the error about memory."""
     cuda_sim.fail(call, 0)
-    assert "were asked of device 0" in str(fails(lambda: device.allocate(TOO_MUCH, stream=stream)))
+    assert "were requested from device 0" in str(fails(lambda: device.allocate(TOO_MUCH, stream=stream)))
 
 
 @pytest.mark.cuda_sim

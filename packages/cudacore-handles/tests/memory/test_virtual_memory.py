@@ -257,7 +257,7 @@ def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream)
     buffer = resource.allocate(1)
     buffer.fill(1, stream=stream)
     for use in (lambda: resource.allocate(2**45), lambda: resource.modify_allocation(buffer, 2**45)):
-        with pytest.raises(ch.CUDAError, match="bytes were asked of"):
+        with pytest.raises(ch.CUDAError, match="bytes were requested from"):
             use()
     buffer.fill(2, stream=stream)
     stream.sync()

@@ -38,7 +38,8 @@ from cudacore_handles import (
     UnsupportedCodeError,
     launch,
 )
-from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import make_getattr as _make_getattr
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, interop, system, texture, typing, utils
@@ -167,7 +168,7 @@ __all__ = [
 
 
 # Imported at first use, because a program that runs compiled code does not need the compilers.
-_LATER = {
+_LAZY = {
     "cudacore_compile": (
         "BatchError",
         "CompilerError",
@@ -236,7 +237,8 @@ _INSTEAD = {
 }
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    _get = _later(__name__, _LATER, globals(), _INSTEAD)
+    _get = _make_getattr(__name__, _LAZY, globals(), _INSTEAD)
+    __dir__ = _make_dir(globals())
 
     def __getattr__(name: str) -> object:
         if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):

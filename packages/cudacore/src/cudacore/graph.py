@@ -16,7 +16,8 @@ from cudacore_graph import (
 )
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
-from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import make_getattr as _make_getattr
 
 __all__ = [
     "Graph",
@@ -31,4 +32,5 @@ __all__ += _classes.__all__
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _later(__name__, {}, globals())
+    __getattr__ = _make_getattr(__name__, {}, globals())
+    __dir__ = _make_dir(globals())

@@ -26,7 +26,8 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
-from cudacore_handles._sdk import later as _later
+from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import make_getattr as _make_getattr
 
 __all__ = [
     "CopyOptions",
@@ -46,4 +47,5 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _later(__name__, {}, globals())
+    __getattr__ = _make_getattr(__name__, {}, globals())
+    __dir__ = _make_dir(globals())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 
 
 def symbol_name(what: str, name: object) -> str:
@@ -30,4 +30,4 @@ def symbol_name(what: str, name: object) -> str:
 
 def shorten(text: str) -> str:
     """Shorten long text in the middle."""
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:60]}...{text[-17:]}"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:60]}...{text[-17:]}"

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 _MANGLED = re.compile(r"_Z[\w$.]+", re.ASCII)
-_MOST = 4096  # characters; only generated names are longer
+_MAX_LENGTH = 4096  # characters; only generated names are longer
 
 
 def demangle(symbol: str) -> str:
@@ -16,7 +16,7 @@ def demangle(symbol: str) -> str:
 
     Return the symbol itself if it is not mangled, or there is no C++ library.
     """
-    if not _MANGLED.fullmatch(symbol) or len(symbol) > _MOST:
+    if not _MANGLED.fullmatch(symbol) or len(symbol) > _MAX_LENGTH:
         return symbol
     import ctypes  # imported late, because it takes longer to import than this package
 

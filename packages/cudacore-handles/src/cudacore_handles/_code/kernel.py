@@ -222,10 +222,10 @@ class Kernel(_native.KernelHandle):
         """
         attributes = self.attributes[device]
         if nbytes > attributes.max_dynamic_shared_size_bytes:
-            most = attributes._most_dynamic_shared()
-            if nbytes > most:
+            limit = attributes._max_dynamic_shared()
+            if nbytes > limit:
                 raise ValueError(
-                    f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
+                    f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {limit} bytes of dynamic shared "
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)

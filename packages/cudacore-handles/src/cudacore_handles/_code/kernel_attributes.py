@@ -98,7 +98,7 @@ class KernelAttributes:
                 self._known[key] = value
         return value
 
-    def _most_dynamic_shared(self) -> int:
+    def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on the given device."""
         from cudacore_handles._driver.device import Device
 
@@ -125,7 +125,7 @@ class KernelAttributes:
     cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
     # Other code that has the kernel can change the following attributes, so they are not cached.
     max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
-        8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
+        8, int, "Maximum dynamic shared memory per block that a launch may request, in bytes.", constant=False
     )
     preferred_shared_memory_carveout: Attribute[int] = Attribute(
         9, int, "Preferred part of the L1 cache to be shared memory, in percent; -1 for no preference.", constant=False
@@ -231,22 +231,22 @@ class KernelOccupancy:
         limit = _whole("block_size_limit", block_size_limit, 0, _INT_MAX)
         out = ffi.new("int[2]")
 
-        def ask(shared_of: Any, shared: int) -> None:
+        def query(shared_of: Any, shared: int) -> None:
             kernel = hold(self._kernel)
             check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
 
         function: Any = _c_function(dynamic_shared_memory_needed)
         if callable(function):
             needed = _SharedMemoryNeeded(function)
-            ask(needed.callback, 0)
+            query(needed.callback, 0)
             needed.raise_failure()
             if self._allow(needed.results):
-                ask(needed.callback, 0)
+                query(needed.callback, 0)
                 needed.raise_failure()
         else:
             shared = _whole("dynamic_shared_memory_needed", function, 0, _SIZE_MAX)
             self._allow([shared])
-            ask(ffi.NULL, shared)
+            query(ffi.NULL, shared)
         return MaxPotentialBlockSizeOccupancyResult(*out)
 
     def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
@@ -274,10 +274,10 @@ class KernelOccupancy:
         """
         blocks = _whole("num_blocks_per_multiprocessor", num_blocks_per_multiprocessor, 1, _INT_MAX)
         threads = _whole("block_size", block_size, 1, _INT_MAX)
-        most = self.max_active_blocks_per_multiprocessor(threads, 0)
-        if blocks > most:
+        max_blocks = self.max_active_blocks_per_multiprocessor(threads, 0)
+        if blocks > max_blocks:
             raise ValueError(
-                f"num_blocks_per_multiprocessor is {blocks}, and at most {most} blocks of {threads} threads of "
+                f"num_blocks_per_multiprocessor is {blocks}, and at most {max_blocks} blocks of {threads} threads of "
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
         out = ffi.new("size_t *")
@@ -299,7 +299,7 @@ class KernelOccupancy:
         int
             Blocks per cluster; 0 if not even one block fits.
         """
-        return self._ask_about_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
+        return self._query_for_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
 
     def max_active_clusters(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return how many clusters can be resident on the device at once (cuOccupancyMaxActiveClusters).
@@ -321,23 +321,23 @@ class KernelOccupancy:
         CUDAError
             If the kernel cannot be launched with such clusters.
         """
-        return self._ask_about_launch(lib.cch_occupancy_max_active_clusters, config, stream)
+        return self._query_for_launch(lib.cch_occupancy_max_active_clusters, config, stream)
 
-    def _ask_about_launch(self, question: Any, config: LaunchConfig, stream: Stream) -> int:
+    def _query_for_launch(self, query: Any, config: LaunchConfig, stream: Stream) -> int:
         from cudacore_handles._stream.stream import Stream_accept
 
         native = _launch_config(config)
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)
         out = ffi.new("int *")
-        check(question(out, hold(accepted), native, hold(self._kernel)))
+        check(query(out, hold(accepted), native, hold(self._kernel)))
         return int(out[0])
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
         """Allow the given sizes of dynamic shared memory that fit; return whether that changed anything."""
         attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
-        most = attributes._most_dynamic_shared()
-        return attributes._allow_dynamic_shared(max((size for size in sizes if size <= most), default=0))
+        limit = attributes._max_dynamic_shared()
+        return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
 
 
 class _SharedMemoryNeeded:
@@ -385,11 +385,11 @@ def _current_device() -> int:
     return int(out[0])
 
 
-def _whole(name: str, value: object, least: int, most: int) -> int:
+def _whole(name: str, value: object, minimum: int, maximum: int) -> int:
     """Check an argument that is an integer."""
     number = check_int(name, value)
-    if not least <= number <= most:
-        raise ValueError(f"{name} is {number}; it must be from {least} to {most}")
+    if not minimum <= number <= maximum:
+        raise ValueError(f"{name} is {number}; it must be from {minimum} to {maximum}")
     return number
 
 

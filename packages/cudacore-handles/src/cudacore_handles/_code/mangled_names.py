@@ -75,7 +75,7 @@ _BUILTINS_D = {
 }
 # Numeric types of CUDA's headers.
 _CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
-_MOST_DEPTH = 100  # nested types
+_MAX_DEPTH = 100  # nested types
 
 _LENGTH = re.compile(r"[1-9]\d{0,5}")
 _SUBSTITUTION = re.compile(r"S(?:([0-9A-Z]*)_|[absiod])")
@@ -282,7 +282,7 @@ class _Name:
 
     def _type(self) -> _Type:
         self._depth += 1
-        if self._depth > _MOST_DEPTH:
+        if self._depth > _MAX_DEPTH:
             self._fail()
         type_ = self._read_type()
         self._depth -= 1

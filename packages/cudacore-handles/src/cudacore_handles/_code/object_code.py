@@ -30,7 +30,7 @@ _LOG_BYTES = 16 * 1024
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _CXX_NAME = re.compile(r"[<:&(]")
-_MOST_NAMES = 20  # symbols listed in an error message
+_MAX_NAMES = 20  # symbols listed in an error message
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
@@ -393,9 +393,9 @@ class ObjectCode:
         plain = {bare_name(demangle(symbol)): by_symbol.get(symbol, symbol) for symbol in symbols}
         near = get_close_matches(name, [*names, *plain], n=3)
         meant = dict.fromkeys(repr(plain.get(one, one)) for one in near)
-        listed = ", ".join(names[:_MOST_NAMES])
-        if names[_MOST_NAMES:]:
-            listed += f" and {len(names) - _MOST_NAMES} more"
+        listed = ", ".join(names[:_MAX_NAMES])
+        if names[_MAX_NAMES:]:
+            listed += f" and {len(names) - _MAX_NAMES} more"
         hint = f"did you mean {' or '.join(meant)}? It has: {listed}" if meant else f"it has: {listed}"
         if what == "kernels" and any(n.startswith("_Z") for n in names):
             hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'

@@ -110,12 +110,12 @@ def _link(
     finally:
         if state[0] != ffi.NULL:
             destroy(state[0])
-    told = _text(info)
+    text = _text(info)
     if time:
         bits = int(ffi.cast("uintptr_t", values[list(given).index(_WALL_TIME)])) & 0xFFFFFFFF
         took = ffi.cast("float *", ffi.new("uint32_t *", bits))[0]
-        told += b"linking took %.3f ms\n" % took
-    return linked, _text(errors), told
+        text += b"linking took %.3f ms\n" % took
+    return linked, _text(errors), text
 
 
 def _function(name: str) -> Any:

@@ -51,17 +51,17 @@ class DeviceProperties:
     def _read(self, attribute: Attribute[Any]) -> int:
         value = self._known.get(attribute.number)
         if value is None:
-            value = self._ask(attribute)
+            value = self._query(attribute)
             if attribute.constant:
                 self._known[attribute.number] = value
         return value
 
-    def _ask(self, attribute: Attribute[Any]) -> int:
+    def _query(self, attribute: Attribute[Any]) -> int:
         out = ffi.new("int *")
         status = lib.cch_device_attribute(out, attribute.number, self._device_id)
         hint = ""
         if status == results.INVALID_VALUE:
-            hint = f"The installed driver is too old to know the property {attribute.name!r}; a newer one may"
+            hint = f"The installed driver does not have the property {attribute.name!r}: update the driver"
         check(status, hint=hint)
         return int(out[0])
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
 
 _WITH_GROUPS = 13010  # CUDA 13.1 added groups of different sizes, and work queues
-_MOST = 2**32 - 1
+_MAX_UINT32 = 2**32 - 1
 _SCOPES = {
     WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
     WorkqueueSharingScopeType.GREEN_CTX_BALANCED: lib.CCH_WORKQUEUE_BALANCED,
@@ -84,7 +84,7 @@ class WorkqueueResourceOptions:
             self.sharing_scope = _as_name(WorkqueueSharingScopeType, self.sharing_scope, opening)
         if self.concurrency_limit is not None:
             limit = check_int("concurrency_limit", self.concurrency_limit)
-            if not 1 <= limit <= _MOST:
+            if not 1 <= limit <= _MAX_UINT32:
                 raise ValueError(f"concurrency_limit must be >= 1 and < 2**32, got {limit}")
 
 
@@ -104,11 +104,11 @@ class SMResource:
     multiprocessors.
     """
 
-    __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_least", "_raw")
+    __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_min_size", "_raw")
     _raw: Any  # cch_resource *; None for a dry run, or without multiprocessors
     _device_id: int
     _count: int
-    _least: int
+    _min_size: int
     _alignment: int
     _flags: int
 
@@ -125,16 +125,16 @@ class SMResource:
     def _adopt(cls, raw: Any, device_id: int) -> SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
-        count, least, alignment, flags = fields
+        count, min_size, alignment, flags = fields
         if not alignment:  # before CUDA 13.1, drivers do not report it: the number in the manual
-            least, alignment = _rules(device_id)
-        return cls._make(raw, device_id, count, least, alignment, flags)
+            min_size, alignment = _rules(device_id)
+        return cls._make(raw, device_id, count, min_size, alignment, flags)
 
     @classmethod
-    def _make(cls, raw: Any, device_id: int, count: int, least: int, alignment: int, flags: int) -> SMResource:
+    def _make(cls, raw: Any, device_id: int, count: int, min_size: int, alignment: int, flags: int) -> SMResource:
         made = cls.__new__(cls)
         made._raw, made._device_id, made._count = raw, device_id, count
-        made._least, made._alignment, made._flags = least, alignment, flags
+        made._min_size, made._alignment, made._flags = min_size, alignment, flags
         return made
 
     @property
@@ -155,7 +155,7 @@ class SMResource:
     @property
     def min_partition_size(self) -> int:
         """int: The minimum number of multiprocessors in a group."""
-        return self._least
+        return self._min_size
 
     @property
     def coscheduled_alignment(self) -> int:
@@ -222,14 +222,14 @@ class SMResource:
         return found, self._dry(self._count - sum(part.sm_count for part in found))
 
     def _split_evenly(self, raw: Any, groups: list[_Group], dry: bool) -> tuple[list[SMResource], SMResource]:
-        least = groups[0].size or self._count // len(groups) // self._alignment * self._alignment
+        size = groups[0].size or self._count // len(groups) // self._alignment * self._alignment
         parts, rest = ffi.new("cch_resource[]", len(groups)), ffi.new("cch_resource *")
         made = ffi.new("size_t *", len(groups))
-        status = lib.cch_resource_split_evenly(parts, made, rest, raw, 0, least)
+        status = lib.cch_resource_split_evenly(parts, made, rest, raw, 0, size)
         check(status, hint=_hint(status))
         if made[0] < len(groups):
             raise ValueError(
-                f"count asks for {len(groups)} groups of {least}, and the driver makes {made[0]} of {self._count} "
+                f"count asks for {len(groups)} groups of {size}, and the driver makes {made[0]} of {self._count} "
                 "multiprocessors: ask for fewer, or smaller ones"
             )
         found, left = [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
@@ -245,7 +245,7 @@ class SMResource:
 
     def _dry(self, count: int, together: int = 0) -> SMResource:
         alignment = together or self._alignment
-        return SMResource._make(None, self._device_id, count, self._least, alignment, 0)
+        return SMResource._make(None, self._device_id, count, self._min_size, alignment, 0)
 
     def _usable(self) -> Any:
         if self._raw is None:
@@ -516,6 +516,6 @@ def _for_each(options: SMResourceOptions, name: str, counts: list[Any], several:
 
 def _as_count(value: object, name: str) -> int:
     count = 0 if value is None else check_int(name, value)
-    if not 0 <= count <= _MOST:
+    if not 0 <= count <= _MAX_UINT32:
         raise ValueError(f"{name} must be >= 0 and < 2**32, got {count}")
     return count

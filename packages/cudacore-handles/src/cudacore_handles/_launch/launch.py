@@ -71,11 +71,11 @@ def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
 def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     x, y, z = config.block
     try:
-        most = kernel.attributes[Device()].max_threads_per_block
+        max_threads = kernel.attributes[Device()].max_threads_per_block
     except CUDAError:  # after a fault, every call of the driver fails, and the error of the launch describes the fault
         return ""
-    if x * y * z > most:
-        return f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
+    if x * y * z > max_threads:
+        return f"The block has {x * y * z} threads, and {kernel!r} can have at most {max_threads} on this device"
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 

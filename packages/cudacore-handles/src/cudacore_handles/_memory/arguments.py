@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments that functions of memory share."""
+"""Sizes, and checks of arguments, that functions of memory share."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.address import check_int
+from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import shorten
+from cudacore_handles._cffi import lib
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.buffer import Buffer
 
 
 def check_size(size: Any, name: str = "size") -> int:
@@ -16,6 +21,11 @@ def check_size(size: Any, name: str = "size") -> int:
     if not 0 <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
+
+
+def size_of(buffer: Buffer) -> int:
+    """Return the size of an open buffer. :attr:`Buffer.size` becomes 0 when another thread closes it."""
+    return int(lib.cch_deviceptr_size(hold(buffer)))
 
 
 def size_text(nbytes: int) -> str:

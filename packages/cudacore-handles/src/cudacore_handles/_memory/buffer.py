@@ -11,19 +11,17 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
+from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
     IPCBufferDescriptor,
-    SharedPool,
     describe_buffer,
     import_buffer,
     not_enabled,
 )
 from cudacore_handles._memory.pointer import Attributes, pointer_attributes
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream, is_capturing
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream
 from cudacore_handles.typing import AnyArrayType, FillValueType
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._views.view import StridedMemoryView
 
-_SHAPE = struct_of("cch_copy_shape")
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
 _A = TypeVar("_A", bound=AnyArrayType)
 T = TypeVar("T", bound="Buffer")
@@ -211,7 +208,7 @@ class Buffer(_native.BufferHandle):
             return (_native.DL_CUDA_HOST, 0) if self.is_host_accessible else (_native.DL_CUDA, self.device_id)
         if self.is_host_accessible:
             return (_native.DL_CPU, 0)
-        raise BufferError("neither the host nor a device can reach this memory, says its memory resource")
+        raise BufferError("the memory resource reports that neither the host nor a device can access this memory")
 
     def __buffer__(self, flags: int = 0, /) -> memoryview:
         """Return the memory as a view of bytes, if the host can access it; writable unless :attr:`is_read_only`.
@@ -313,10 +310,6 @@ class Buffer(_native.BufferHandle):
         stream : Stream
             The stream on which the unmapping is ordered.
         """
-        if not isinstance(mr, SharedPool):
-            raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
-        if not isinstance(ipc_descriptor, IPCBufferDescriptor):
-            raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
         return import_buffer(cls, mr, ipc_descriptor, stream)
 
     @overload
@@ -359,7 +352,7 @@ class Buffer(_native.BufferHandle):
         >>> buffer.copy_to(np.empty(4, np.uint8), stream=stream)
         array([1, 1, 1, 1], dtype=uint8)
         """
-        attributes = None if options is None else _attributes("copy_to", options, stream)
+        packed = None if options is None else _pack_options("copy_to", options, stream)
         if dst is None:
             mr = self._mr
             if self.is_closed:
@@ -370,9 +363,11 @@ class Buffer(_native.BufferHandle):
             if not isinstance(dst, Buffer):
                 raise no_buffer(mr, dst)
         if isinstance(dst, Buffer):
-            _copy(dst, self, attributes, stream)
+            copy_buffer(dst, self, packed, stream)
         else:
-            _copy_array(self, dst, "dst", attributes, stream)
+            from cudacore_handles._memory.arrays import copy_array
+
+            copy_array(self, dst, "dst", packed, stream)
         return dst
 
     def copy_from(
@@ -397,11 +392,13 @@ class Buffer(_native.BufferHandle):
         >>> buffer = device.allocate(16, stream=stream)
         >>> buffer.copy_from(np.arange(4, dtype=np.int32), stream=stream)
         """
-        attributes = None if options is None else _attributes("copy_from", options, stream)
+        packed = None if options is None else _pack_options("copy_from", options, stream)
         if isinstance(src, Buffer):
-            _copy(self, src, attributes, stream)
+            copy_buffer(self, src, packed, stream)
         else:
-            _copy_array(self, src, "src", attributes, stream)
+            from cudacore_handles._memory.arrays import copy_array
+
+            copy_array(self, src, "src", packed, stream)
 
     def copy_part_from(
         self,
@@ -439,18 +436,12 @@ class Buffer(_native.BufferHandle):
         stream : Stream
             The stream that the copy is ordered on.
         """
-        from cudacore_handles._memory.copy import side_of
+        from cudacore_handles._memory.copy import pack_shape
 
         if not isinstance(src, Buffer):
             raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
-        part = tuple(check_size(n, name) for n, name in ((width, "width"), (height, "height"), (depth, "depth")))
-        if not all(part):
-            raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
-        sides = (
-            side_of("dst", self, part, dst_offset, dst_pitch, dst_height),
-            side_of("src", src, part, src_offset, src_pitch, src_height),
-        )
-        _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
+        to, from_ = (self, dst_offset, dst_pitch, dst_height), (src, src_offset, src_pitch, src_height)
+        _native.copy_part(self, src, pack_shape((width, height, depth), to, from_), stream)
 
     def fill(self, value: FillValueType, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and similar functions).
@@ -515,7 +506,7 @@ class Buffer(_native.BufferHandle):
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
     def _driver_attributes(self) -> Attributes:
-        """Attributes of memory without a memory resource, from the driver (cuPointerGetAttributes)."""
+        """Return what the driver reports about memory without a memory resource (cuPointerGetAttributes)."""
         if self.is_closed:
             raise closed(self)
         if self._known is None:
@@ -571,11 +562,6 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def size_of(buffer: Buffer) -> int:
-    """Return the size of an open buffer. :attr:`Buffer.size` becomes 0 when another thread closes it."""
-    return int(lib.cch_deviceptr_size(hold(buffer)))
-
-
 def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) -> T:
     """Return a buffer of 0 bytes, which has no memory."""
     out = ffi.new("cch_deviceptr **")
@@ -583,49 +569,22 @@ def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) 
     return cls._adopt_memory(address(out[0]), mr, owner)
 
 
-def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
+def _pack_options(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
     """Return options in the form for ``_native``; raise an error if they are invalid."""
-    from cudacore_handles._memory.copy import check_options, check_order
+    from cudacore_handles._memory.copy import pack_options
 
-    packed = (check_options(function, options)._packed(),)
-    check_order(packed, stream)
-    return packed
+    return pack_options(function, options, stream)
 
 
-def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
-    if attributes is None:
+def copy_buffer(dst: Buffer, src: Buffer, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
+    """Copy between buffers; `options` are in the form for ``_native``."""
+    if options is None:
         _native.copy(dst, src, stream)
         return
     src_size, dst_size = size_of(src), size_of(dst)
     if dst_size != src_size:
         raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
-    _native.copy_batch((dst,), (src,), attributes, stream)
-
-
-def _copy_array(
-    buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
-) -> None:
-    """Copy between a buffer and an array of another library."""
-    from cudacore_handles._memory.arrays import different_sizes, memory_of
-
-    size = size_of(buffer)
-    accepted = Stream_accept(stream, allow_stream_protocol=True)
-    to_array = name == "dst"
-    with memory_of(array, name, accepted, writable=to_array) as memory:
-        if memory.nbytes != size:
-            raise different_sizes(name, array, memory.nbytes, size)
-        if not memory.nbytes:
-            return
-        if memory.on_host and is_capturing(accepted):
-            raise ValueError(
-                f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
-                "of LegacyPinnedMemoryResource, which the graph can keep"
-            )
-        # A graph keeps the owner of the memory. Host memory needs no owner, because this function waits for the copy.
-        other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
-        _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
-        if memory.on_host:
-            accepted.sync()
+    _native.copy_batch((dst,), (src,), options, stream)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:

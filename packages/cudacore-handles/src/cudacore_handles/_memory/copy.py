@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.handle import hold
 from cudacore_handles._base.pickles import public
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
-from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.arguments import check_size, size_of
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
 from cudacore_handles.typing import (
     MemcpyOverlapMode,
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.host import Host
 
-_MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
+MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
 _ATTRIBUTES = struct_of("cch_copy_attributes")
+_SHAPE = struct_of("cch_copy_shape")
+_Side = tuple[Any, Any, Any, Any]
 _ORDERS = {
     MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
     MemcpySrcAccessOrder.DURING_API_CALL: lib.CCH_COPY_DURING_CALL,
@@ -121,7 +122,7 @@ def copy_batch(
     attributes = None
     if options is not None:
         attributes = _attributes(options, len(sources))
-        check_order(attributes, stream)
+        _check_order(attributes, stream)
     _native.copy_batch(targets, sources, attributes, stream)
 
 
@@ -142,15 +143,17 @@ def check_buffers(function: str, buffers: object, single: str) -> tuple[Any, ...
     return found
 
 
-def check_options(function: str, options: object) -> CopyOptions:
-    """Return copy options; raise an error if they are invalid."""
+def pack_options(function: str, options: object, stream: Any) -> tuple[bytes, ...]:
+    """Return the options of one copy in the form for ``_native``; raise an error if they are invalid."""
     if not isinstance(options, CopyOptions):
         raise TypeError(f"{function}: options must be CopyOptions, got {type(options).__name__}")
-    return options
+    packed = (options._packed(),)
+    _check_order(packed, stream)
+    return packed
 
 
-def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
-    """Warn that a graph reads the source when it runs, if the options require reading it during the call."""
+def _check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
+    """Raise if a graph would read the source when it runs, although the options require reading it during the call."""
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(
@@ -185,11 +188,28 @@ def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
     return place_of(location, f"CopyOptions.{side}_location_hint")
 
 
-def side_of(
-    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
+def pack_shape(part: tuple[Any, Any, Any], dst: _Side, src: _Side) -> bytes:
+    """Return the shape of a copy in the form for ``_native``; raise an error if it is invalid.
+
+    Parameters
+    ----------
+    part : tuple
+        Width, height and depth.
+    dst, src : tuple
+        Each buffer with the offset, pitch and height of the part in it.
+    """
+    sizes = tuple(check_size(size, name) for size, name in zip(part, ("width", "height", "depth"), strict=True))
+    if not all(sizes):
+        width, height, depth = part
+        raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
+    return _SHAPE.pack(_SHAPE.size, *sizes, *_side("dst", sizes, *dst), *_side("src", sizes, *src))
+
+
+def _side(
+    name: str, part: tuple[int, ...], buffer: Buffer, offset: object, pitch: object, height: object
 ) -> tuple[int, int, int]:
     """Return the offset, pitch and height of a part of a buffer; raise an error if they are invalid."""
-    size = int(lib.cch_deviceptr_size(hold(buffer)))
+    size = size_of(buffer)
     width, rows, slices = part
     begin = check_size(offset, f"{name}_offset")
     row = width if pitch is None else check_size(pitch, f"{name}_pitch")
@@ -197,8 +217,8 @@ def side_of(
     # A pitch or height that is never used can have any value, but the driver checks it anyway.
     if rows * slices == 1:
         row = width
-    elif row > _MAX_PITCH:
-        raise ValueError(f"{name}_pitch is {row}; {_MAX_PITCH} bytes are the most that CUDA takes")
+    elif row > MAX_PITCH:
+        raise ValueError(f"{name}_pitch is {row}; CUDA's limit is {MAX_PITCH} bytes")
     elif row < width:
         raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
     if slices == 1:

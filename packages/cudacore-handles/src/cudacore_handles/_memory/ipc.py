@@ -30,9 +30,8 @@ else:
 Resource = TypeVar("Resource", bound="SharedPool")
 
 POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-_READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
-_NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
+_OUT_OF_RANGE = "The offset and size in ipc_descriptor are outside of the memory: the descriptor was changed or damaged"
 
 # The pools of this process, and the buffers that it allocated, by their names between processes.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
@@ -333,10 +332,10 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
     out = ffi.new("cch_pool **")
     if device is not None:
-        asked = (lib.CCH_LOCATION_DEVICE, device.device_id)
+        place = (lib.CCH_LOCATION_DEVICE, device.device_id)
     else:
-        asked = location or (lib.CCH_LOCATION_HOST, 0)
-    status = lib.cch_pool_import(out, int(handle), *asked)
+        place = location or (lib.CCH_LOCATION_HOST, 0)
+    status = lib.cch_pool_import(out, int(handle), *place)
     if status == lib.CCH_EMISMATCH:
         where = "the host's memory" if device is None else f"the memory of device {device.device_id}"
         raise ValueError(
@@ -406,6 +405,10 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
     """Return a buffer of another process's memory, or of this process's if the descriptor was sent back."""
+    if not isinstance(resource, SharedPool):
+        raise TypeError(f"mr must be a memory resource that processes share, not {type(resource).__name__}")
+    if not isinstance(descriptor, IPCBufferDescriptor):
+        raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(descriptor).__name__}")
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # raises an error that explains the problem
@@ -428,7 +431,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
                     "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
                 )
             elif error.code_name == "CCH_EMISMATCH":
-                error.hint = _NOT_SO_LARGE
+                error.hint = _OUT_OF_RANGE
             raise
     else:
         from cudacore_handles._stream.stream import Stream_accept
@@ -438,7 +441,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
         if box is None:
             raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
         out = ffi.new("cch_deviceptr **")
-        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_NOT_SO_LARGE)
+        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_OUT_OF_RANGE)
         buffer = cls._adopt_memory(address(out[0]), resource, None)
         buffer.set_deallocation_stream(accepted)
         _own_buffers.add((own, name), buffer)

@@ -29,7 +29,7 @@ _PATIENCE = 0.25  # seconds to wait for the collection of another thread
 _CODES = (lib.CCH_ENOMEM, results.OUT_OF_MEMORY)
 _thread = threading.local()  # `collects`: true while this thread is in _collect(), or must not collect
 _ADVICE = (
-    "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
+    "Close buffers that are not needed any more, or request less. Memory whose free still waits for its stream can "
     "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"
 )
 
@@ -119,17 +119,17 @@ def explained(error: _Error, resource: MemoryResource, size: int, where: str, ma
 
     The error of an earlier kernel's fault keeps its own hint, because the allocation did not cause it.
     """
-    asked = f"{size:,} bytes were asked of {where}"
+    request = f"{size:,} bytes were requested from {where}"
     if isinstance(error, OutOfMemoryError):
-        lines = [asked]
+        lines = [request]
         if max_size:
             lines.append(
-                f"The limit is the max_size of the pool, {size_text(max_size)}: ask for less, or create the pool with "
+                f"The limit is the max_size of the pool, {size_text(max_size)}: request less, or create the pool with "
                 "a larger max_size"
             )
         error.hint = "\n".join([*lines, memory_report(_device_of(resource))])
     elif not error.hint:
-        error.hint = asked
+        error.hint = request
     return error
 
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
 
-# Of CUmemAccess_flags.
-_NO_ACCESS, _READ_WRITE = 0, 3
+NO_ACCESS, READ, READ_WRITE = 0, 1, 3  # CUmemAccess_flags
 
 
 class PeerAccessibleBySetProxy(MutableSet["Device"]):
@@ -129,7 +128,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
     def _has_access(self, ordinal: int) -> bool:
         out = ffi.new("int *")
         check(lib.cch_pool_access(out, self._pool(), ordinal))
-        return bool(out[0] != _NO_ACCESS)
+        return bool(out[0] != NO_ACCESS)
 
     def _pool(self) -> Any:
         if self._resource.is_closed:
@@ -147,7 +146,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
                     f"device {ordinal} cannot reach the memory of device {own}: "
                     f"Device({ordinal}).can_access_peer({own}) is False"
                 )
-        access = [_READ_WRITE if ordinal in gained else _NO_ACCESS for ordinal in changed]
+        access = [READ_WRITE if ordinal in gained else NO_ACCESS for ordinal in changed]
         if changed:
             check(lib.cch_pool_set_access(self._pool(), changed, access, len(changed)))
 

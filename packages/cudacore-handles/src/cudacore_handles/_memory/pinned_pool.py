@@ -23,10 +23,10 @@ from cudacore_handles._memory.ipc import (
     check_pools,
     import_pool,
 )
+from cudacore_handles._memory.peer_access import NO_ACCESS, READ_WRITE
 from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
-_NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
 
 
 @public
@@ -132,10 +132,10 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
         closed_to = []
         for ordinal in range(out[0]):
             check(lib.cch_pool_access(out, hold(self._pool), ordinal))
-            if out[0] == _NO_ACCESS:
+            if out[0] == NO_ACCESS:
                 closed_to.append(ordinal)
         if closed_to:
-            access = [_READ_WRITE] * len(closed_to)
+            access = [READ_WRITE] * len(closed_to)
             check(lib.cch_pool_set_access(hold(self._pool), closed_to, access, len(closed_to)))
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
-_MOST_BYTES = 2**63
+_MAX_BYTES = 2**63
 
 
 class Pool(_native.Handle):
@@ -88,7 +88,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         CUDAError
             If the device or the pool does not have enough memory left.
         """
-        if type(size) is not int or not 0 < size < _MOST_BYTES:
+        if type(size) is not int or not 0 < size < _MAX_BYTES:
             size = check_size(size)
         if self.is_closed:
             raise closed(self)
@@ -113,7 +113,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         stream: Stream | IsStreamType | None,
     ) -> Buffer:
         """Allocate like :meth:`allocate`, and count the memory in an adaptor's trackers."""
-        if type(size) is not int or not 0 < size < _MOST_BYTES:
+        if type(size) is not int or not 0 < size < _MAX_BYTES:
             size = check_size(size)
             if size == 0:
                 if self.is_closed:
@@ -197,7 +197,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         config.alloc_type = kind
         config.max_size = self._max_size = max_size
         config.handle_types = POSIX_FILE_DESCRIPTOR if shared else 0
-        check(lib.cch_pool_create(out, config), hint=f"a pool of {self._where} was asked for")
+        check(lib.cch_pool_create(out, config), hint=f"The requested pool is of {self._where}")
         self._take(out[0], owned=True)
 
     @property

@@ -18,7 +18,7 @@ from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.out_of_memory import allocate_with
-from cudacore_handles._memory.peer_access import device_given
+from cudacore_handles._memory.peer_access import READ, READ_WRITE, device_given
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._memory.virtual_ipc import (
     IPCVirtualMemoryDescriptor,
@@ -53,7 +53,7 @@ _HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleTyp
 # Results of drivers that refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
 _REFUSED = (results.NOT_PERMITTED, results.NOT_SUPPORTED)
 # CUmemAccess_flags
-_ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE: 3}
+_ACCESSES = {VirtualMemoryAccessType.READ: READ, VirtualMemoryAccessType.READ_WRITE: READ_WRITE}
 
 
 @public

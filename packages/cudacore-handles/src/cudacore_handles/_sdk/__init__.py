@@ -9,7 +9,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
-from cudacore_handles._base.later import later, list_public
+from cudacore_handles._base.module_attributes import make_dir, make_getattr
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.pickles import public, publish
@@ -39,9 +39,9 @@ __all__ = [
     "ffi",
     "hold",
     "last_error",
-    "later",
     "lib",
-    "list_public",
+    "make_dir",
+    "make_getattr",
     "public",
     "publish",
     "results",

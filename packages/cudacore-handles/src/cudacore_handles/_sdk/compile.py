@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_handles._base.later import later
+from cudacore_handles._base.module_attributes import make_getattr
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 # Imported at first use, because they are not needed if the code comes from a cache.
-_LATER = {
+_LAZY = {
     "cudacore_handles._code.demangle": ("demangle",),
     "cudacore_handles._code.ptx_signatures": ("ptx_signatures",),
     "cudacore_handles._code.link_symbols": ("Symbol", "has_only_ltoir", "parts_of", "ptx_symbols"),
@@ -37,4 +37,4 @@ _LATER = {
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = later(__name__, _LATER, globals())
+    __getattr__ = make_getattr(__name__, _LAZY, globals())

@@ -92,7 +92,7 @@ class _Poller:
         due.reverse()
         try:
             while due:
-                self._ask(due[-1], now)
+                self._query(due[-1], now)
                 due.pop()
         finally:  # a KeyboardInterrupt can end the event loop, which the program can run again
             for waiting in due:
@@ -101,7 +101,7 @@ class _Poller:
             self._rests_until = ended + _REST * (ended - began)
             self._schedule(loop, ended)
 
-    def _ask(self, waiting: _Waiting, now: float) -> None:
+    def _query(self, waiting: _Waiting, now: float) -> None:
         if waiting.future.done():  # the future was cancelled, or a host function has woken the loop
             return
         status = lib.cch_event_poll(waiting.event)

@@ -11,8 +11,9 @@ from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.arguments import size_of
 from cudacore_handles._memory.arrays import memory_of
-from cudacore_handles._memory.buffer import Buffer, size_of
+from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions

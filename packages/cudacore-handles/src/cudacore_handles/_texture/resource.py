@@ -7,8 +7,8 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._driver.device import Device
-from cudacore_handles._memory.arguments import check_size
-from cudacore_handles._memory.buffer import Buffer, size_of
+from cudacore_handles._memory.arguments import check_size, size_of
+from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._texture.array import OpaqueArray
 from cudacore_handles._texture.formats import NUMBERS, as_channels, as_count, as_format, attribute_of, format_of
 from cudacore_handles._texture.mipmapped_array import MipmappedArray

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
+from cudacore_handles._memory.copy import MAX_PITCH
+
 _MAX_UNIT = 16  # largest number of bytes that a thread of a kernel copies at once
 _TILE = 32
 _MIN_TILE = 8

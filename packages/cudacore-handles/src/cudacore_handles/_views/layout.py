@@ -520,17 +520,17 @@ class _StridedLayout:
         data_ptr, axis : int, optional
             See :meth:`repacked`.
         """
-        most = operator.index(max_itemsize)
-        if most <= 0:
-            raise ValueError(f"max_itemsize must be greater than zero, got {most}.")
-        if most < self.itemsize:
-            raise ValueError(f"max_itemsize ({most}) cannot be less than itemsize ({self.itemsize}).")
+        limit = operator.index(max_itemsize)
+        if limit <= 0:
+            raise ValueError(f"max_itemsize must be greater than zero, got {limit}.")
+        if limit < self.itemsize:
+            raise ValueError(f"max_itemsize ({limit}) cannot be less than itemsize ({self.itemsize}).")
         at = axis_of(axis, self.ndim, "axis")
         steps = self._steps()
         if self._shape[at] == 0 or steps[at] != 1:
             return self.itemsize
         counts = [self._shape[at], self.slice_offset, *(steps[other] for other in range(self.ndim) if other != at)]
-        size = math.gcd(most, data_ptr, *(count * self.itemsize for count in counts))
+        size = math.gcd(limit, data_ptr, *(count * self.itemsize for count in counts))
         return size if size % self.itemsize == 0 else math.gcd(size, self.itemsize)
 
     def sliced(self, slices: Any) -> _StridedLayout:

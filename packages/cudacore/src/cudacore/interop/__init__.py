@@ -10,7 +10,7 @@ from cudacore.interop._cupy import cupy_allocator, cupy_pool
 from cudacore.interop._numba import numba_memory_manager
 from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
 from cudacore.interop._torch import torch_allocator, torch_pool
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles._sdk import make_dir as _make_dir
 
 __all__ = [
     "RMMMemoryResource",
@@ -22,4 +22,4 @@ __all__ = [
     "torch_pool",
 ]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())

@@ -24,8 +24,8 @@ from cudacore.system._machine import (
     get_process_name,
     get_user_mode_driver_version,
 )
-from cudacore.system.exceptions import *  # noqa: F403
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore.system.exceptions import *  # noqa: F403 - hides the built-in MemoryError and TimeoutError here
+from cudacore_handles._sdk import make_dir as _make_dir
 
 if TYPE_CHECKING:
     CUDA_BINDINGS_NVML_IS_COMPATIBLE: bool
@@ -55,4 +55,4 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
-_list_public(globals())
+__dir__ = _make_dir(globals())

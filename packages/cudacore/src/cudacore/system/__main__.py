@@ -81,18 +81,18 @@ def _describe_device(device: system.Device) -> dict[str, Any]:
     }
 
 
-def _or_none(ask: Callable[[], Any]) -> Any:
+def _or_none(read: Callable[[], Any]) -> Any:
     """Return a value of a device, or None if the device does not report it."""
     try:
-        return ask()
+        return read()
     except system.NvmlError:
         return None
 
 
-def _version(ask: Callable[[], tuple[int, ...]]) -> str | None:
+def _version(read: Callable[[], tuple[int, ...]]) -> str | None:
     """Return a version as text. The CUDA driver can be missing even if NVML is installed."""
     try:
-        return ".".join(map(str, ask()))
+        return ".".join(map(str, read()))
     except cudacore.CUDAError:
         return None
 

@@ -105,7 +105,7 @@ class _NvlinkInfoMeta(type):
     def max_links(cls) -> int:
         """int: the maximum number of links in NVML. Deprecated: use :meth:`Device.get_nvlink_count`."""
         warnings.warn(
-            "NvlinkInfo.max_links is deprecated: ask Device.get_nvlink_count()", DeprecationWarning, stacklevel=2
+            "NvlinkInfo.max_links is deprecated: use Device.get_nvlink_count()", DeprecationWarning, stacklevel=2
         )
         return int(bindings().NVLINK_MAX_LINKS)
 
@@ -127,7 +127,7 @@ class NvlinkInfo(metaclass=_NvlinkInfoMeta):
         """tuple of int: the version of the link, major and minor (nvmlDeviceGetNvLinkVersion)."""
         number = int(call("device_get_nvlink_version", self._handle, self._link))
         if number not in _NVLINK_VERSIONS:
-            raise RuntimeError(f"NVML says that link {self._link} is of NVLink version {number}, which is unknown")
+            raise RuntimeError(f"NVML reports an unknown NVLink version, {number}, for link {self._link}")
         return _NVLINK_VERSIONS[number]
 
     @property

@@ -217,7 +217,7 @@ def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
     try:
         return getattr(nvml, function)(*arguments)
     except nvml.NvmlError as error:
-        failures = [_translate(nvml, function, error)]
+        failures = [_translate(function, error)]
     except AttributeError:
         if hasattr(nvml, function):
             raise
@@ -245,7 +245,7 @@ def _classes() -> dict[str, type[NvmlError]]:
     return classes | {"NvmlMemoryError": classes["MemoryError"], "NvmlTimeoutError": classes["TimeoutError"]}
 
 
-def _translate(nvml: Any, function: str, error: Exception) -> NvmlError:
+def _translate(function: str, error: Exception) -> NvmlError:
     cls = _classes().get(type(error).__name__, UnknownError)
     return _make(function, cls.status, str(error))
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles._sdk import make_dir as _make_dir
 
 __all__ = [
     "AlreadyInitializedError",
@@ -43,7 +43,7 @@ __all__ = [
     "VgpuEccNotSupportedError",
 ]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 class NvmlError(CUDAError):
@@ -66,8 +66,8 @@ class NvmlError(CUDAError):
     status: ClassVar[int] = 999
     """int: the ``nvmlReturn_t`` of the class."""
 
-    def __init_subclass__(cls, status: int | None = None) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, status: int | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         if status is not None:
             cls.status = status
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore.system import _nvml
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import list_public as _list_public
+from cudacore_handles._sdk import make_dir as _make_dir
 
 if TYPE_CHECKING:
     FieldId: Any
@@ -38,7 +38,7 @@ __all__ = [
     "ThermalTarget",
 ]
 
-_list_public(globals())
+__dir__ = _make_dir(globals())
 
 
 if not TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``__getattr__`` and the ``__dir__`` of modules.
 
-Names of a package can be imported at first use, so that programs that do not use them start faster.
+``__getattr__`` imports names of a package at first use, so that programs that do not use them start faster.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from cudacore_handles._base.suggest import suggestion
 
 
-def later(
+def make_getattr(
     package: str,
     modules: Mapping[str, tuple[str, ...]],
     namespace: dict[str, Any],
     instead: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package, and make ``dir()`` of it list its public names.
+    """Return the ``__getattr__`` of a package.
 
     Parameters
     ----------
@@ -32,7 +32,6 @@ def later(
     instead : mapping of str to str, optional
         Names that other libraries have, with what to write instead of them. Default None: none.
     """
-    list_public(namespace)
     where = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
@@ -51,12 +50,12 @@ def later(
     return get
 
 
-def list_public(namespace: dict[str, Any]) -> None:
-    """Make ``dir()`` of a module list its public names and the special ones, without the names that it only uses.
+def make_dir(namespace: dict[str, Any]) -> Callable[[], list[str]]:
+    """Return the ``__dir__`` of a module: its public names and the special ones, without the names that it only uses.
 
     Parameters
     ----------
     namespace : dict
         The module's namespace, with ``__all__``.
     """
-    namespace["__dir__"] = lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
+    return lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
