@@ -196,7 +196,7 @@ def test_no_device(python: Callable[..., subprocess.CompletedProcess[str]]) -> N
         try:
             compile_many([("__global__ void f() {}",), ("__global__ void f() {}", {"arch": 90})])
         except BatchError as error:
-            print(*error.errors, "say what to compile for" in str(error.errors[0]), error.results[1].code_type)
+            print(*error.errors, "name an architecture" in str(error.errors[0]), error.results[1].code_type)
         """,
         CUDACORE_DRIVER="/nonexistent/libcuda.so",
     )

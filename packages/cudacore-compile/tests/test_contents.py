@@ -112,7 +112,7 @@ def test_attributes_as_the_driver_has_them(device: Device) -> None:
 def test_other_code() -> None:
     """Code whose contents cannot be read would seem to be empty."""
     for target in ("ltoir",):
-        with pytest.raises(UnsupportedCodeError, match=f'"{target}": what is in it cannot be listed'):
+        with pytest.raises(UnsupportedCodeError, match=f'"{target}": its contents cannot be listed'):
             build(target).kernels  # noqa: B018
     with pytest.raises(ValueError, match="not a cubin"):
         ObjectCode.from_cubin(b"nothing").kernels  # noqa: B018

@@ -94,7 +94,7 @@ def test_ltoir_is_linked() -> None:
 @pytest.mark.parametrize("code", [b"nothing", b"\xedCN\x7f" + bytes(60), b"\xedCN\x7f" + b"\xff" * 60])
 def test_ltoir_of_no_architecture(code: bytes) -> None:
     """LTO-IR whose format is unknown would get an arbitrary architecture in the fat binary."""
-    with pytest.raises(ValueError, match="LTO-IR does not say for which architecture it is"):
+    with pytest.raises(ValueError, match="the architecture of the LTO-IR cannot be read"):
         make_fatbin([ObjectCode.from_ltoir(code)])
 
 

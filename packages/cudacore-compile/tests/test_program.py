@@ -176,7 +176,7 @@ def test_arch_without_device(python: Run) -> None:
         """,
         CUDACORE_DRIVER="/no/such/driver",
     )
-    hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
+    hint = 'There is no device to compile for: name an architecture, as in ProgramOptions(arch="sm_90")'
     assert result.stdout.splitlines() == [hint, "CCH_ENODRIVER"], result.stderr
 
 

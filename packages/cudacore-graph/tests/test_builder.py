@@ -461,7 +461,7 @@ class TestConditionals:
                 builder.if_then(other)
             condition = builder.create_condition()
             builder.if_then(condition)
-            with pytest.raises(ValueError, match="is that of a conditional node already"):
+            with pytest.raises(ValueError, match="a conditional node already uses"):
                 builder.while_loop(condition)
 
 

@@ -470,7 +470,7 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
         lambda: graph.update(inner), lambda: inner.handle, lambda: inner.add_many([("empty", None)]),
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(ch.ClosedError, match=r"not there any more|was destroyed"):
+        with pytest.raises(ch.ClosedError, match=r"does not exist any more|was destroyed"):
             call()
     assert not definition.nodes()
 

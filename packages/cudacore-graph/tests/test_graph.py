@@ -334,7 +334,7 @@ class TestViews:
         child = definition.embed(cg.GraphDefinition())
         graph = definition.instantiate()
         view: Any = graph[child]
-        with pytest.raises(ch.CUDAError, match="must have the nodes and edges of the child graph that is there"):
+        with pytest.raises(ch.CUDAError, match="must have the nodes and edges of the present child graph"):
             view.update(definition)
         node.destroy()
         with pytest.raises(ch.ClosedError, match="was destroyed"):

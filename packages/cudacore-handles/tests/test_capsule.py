@@ -127,7 +127,9 @@ def test_capsules_of_other_kinds(device: ch.Device) -> None:
     """A capsule without a handle, or with a wrong name, would be treated as a handle, and the process would crash."""
     with pytest.raises(TypeError, match="capsule must be a capsule of a handle"):
         ch.from_capsule(ch.api)
-    with pytest.raises(TypeError, match="holds a library, of which no object is made; it can hold: context, stream"):
+    with pytest.raises(
+        TypeError, match="holds a library, which cannot be converted to an object; supported are: context, stream"
+    ):
         ch.from_capsule(make("library", device).__cudacore_handle__())
     stream = device.create_stream()
     pointer = capsule_pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")

@@ -247,7 +247,7 @@ OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
         ({OLD: 1}, TypeError, "gpu_mapping must have devices or their UUIDs, not int"),
         ({b"1" * 16: OLD}, TypeError, "gpu_mapping must have devices or their UUIDs, not bytes"),
         ({"GPU-x": OLD}, ValueError, "32 hexadecimal digits; 'GPU-x' is not one"),
-        ({OLD: NEW, OLD[4:]: NEW}, ValueError, "gpu_mapping names a device twice"),
+        ({OLD: NEW, OLD[4:]: NEW}, ValueError, "gpu_mapping has the same old device twice"),
     ],
 )
 def test_mappings(mapping: Any, error: type[Exception], text: str) -> None:

@@ -86,7 +86,7 @@ def compile_many(
     if cache is not None:
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
-        raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+        raise TypeError(f"logs must have a write method, which {type(logs).__name__} lacks")
     if callable(getattr(executor, "get_executor", None)):  # the submit() of a Dask client has another signature
         raise TypeError(
             f"executor must be a concurrent.futures.Executor, and this is a {type(executor).__name__} of Dask's: "
@@ -404,7 +404,7 @@ def _as_job(index: int, job: object) -> CompileJob:
         if isinstance(job, Mapping):
             return CompileJob(**job)
     except TypeError as error:
-        raise TypeError(f"jobs[{index}] is no CompileJob: {error}") from None
+        raise TypeError(f"jobs[{index}] is not a CompileJob: {error}") from None
     raise TypeError(f"jobs[{index}] must be a CompileJob, or a tuple or mapping for one, not {type(job).__name__}")
 
 

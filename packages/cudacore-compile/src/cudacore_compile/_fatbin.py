@@ -77,7 +77,10 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
         entries[entry] = code._read()
         for expression, symbol in code.symbol_mapping.items():
             if mapping.setdefault(expression, symbol) != symbol:
-                raise ValueError(f"{expression!r} stands for {mapping[expression]} and for {symbol}: codes differ")
+                raise ValueError(
+                    f"codes disagree: the name {expression!r} stands for {mapping[expression]} in one and for "
+                    f"{symbol} in another"
+                )
         code._signature("")  # reads the PTX
         signatures.update(code._signatures or {})
     library = _load()
@@ -127,7 +130,7 @@ def _architecture_of_ltoir(code: bytes) -> str:
         at += 4
     number, rest = divmod(facts.get(_LTOIR_ARCHITECTURE, 0), 10)
     if not number or rest:
-        raise ValueError("LTO-IR does not say for which architecture it is: it is damaged, or of an unknown version")
+        raise ValueError("the architecture of the LTO-IR cannot be read: it is damaged, or of an unknown version")
     return f"{number}{'a' if facts.get(_LTOIR_ACCELERATED) else ''}"
 
 

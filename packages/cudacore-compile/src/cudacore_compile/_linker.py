@@ -385,8 +385,8 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
             # an object is part of a host program, and can contain any architecture
             elif part.code_type in ("cubin", "fatbin"):
                 raise ValueError(
-                    f"{part.name!r} was not compiled to be linked, and a linker leaves it out without a word: compile "
-                    "it with ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
+                    f"{part.name!r} was not compiled to be linked, and a linker ignores it silently: compile it with "
+                    "ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
                 )
     check_symbols(found)
 

@@ -178,7 +178,7 @@ class Program:
         """
         request = self._request(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
-            raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+            raise TypeError(f"logs must have a write method, which {type(logs).__name__} lacks")
         if cache is not None:
             from cudacore_compile._cache.compile import check_cache, compile_cached
 

@@ -98,7 +98,7 @@ def test_rule(run: Run) -> None:
     status, out, _ = run("k.cu", "-arch=sm_90", "-M", "-o", "never.ptx")
     assert (status, out, Path("never.ptx").exists()) == (0, "never.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n", False)
     status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-o", "-")
-    assert (status, "say -MF FILE" in err) == (2, True)
+    assert (status, "use -MF FILE" in err) == (2, True)
     status, _, err = run("k.cu", "-arch=sm_90", "-ptx", "-MD", "-MF", "h.h", "--include", "h.h")
     assert (status, "h.h is read, and cannot be written" in err) == (2, True)
     assert run("k.cu", "-arch=sm_90", "-ptx", "-D", "f=1", "-MD", "-MF", "failed.d")[0] == 1

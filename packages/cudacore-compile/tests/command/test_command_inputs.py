@@ -110,7 +110,7 @@ def test_content_counts(run: Run) -> None:
     assert run("kernel.bin", "--list-kernels")[1].startswith("kernel.bin, cubin for sm_90:")
     Path("kernel.ptx").write_bytes(Path("kernel.cubin").read_bytes())
     status, _, err = run("kernel.ptx", "--list-kernels")
-    assert (status, "kernel.ptx is a cubin, and its suffix says PTX: say -x cubin" in err) == (2, True)
+    assert (status, "kernel.ptx contains a cubin, but has the suffix of PTX: use -x cubin" in err) == (2, True)
     assert run("kernel.ptx", "-x", "cubin", "--list-kernels")[0] == 0
     Path("text").write_text(FUNCTION)
     assert run("text", "-arch=sm_90", "-ptx")[0] == 0

@@ -51,9 +51,9 @@ def test_error_without_command() -> None:
         ),
         (
             "nvrtc: error: unrecognized option --use-bundled-headers=/x found",
-            "NVRTC 12.9 does not know ProgramOptions.use_bundled_headers, which came with 13.3: leave it out, or",
+            "NVRTC 12.9 does not have ProgramOptions.use_bundled_headers, which came with 13.3: leave it out, or",
         ),
-        ("nvrtc: error: unrecognized option --numba-debug found", "does not know ProgramOptions.numba_debug"),
+        ("nvrtc: error: unrecognized option --numba-debug found", "does not have ProgramOptions.numba_debug"),
         ("nvrtc: error: --ftz (-ftz) expects true or false", "See ProgramOptions.ftz"),
         ("nvrtc: error: invalid value for --std(-std)", "Set ProgramOptions.std to"),
         ("nvrtc: error: unrecognized option --from-elsewhere found", ""),

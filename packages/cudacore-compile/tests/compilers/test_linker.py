@@ -269,7 +269,7 @@ def test_other_architecture() -> None:
 @pytest.mark.parametrize(
     ("code", "log", "hint"),
     [
-        ("UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
+        ("UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not support one of these options"),
         ("UNRECOGNIZED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         ("UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         ("PTX_COMPILE", "fatal   : Unsupported .version 9.5;", "made by a newer compiler than nvJitLink 12.9"),
@@ -293,7 +293,7 @@ def test_options_newer_than_the_linker() -> None:
     assert newer_fields(flags, (12, 4)) == {"no_cache": "12.5"}
     assert newer_fields(flags, (13, 0)) == newer_fields([b"-arch=sm_90", b"-time"], (12, 0)) == {}
     hint = _nvjitlink.explain("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "12.4", flags)
-    assert hint.startswith("nvJitLink 12.4 does not know LinkerOptions.no_cache, which came with 12.5: leave it out")
+    assert hint.startswith("nvJitLink 12.4 does not have LinkerOptions.no_cache, which came with 12.5: leave it out")
 
 
 def test_unknown_architecture(ltoir: tuple[ObjectCode, ObjectCode]) -> None:

@@ -445,6 +445,6 @@ def test_options_newer_than_the_compiler(
     except NVRTCError as error:
         hint = error.hint
     if nvrtc_version < tuple(map(int, _SINCE[field].split("."))):
-        assert f"does not know ProgramOptions.{field}, which came with {_SINCE[field]}: leave it out" in hint
+        assert f"does not have ProgramOptions.{field}, which came with {_SINCE[field]}: leave it out" in hint
     else:
         assert "which came with" not in hint

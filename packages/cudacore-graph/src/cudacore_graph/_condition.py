@@ -69,7 +69,7 @@ def create_condition(
 def bad_condition(condition: GraphCondition, used: int) -> NoReturn:
     """Raise an error for a condition that a node cannot use: another node uses it, or it is of another graph."""
     if used:
-        raise ValueError(f"{condition!r} is that of a conditional node already; each needs one of its own")
+        raise ValueError(f"a conditional node already uses {condition!r}; each node needs a condition of its own")
     raise ValueError(
         f"{condition!r} is of another graph: a conditional node takes a condition of its own graph, bodies and child "
         "graphs included; create_condition() makes one"

@@ -9,7 +9,7 @@ from cudacore_handles import ClosedError, CUDAError
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
-_FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
+_FREE = "it must be the address of an allocation node (AllocNode.dptr), which a graph may free only once"
 # The usual reason for a refusal, by the name of the method. The classes of nodes add their reasons in
 # _nodes/classes.py.
 HINTS = {
@@ -37,8 +37,8 @@ def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
             "a new node"
         )
     return ClosedError(
-        f"{name} is not there any more: CUDA destroyed it with the node that it was in, with a capture that failed, or "
-        "with a primary context that was reset"
+        f"{name} does not exist any more: CUDA destroyed it with the node that it was in, with a capture that failed, "
+        "or with a primary context that was reset"
     )
 
 
@@ -109,5 +109,5 @@ def explain_loss(error: CUDAError, mode: str) -> None:
             else "begin_building('relaxed') allows most"
         )
         error.hint = error.hint or (
-            f"Something that is not allowed in a capture was done meanwhile, and the graph is lost: {advice}"
+            f"An operation that is not allowed in a capture was called, and the graph is lost: {advice}"
         )

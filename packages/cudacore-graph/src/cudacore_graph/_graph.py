@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The meanings of CUgraphExecUpdateResult, by number.
 _REASONS = {
-    1: "it failed for a reason that the driver does not tell",
+    1: "it failed for a reason that the driver does not report",
     2: "the topology changed",
     3: "a node has another type",
     4: "a kernel node has another function, in a way that cannot be updated",

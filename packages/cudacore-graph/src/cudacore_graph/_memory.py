@@ -55,7 +55,7 @@ class GraphMemoryResourceAttributes:
         from cuda.bindings import driver
 
         if value != 0:
-            raise ValueError(f"a high-water mark can be set to 0 alone, not to {value!r}")
+            raise ValueError(f"a high-water mark can only be set to 0, not to {value!r}")
         attribute = getattr(driver.CUgraphMem_attribute, f"CU_GRAPH_MEM_ATTR_{name}")
         call_driver("cuDeviceSetGraphMemAttribute", self._device_id, attribute, driver.cuuint64_t(0))
 

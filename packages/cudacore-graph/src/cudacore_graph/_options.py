@@ -56,7 +56,7 @@ class GraphCompleteOptions:
 
 @dataclass
 class GraphDebugPrintOptions:
-    """What the driver's description of a graph includes besides nodes and edges (CUgraphDebugDot_flags).
+    """The contents of the driver's description of a graph, besides nodes and edges (CUgraphDebugDot_flags).
 
     Attributes
     ----------

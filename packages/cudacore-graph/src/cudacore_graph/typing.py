@@ -22,7 +22,7 @@ class GraphMemoryType(_Name):
 
 
 class GraphConditionalType(_Name):
-    """How a conditional node uses its condition."""
+    """The use of a condition by a conditional node."""
 
     IF = "if"
     WHILE = "while"

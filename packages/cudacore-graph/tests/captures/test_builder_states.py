@@ -136,10 +136,10 @@ class TestStates:
     @pytest.mark.parametrize(
         ("call", "match"),
         [
-            (lambda builder, stream, graph: graph.launch(builder), r"GraphBuilder\.embed\(\) adds one"),
+            (lambda builder, stream, graph: graph.launch(builder), r"GraphBuilder\.embed\(\) adds it as a node"),
             (lambda builder, stream, graph: stream.device.sync(), "cannot be waited for: end the capture first$"),
             (lambda builder, stream, graph: builder.stream.sync(), "cannot be waited for: end the capture first$"),
-            (lambda builder, stream, graph: builder.stream.is_nonblocking, "ask before the capture begins$"),
+            (lambda builder, stream, graph: builder.stream.is_nonblocking, "query it before the capture begins$"),
             (lambda builder, stream, graph: builder.stream.record().sync(), "outside the capture$"),
             (lambda builder, stream, graph: builder.stream.wait(stream.record()), r"before begin_building\(\)"),
         ],

@@ -119,13 +119,13 @@ class TestConditionals:
         alias = node.condition
         assert alias is not None
         for again in (condition, alias):
-            with pytest.raises(ValueError, match="is that of a conditional node already"):
+            with pytest.raises(ValueError, match="a conditional node already uses"):
                 definition.while_loop(again)
         node.destroy()
         with pytest.raises(ch.CUDAError, match="a condition of the graph is of no conditional node"):
             definition.instantiate()
         (node,) = definition.add_many([("switch", None, alias, 2)])
-        with pytest.raises(ValueError, match="is that of a conditional node already"):
+        with pytest.raises(ValueError, match="a conditional node already uses"):
             definition.if_then(condition)
         run(definition)
         node.destroy()
@@ -141,7 +141,7 @@ class TestConditionals:
         node.then.if_then(inner)
         node.then.while_loop(own)
         for condition in (outer, inner, own):
-            with pytest.raises(ValueError, match="is that of a conditional node already"):
+            with pytest.raises(ValueError, match="a conditional node already uses"):
                 definition.if_then(condition)
         node.destroy()
         for condition in (outer, inner, own):
@@ -171,7 +171,7 @@ class TestConditionals:
         inner = node.then.create_condition()
         for call, error, match in (
             (lambda: definition.if_then(wrong), TypeError, "condition must be a GraphCondition, not 'int'"),
-            (lambda: definition.while_loop(condition), ValueError, "is that of a conditional node already"),
+            (lambda: definition.while_loop(condition), ValueError, "a conditional node already uses"),
             (lambda: definition.if_then(other), ValueError, "is of another graph"),
             (lambda: definition.switch(inner, 0), ValueError, "count is 0"),
             (lambda: definition.switch(inner, 2**31), ValueError, "count is 2147483648"),

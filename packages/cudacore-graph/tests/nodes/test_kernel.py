@@ -149,7 +149,7 @@ class TestKernel:
             (lambda: definition.launch(bad, add), TypeError, "config must be a LaunchConfig"),
             (lambda: definition.launch(ONE, bad), TypeError, "kernel must be a Kernel"),
             (lambda: definition.launch(ONE), TypeError, "takes a config, a kernel and its arguments, but 1 was given"),
-            (lambda: node.update(kernel=add), ValueError, "kernel is another one, and its arguments are missing"),
+            (lambda: node.update(kernel=add), ValueError, "a new kernel needs its arguments"),
             (lambda: node.update(config=bad, args=3), TypeError, "args must be a tuple"),
             (lambda: node.update(config="x"), TypeError, "config must be a LaunchConfig"),
         ):

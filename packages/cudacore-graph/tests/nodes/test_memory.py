@@ -108,7 +108,7 @@ class TestMemory:
         """A graph could free the same memory twice."""
         memory = definition.allocate(64)
         free = memory.deallocate(memory.dptr)
-        with pytest.raises(ValueError, match="be freed once in a graph"):
+        with pytest.raises(ValueError, match="which a graph may free only once"):
             free.deallocate(memory.dptr)
         assert definition.nodes() == {memory, free}
 

@@ -57,5 +57,7 @@ def from_capsule(capsule: object) -> Any:
     """
     kind, box = _native.open_handle_capsule(capsule)
     if kind not in _MAKERS:
-        raise TypeError(f"capsule holds a {kind}, of which no object is made; it can hold: {', '.join(_MAKERS)}")
+        raise TypeError(
+            f"capsule holds a {kind}, which cannot be converted to an object; supported are: {', '.join(_MAKERS)}"
+        )
     return _MAKERS[kind](lib.cch_ref(ffi.cast("void *", box)))

@@ -184,7 +184,7 @@ def _uuids_of(mapping: Mapping[Any, Any]) -> bytes:
         raise TypeError(f"gpu_mapping must be a mapping of old devices to new ones, not {type(mapping).__name__}")
     pairs = [(_uuid_of(old), _uuid_of(new)) for old, new in mapping.items()]
     if len({old for old, _ in pairs}) < len(pairs):
-        raise ValueError("gpu_mapping names a device twice, in different ways: each has one place to go to")
+        raise ValueError("gpu_mapping has the same old device twice, spelled differently: each can have one new device")
     return b"".join(old + new for old, new in pairs)
 
 

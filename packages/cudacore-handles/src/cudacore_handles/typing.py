@@ -66,7 +66,7 @@ __dir__ = _make_dir(globals())
 
 
 class _Name(str, Enum):
-    """Do what enum.StrEnum does, which Python 3.10 lacks."""
+    """A string enumeration, like enum.StrEnum, which Python 3.10 lacks."""
 
     def __str__(self) -> str:
         return str.__str__(self)
@@ -98,14 +98,14 @@ class ArrayFormatType(_Name):
 
 
 class FilterModeType(_Name):
-    """How a texture combines texels."""
+    """The way in which a texture combines texels."""
 
     POINT = "point"
     LINEAR = "linear"
 
 
 class ReadModeType(_Name):
-    """How kernels read the integers of a texture: unchanged, or as floating-point numbers."""
+    """The way in which kernels read the integers of a texture: unchanged, or as floating-point numbers."""
 
     ELEMENT_TYPE = "element_type"
     NORMALIZED_FLOAT = "normalized_float"
@@ -120,7 +120,7 @@ class ManagedMemoryLocationType(_Name):
 
 
 class MemcpySrcAccessOrder(_Name):
-    """When a copy reads its source."""
+    """The time at which a copy reads its source."""
 
     STREAM = "stream"
     DURING_API_CALL = "during_api_call"
@@ -128,7 +128,7 @@ class MemcpySrcAccessOrder(_Name):
 
 
 class MemcpyOverlapMode(_Name):
-    """Whether a copy should overlap with kernels."""
+    """The preference of a copy for overlapping with kernels."""
 
     DEFAULT = "default"
     PREFER_OVERLAP_WITH_COMPUTE = "prefer_overlap_with_compute"
@@ -184,7 +184,7 @@ class VirtualMemoryAccessType(_Name):
 
 
 class WorkqueueSharingScopeType(_Name):
-    """Which contexts share work queues."""
+    """The contexts that share work queues."""
 
     DEVICE_CTX = "device_ctx"
     GREEN_CTX_BALANCED = "green_ctx_balanced"
@@ -211,7 +211,7 @@ class TensorMapDataType(IntEnum):
 
 
 class TensorMapInterleave(IntEnum):
-    """How channels lie in memory (``CUtensorMapInterleave``): together, or in slices, as in the format NC/8HWC8."""
+    """The layout of channels (``CUtensorMapInterleave``): together, or in slices, as in the format NC/8HWC8."""
 
     NONE = 0
     INTERLEAVE_16B = 1
@@ -219,7 +219,7 @@ class TensorMapInterleave(IntEnum):
 
 
 class TensorMapSwizzle(IntEnum):
-    """How pieces of 16 bytes are permuted in shared memory against bank conflicts (``CUtensorMapSwizzle``)."""
+    """The permutation of pieces of 16 bytes in shared memory, against bank conflicts (``CUtensorMapSwizzle``)."""
 
     NONE = 0
     SWIZZLE_32B = 1
@@ -228,7 +228,7 @@ class TensorMapSwizzle(IntEnum):
 
 
 class TensorMapL2Promotion(IntEnum):
-    """How much at a time is fetched into the L2 cache (``CUtensorMapL2promotion``)."""
+    """The amount of memory that is fetched into the L2 cache at a time (``CUtensorMapL2promotion``)."""
 
     NONE = 0
     L2_64B = 1
@@ -244,7 +244,7 @@ class TensorMapOOBFill(IntEnum):
 
 
 class TensorMapIm2ColWideMode(IntEnum):
-    """How many pixels an im2col-wide copy moves (``CUtensorMapIm2ColWideMode``): a chosen number, or 128."""
+    """The number of pixels that an im2col-wide copy moves (``CUtensorMapIm2ColWideMode``): a chosen number, or 128."""
 
     W = 0
     W128 = 1

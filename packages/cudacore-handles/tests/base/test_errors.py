@@ -147,7 +147,7 @@ def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")
-    assert caught.value.hint.endswith("the simulated driver has named them on stderr")
+    assert caught.value.hint.endswith("the simulated driver prints them to stderr")
 
 
 def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:

@@ -81,7 +81,7 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: make("ptx", "a\0b"), r"module has a NUL character, and no path can: 'a\\x00b'"),
+        (lambda: make("ptx", "a\0b"), r"module is a path with a NUL character: 'a\\x00b'"),
         (lambda: make("ptx", PTX, symbol_mapping={"a\0b": "c"}), "a name in symbol_mapping has a NUL"),
         (lambda: make("ptx", PTX, symbol_mapping={"a": b"b\0"}), "a lowered name in symbol_mapping has a NUL"),
         (lambda: make("ptx", PTX, symbol_mapping={b"\xff": "b"}), "a name in symbol_mapping is not UTF-8"),

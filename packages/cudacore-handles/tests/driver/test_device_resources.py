@@ -97,7 +97,9 @@ def test_dry_run(sm: ch.SMResource) -> None:
         lambda: sm.device.create_context(ch.ContextOptions([real[0], rest])),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="the SMResource is of split\\(dry_run=True\\), which only computes sizes"):
+        with pytest.raises(
+            ValueError, match="the SMResource was made by split\\(dry_run=True\\), which only computes sizes"
+        ):
             use()
 
 
@@ -105,7 +107,11 @@ BAD_COUNTS = [
     (-1, ValueError, "count must be >= 0 and < 2\\*\\*32, got -1"),
     (2**32, ValueError, "count must be >= 0 and < 2\\*\\*32, got 4294967296"),
     (100_000_000, ValueError, "count is 100000000; there are [0-9]+ multiprocessors"),
-    (1, ValueError, "count must be a multiple of [0-9]+, how many multiprocessors are scheduled together; got 1: use "),
+    (
+        1,
+        ValueError,
+        "count must be a multiple of [0-9]+, the number of multiprocessors that are scheduled together; got 1: use ",
+    ),
     (8.0, TypeError, "count must be an int, not float"),
     (True, TypeError, "count must be an int, not bool"),
     ("8", TypeError, "count must be an int, not str"),
@@ -114,7 +120,7 @@ BAD_COUNTS = [
     ([8, 3], ValueError, "count\\[1\\] must be a multiple of [0-9]+"),
     ([8, "8"], TypeError, "count\\[1\\] must be an int, not str"),
     ([[8]], TypeError, "count\\[0\\] must be an int, not list"),
-    ([8] * 1000, ValueError, "count asks for 8000 multiprocessors in all; there are [0-9]+"),
+    ([8] * 1000, ValueError, "count requests 8000 multiprocessors in total; there are [0-9]+"),
 ]
 
 
@@ -137,7 +143,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"count": [8], "coscheduled_sm_count": [8], "preferred_coscheduled_sm_count": [12]},
         ValueError,
-        "preferred_coscheduled_sm_count\\[0\\] must be a multiple of what is co-scheduled, 8; got 12",
+        "preferred_coscheduled_sm_count\\[0\\] must be a multiple of the co-scheduled number, 8; got 12",
     ),
 ]
 

@@ -330,7 +330,7 @@ def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
         ([group, 3], TypeError, r"ContextOptions.resources\[1\] must be an SMResource or a WorkqueueResource, not int"),
         ([device.resources], TypeError, r"resources\[0\] must be an SMResource .*, not DeviceResources"),
         ([group, there], ValueError, r"ContextOptions.resources\[1\] is of device 1, not of device 0"),
-        ([group, group], ValueError, r"ContextOptions.resources\[1\] is there already: each can be given once"),
+        ([group, group], ValueError, r"ContextOptions.resources\[1\] is given twice"),
     ]
     for resources, error, message in cases:
         with pytest.raises(error, match=message):

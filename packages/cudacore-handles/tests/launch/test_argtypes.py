@@ -60,7 +60,7 @@ def test_numpy_scalar_keeps_its_own_size(value: Any) -> None:
 def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
     """Scalars in formats that only the host has would reach the kernel as raw bytes."""
     with pytest.raises(
-        TypeError, match=r"cannot pass a 'numpy|longdouble is of a format that no kernel has; pass float"
+        TypeError, match=r"cannot pass a 'numpy|longdouble has a format that kernels do not support; pass float"
     ):
         one(value, value.itemsize)
 

@@ -287,7 +287,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
         (8, {"depth": 2, "dst_pitch": 0}, ValueError, "dst_pitch is 0, less than the width"),
         (4, {"height": 2, "depth": 2, "dst_height": 1}, ValueError, "dst_height is 1, less than the height, 2"),
         (8, {"height": 2, "src_pitch": 2**30, "src_height": 2**62}, ValueError, "bytes into src"),
-        (8, {"height": 2, "dst_pitch": 2**31}, ValueError, "dst_pitch is 2147483648; 2147483647 bytes are the most"),
+        (8, {"height": 2, "dst_pitch": 2**31}, ValueError, "dst_pitch is 2147483648; CUDA's limit is 2147483647 bytes"),
         (0, {}, ValueError, "the part has a width of 0, a height of 1, a depth of 1: it is empty"),
         (8, {"height": 0}, ValueError, "a height of 0"),
         (-1, {}, ValueError, "width is -1"),

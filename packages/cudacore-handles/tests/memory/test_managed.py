@@ -154,7 +154,9 @@ def test_bad_places(
 
 def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
     """Invalid locations, sets and streams would reach the driver."""
-    with pytest.raises(ValueError, match=r"location is Host\(numa_id=0\), and accessed_by does not tell NUMA nodes"):
+    with pytest.raises(
+        ValueError, match=r"location is Host\(numa_id=0\), and accessed_by does not distinguish NUMA nodes"
+    ):
         buffer.accessed_by.add(Host(0))
     with pytest.raises(TypeError, match="accessed_by must be a set of Device or Host, not NoneType"):
         buffer.accessed_by = None  # type: ignore[assignment]

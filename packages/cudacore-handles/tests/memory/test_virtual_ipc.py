@@ -283,5 +283,5 @@ def test_fabric_handles(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> N
     except ch.CUDAError as error:
         assert "IMEX" in str(error)  # noqa: PT017 - a machine can have the service
     else:
-        with pytest.raises(RuntimeError, match="handle_type='fabric', by which this library does not share memory"):
+        with pytest.raises(RuntimeError, match="handle_type='fabric', with which this library cannot share memory"):
             fabric.export_allocation(buffer)

@@ -163,7 +163,7 @@ def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stre
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"allocation_type": "managed"}, ValueError, "allocation_type is 'managed', of which CUDA makes no"),
+        ({"allocation_type": "managed"}, ValueError, "allocation_type is 'managed', which CUDA does not"),
         ({"allocation_type": "x"}, ValueError, "Unsupported allocation_type: 'x'; it must be one of 'pinned'"),
         ({"location_type": "x"}, ValueError, "Unsupported location_type: 'x'"),
         ({"handle_type": "x"}, ValueError, "Unsupported handle_type: 'x'; it must be one of 'posix_fd'"),

@@ -104,7 +104,7 @@ def test_functions_of_ctypes(stream: ch.Stream) -> None:
         ((lambda: None, 1), TypeError, "callback"),
         ((ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda data: 0),), TypeError, "this one returns c_int"),
         ((ctypes.CFUNCTYPE(None)(lambda: None),), TypeError, "fn must be a function of the type"),
-        ((ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda data: None),), TypeError, "needs Python's lock"),
+        ((ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda data: None),), TypeError, "needs the GIL"),
         ((VOID(),), ValueError, "fn is a NULL pointer"),
     ],
 )

@@ -147,7 +147,7 @@ def test_bad_handle(device: ch.Device, handle: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ((1, 0), "speaks version 1; only 0 is known"),
+        ((1, 0), "returned version 1; only version 0 is supported"),
         (0, r"must return two ints, \(version, address\), not 0"),
         ((0,), r"must return two ints, .* not \(0,\)"),
         ((0, 1, 2), r"must return two ints, .* not \(0, 1, 2\)"),

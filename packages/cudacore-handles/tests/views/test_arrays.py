@@ -125,7 +125,7 @@ def test_what_cannot_be_copied(
         ({"data": None}, BufferError, "{interface}"),
         ({"data": (-1, False)}, BufferError, "the data of the {interface} is (-1, False)"),
         ({"data": (2**64, False)}, BufferError, "the data of the {interface} is"),
-        ({"data": (0, False)}, BufferError, "has no address, and 16 elements"),
+        ({"data": (0, False)}, BufferError, "has no address, but 16 elements"),
     ],
 )
 @pytest.mark.parametrize("interface", ["__array_interface__", "__cuda_array_interface__"])
@@ -179,14 +179,14 @@ def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
 def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
     """A copy to a bytes object or a read-only array would change the object."""
-    with pytest.raises(ValueError, match="dst is read-only, and would be written"):
+    with pytest.raises(ValueError, match="dst is read-only, and cannot be copied to"):
         buffer.copy_to(array, stream=stream)
 
 
 def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
     """np.asarray() of device memory would return an array of one Python object instead of an error."""
     for convert in (np.asarray, np.array):
-        with pytest.raises(TypeError, match=r"device memory is no NumPy array: buffer.copy_to\(array"):
+        with pytest.raises(TypeError, match=r"device memory cannot be a NumPy array: buffer.copy_to\(array"):
             convert(buffer)  # type: ignore[operator]
 
 

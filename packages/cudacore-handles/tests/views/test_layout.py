@@ -272,7 +272,7 @@ def test_copies() -> None:
         (lambda: Layout((3, -4), None, 4), ValueError, r"Extents must be non-negative, and shape is \(3, -4\)"),
         (lambda: Layout((3.0, 4), None, 4), TypeError, "shape must be a tuple of ints"),
         (lambda: Layout(3, None, 4), TypeError, "shape must be a tuple of ints"),
-        (lambda: Layout((1,) * 65, None, 4), ValueError, "65 dimensions; 64 are the most"),
+        (lambda: Layout((1,) * 65, None, 4), ValueError, "65 dimensions; the maximum is 64"),
         (lambda: Layout((3,), (1, 2), 4), ValueError, "Shape has 1 dimensions, but strides has 2"),
         (lambda: Layout((3,), (6,), 4, True), ValueError, "divisible by itemsize"),
         (lambda: Layout((3,), None, 0), ValueError, "itemsize must be positive"),
@@ -301,8 +301,8 @@ def test_copies() -> None:
         (lambda: Layout.dense((3, 4), 4, "K"), ValueError, "must be 'C', 'F', or a permutation"),
         (lambda: Layout.dense((3, 4), 4, (0, 0)), ValueError, "Axis 0 appears multiple times"),
         (lambda: Layout.dense_like((3, 4)), TypeError, "must be a _StridedLayout, not tuple"),
-        (lambda: Layout((1,) * 64, None, 4).broadcast_to((1,) * 65), ValueError, "64 are the most"),
-        (lambda: Layout((1,) * 64, None, 4).unsqueezed(0), ValueError, "64 are the most"),
+        (lambda: Layout((1,) * 64, None, 4).broadcast_to((1,) * 65), ValueError, "the maximum is 64"),
+        (lambda: Layout((1,) * 64, None, 4).unsqueezed(0), ValueError, "the maximum is 64"),
     ],
 )
 def test_bad_arguments(call: Any, error: type[Exception], message: str) -> None:

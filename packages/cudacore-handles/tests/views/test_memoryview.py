@@ -194,7 +194,7 @@ def test_read_only() -> None:
     ):
         assert view.readonly
         assert view.view().readonly
-        with pytest.raises(BufferError, match=r"read-only, which DLPack before 1\.0 cannot say"):
+        with pytest.raises(BufferError, match=r"read-only, which DLPack before 1\.0 cannot express"):
             view.__dlpack__()
         assert View.from_dlpack(view).readonly
         assert not np.from_dlpack(view).flags.writeable

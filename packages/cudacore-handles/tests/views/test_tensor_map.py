@@ -212,7 +212,9 @@ def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) 
     ):
         with pytest.raises(error, match=message):
             view.as_tensor_map((8, 8), data_type=data_type)
-    with pytest.raises(ValueError, match="no tensor map has elements like the view's, complex64; give data_type"):
+    with pytest.raises(
+        ValueError, match="tensor maps do not have the view's type of elements, complex64; give data_type"
+    ):
         view_of(memory, dtype="complex64").as_tensor_map((8, 8))
 
 

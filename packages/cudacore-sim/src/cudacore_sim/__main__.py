@@ -22,7 +22,7 @@ USAGE = """usage: python -m cudacore_sim COMMAND [ARGUMENT...]
 Run a command with the simulated CUDA driver in place of the real one. To run Python code:
     python -m cudacore_sim python program.py
     python -m cudacore_sim python -m pytest
-What it looks like is said by environment variables: CUDACORE_SIM_DEVICES, CUDACORE_SIM_MEMORY, ...
+Environment variables configure the simulated machine: CUDACORE_SIM_DEVICES, CUDACORE_SIM_MEMORY, ...
 """
 
 

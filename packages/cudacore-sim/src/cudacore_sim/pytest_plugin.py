@@ -218,8 +218,10 @@ def _live(config: pytest.Config) -> dict[str, int]:
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
-    copies = sys.modules.get("cudacore_handles._views.copy_kernel")
-    counts["library"] -= len(getattr(copies, "_kernels", ()))  # the libraries of copy kernels remain, too
+    if "cudacore_handles" in sys.modules:
+        from cudacore_handles._sdk.testing import count_copy_kernels
+
+        counts["library"] -= count_copy_kernels()  # the libraries of copy kernels remain, too
     return counts
 
 
@@ -230,17 +232,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when in {"setup", "call"}:
         item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
         if report.failed and KNOWN in item.stash:
-            said = _said_since(item.stash[KNOWN], item.stash[EXPLAINED])
-            if said:
-                report.sections.append(("What the simulated driver said", "\n".join(said)))
+            found = _reported_since(item.stash[KNOWN], item.stash[EXPLAINED])
+            if found:
+                report.sections.append(("What the simulated driver reported", "\n".join(found)))
     return report
 
 
-def _said_since(reported: int, explained: int) -> list[str]:
+def _reported_since(reported: int, explained: int) -> list[str]:
     """Return the reports since a test began, and the reason of the last failed call, without repetitions."""
-    said = [
+    found = [
         *cudacore_sim.reports()[reported:],
         *cudacore_sim.explanations()[explained:],
         *cudacore_sim.why().splitlines(),
     ]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(found))

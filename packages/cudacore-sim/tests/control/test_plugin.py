@@ -375,7 +375,7 @@ def test_pytest_shows_it(project: pytest.Pytester) -> None:
     )
     result = project.runpytest_subprocess(*PLUGINS, "--cuda-driver=sim")
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*What the simulated driver said*", "*neither PTX nor a cubin*"])
+    result.stdout.fnmatch_lines(["*What the simulated driver reported*", "*neither PTX nor a cubin*"])
 
 
 def test_what_an_earlier_test_did(project: pytest.Pytester) -> None:
@@ -397,7 +397,7 @@ def test_fails_like_it(cuda_sim):
         "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=3, failed=2)
-    result.stdout.no_fnmatch_line("*What the simulated driver said*")
+    result.stdout.no_fnmatch_line("*What the simulated driver reported*")
 
 
 # A plugin that defines the option ``--driver``, as pytest-selenium does.
@@ -451,7 +451,7 @@ def test_more(buffer, _): test_good(buffer)
 
 def check_several(result: pytest.RunResult) -> None:
     result.assert_outcomes(passed=9, failed=1, errors=2)
-    result.stdout.fnmatch_lines(["*_ test_fault _*", "*What the simulated driver said*", "kernel 'fail'*: trap*"])
+    result.stdout.fnmatch_lines(["*_ test_fault _*", "*What the simulated driver reported*", "kernel 'fail'*: trap*"])
     for lines in (
         ["*ERROR at teardown of test_silent*", "a kernel failed:", "  kernel 'fail'*: trap*"],
         ["*ERROR at teardown of test_leak*", "*were not there before this test: 1 x stream", "  stream *in test_leak"],
@@ -480,7 +480,7 @@ def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
     """The report of a failed kernel would be missing if pytest runs with ``-s`` and short tracebacks."""
     result = run(project, SEVERAL, "--cuda-driver=sim", "-s", "-k", "test_fault or test_silent", "--tb=short")
     result.assert_outcomes(failed=1, passed=1, errors=1, deselected=8)
-    result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])
+    result.stdout.fnmatch_lines(["*What the simulated driver reported*", "kernel 'fail'*: trap*"])
 
 
 RACING = (HEADER + entry("write", "u64 where", "mov.u32 %r1, %tid.x; st.global.u32 [%rd1], %r1;")).encode()

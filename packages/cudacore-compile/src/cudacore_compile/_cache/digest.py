@@ -94,7 +94,7 @@ def program_key(
     except UncacheableError as error:
         if extra_digest is None:
             raise UncacheableError(
-                f"it cannot be determined from the sources what the program is compiled from, so it has no key: {error}"
+                f"the program has no key, because its sources do not determine what it is compiled from: {error}"
             ) from None
         inputs = None
     return Key(digest.digest(), inputs)

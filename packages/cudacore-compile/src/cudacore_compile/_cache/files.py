@@ -97,7 +97,7 @@ class FileStreamProgramCache(EntryCache):
         """
         with self._locked() as locked:
             if not locked:
-                raise TimeoutError(f"another process keeps {self._path} locked: it was stopped, perhaps")
+                raise TimeoutError(f"another process keeps {self._path} locked; it may have been stopped")
             for file in self._files():
                 _remove(file.path)
             self._sweep()

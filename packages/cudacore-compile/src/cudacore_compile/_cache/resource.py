@@ -206,5 +206,5 @@ def check_limit(max_size_bytes: object) -> int | None:
     if not isinstance(max_size_bytes, int) or isinstance(max_size_bytes, bool):
         raise TypeError(f"max_size_bytes must be an int or None, not {type(max_size_bytes).__name__}")
     if max_size_bytes <= 0:
-        raise ValueError(f"max_size_bytes must be positive, which {max_size_bytes} is not; None is without bound")
+        raise ValueError(f"max_size_bytes must be positive, or None for no limit, not {max_size_bytes}")
     return max_size_bytes

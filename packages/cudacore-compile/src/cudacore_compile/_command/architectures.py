@@ -41,7 +41,7 @@ def resolve(given: Sequence[str], *, combines: bool, needed: bool) -> list[str |
     try:
         return [f"sm_{current_arch()}"]
     except CUDAError as error:
-        hint = "There is no device to compile for: say what to compile for, such as --arch sm_90 or --arch all-major"
+        hint = "There is no device to compile for: name an architecture, such as --arch sm_90 or --arch all-major"
         raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from None
 
 

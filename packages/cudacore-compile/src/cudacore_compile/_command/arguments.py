@@ -138,7 +138,8 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
         "-e",
         "--name-expression",
         metavar="EXPR",
-        help="a kernel or variable to ask for, such as 'scale<float>', which instantiates templates",
+        help="a kernel or variable whose lowered name is requested, such as 'scale<float>', which instantiates "
+        "templates",
     )
     add("--names", metavar="FILE", help="write the lowered names of the expressions there, as JSON")
     many("-I", "-isystem", "--include-path", "--system-include", metavar="DIR", help="look for headers there")
@@ -203,14 +204,14 @@ def _add_dependencies(group: argparse._ArgumentGroup) -> None:
 
 def _add_reports(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--list-kernels", action="store_true", help="say which kernels there are, and what they take and use")
+    add("--list-kernels", action="store_true", help="list the kernels with their parameters and resources")
     add(
         "-v",
         "--resource-usage",
         "-res-usage",
         dest="resources",
         action="store_true",
-        help="have the assembler say which registers and memory each kernel uses, and what it spills",
+        help="have the assembler report the registers and memory of each kernel, and what it spills",
     )
     add(
         "--format",
@@ -240,7 +241,7 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of the main command."""
     arguments = parser.parse_args(_as_argparse_takes_it(words, parser))
     if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"-j {arguments.jobs}: at least one at a time")
+        raise UsageError(f"-j {arguments.jobs}: must be at least 1")
     for word in arguments.gencode:
         arguments.arch += _generated(word)
     return arguments

@@ -67,8 +67,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         "cudacore-compile cache",
         description="Look at the compiled code that is kept, or remove it.",
-        epilog="`cudacore-compile cache explain` takes the arguments of another command. It tells for each compilation "
-        "and link whether the code is in the cache, and if not, what has changed, or what keeps it from being cached.",
+        epilog="`cudacore-compile cache explain` takes the arguments of another command. It explains for each "
+        "compilation and link whether the code is in the cache, and if not, what has changed, or what keeps it from "
+        "being cached.",
         allow_abbrev=False,
     )
     parser.add_argument("action", nargs="?", choices=("show", "clear", "path", "explain"), default="show")

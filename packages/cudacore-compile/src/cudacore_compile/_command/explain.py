@@ -52,7 +52,7 @@ def run_explain(words: Sequence[str]) -> int:
     """Run the sub-command; return the exit status."""
     arguments = parse(make_parser(), words)
     if arguments.no_cache:
-        raise UsageError("--no-cache: then nothing is looked up, and there is nothing to explain")
+        raise UsageError("--no-cache: without a cache, there is nothing to explain")
     try:
         plan = Plan(arguments)
     except (ValueError, TypeError) as error:

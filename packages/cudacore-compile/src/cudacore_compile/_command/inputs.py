@@ -97,7 +97,8 @@ def read(file: str, language: str | None) -> Input:
         return Input(file, by_suffix or "c++", content)
     if by_suffix not in (None, by_content):
         raise UsageError(
-            f"{file} is {_TITLES[by_content]}, and its suffix says {_TITLES[str(by_suffix)]}: say -x {by_content}"
+            f"{file} contains {_TITLES[by_content]}, but has the suffix of {_TITLES[str(by_suffix)]}: use -x "
+            f"{by_content}"
         )
     return Input(file, by_content, content)
 

@@ -115,7 +115,7 @@ class Plan:
             if wrong:
                 raise UsageError(f"{wrong[0]} cannot go into a fat binary: cubins, PTX and LTO-IR can")
             if not self._links and len(self._sources) > 1 and "{name}" not in self._output and self._output:
-                raise UsageError("a fat binary is of one source: write {name} in -o for several, or --link them")
+                raise UsageError("a fat binary is made of one source: write {name} in -o for several, or --link them")
             return
         if not self._links:
             if self._sources and self._ready:
@@ -338,7 +338,7 @@ class Plan:
         if self._arguments.rule_file or self._arguments.only_rule:
             return [(self._arguments.rule_file or "-", self._outputs)]
         if "-" in (output.path for output in self._outputs):
-            raise UsageError("-MD names the rule's file after the output, which has no name: say -MF FILE")
+            raise UsageError("-MD names the rule's file after the output, which has no name: use -MF FILE")
         return [(str(Path(output.path).with_suffix(".d")), [output]) for output in self._outputs]
 
     def write_rules(self, report: Report) -> None:
@@ -385,4 +385,4 @@ def _target_of(output: str) -> str | None:
     suffix = Path(output).suffix.lstrip(".")
     if not output or suffix in TARGETS:
         return suffix or None
-    raise UsageError(f"-o {output}: a name that ends in .{', .'.join(TARGETS)}, or --to, says the format")
+    raise UsageError(f"-o {output}: the output format is unknown: end the name in .{', .'.join(TARGETS)}, or use --to")

@@ -138,4 +138,4 @@ def log_of(read: Callable[[Any], bytes], box: Any) -> str:
 
 def too_new(option: str, compiler: str, since: str) -> str:
     """Return a hint for an option that a compiler is too old for."""
-    return f"{compiler} does not know {option}, which came with {since}: leave it out, or install a newer one"
+    return f"{compiler} does not have {option}, which came with {since}: leave it out, or install a newer one"

@@ -190,7 +190,7 @@ def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> s
         major, minor = map(int, version.split("."))
         for field, since in newer_fields(flags, (major, minor)).items():
             return too_new(f"LinkerOptions.{field}", f"nvJitLink {version}", since)
-        return f"nvJitLink {version} does not know one of these options, or the architecture, or takes no such value"
+        return f"nvJitLink {version} does not support one of these options or their values, or the architecture"
     if code_name in ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"):
         return f"nvJitLink {version} does not link for this architecture: set LinkerOptions.arch to another"
     if "does not match type" in log:

@@ -287,7 +287,7 @@ class ProgramOptions:
                 check_target(SourceCodeType.PTX, target_type)
             return self._without_ignored(SourceCodeType.PTX, stacklevel=3)._for_linker().as_bytes(found)
         else:
-            raise ValueError("the driver's linker takes numbers, which it has no flags for: there are none as bytes")
+            raise ValueError("the driver's linker takes numbers instead of flags, so they cannot be returned as bytes")
         return [encode(flag) for flag in flags]
 
     def _nvrtc_flags(self, target: ObjectCodeFormatType | None) -> list[str]:

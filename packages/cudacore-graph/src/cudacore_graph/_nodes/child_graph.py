@@ -35,7 +35,7 @@ class ChildGraphNode(GraphNode):
         "cannot be replaced"
     )
     _EXEC_HINT = (
-        "The graph must have the nodes and edges of the child graph that is there, in the order of their making"
+        "The graph must have the nodes and edges of the present child graph, in the order in which they were added"
     )
     _EXECUTABLE = ExecutableChildGraphNode
 

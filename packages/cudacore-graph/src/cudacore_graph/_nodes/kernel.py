@@ -72,7 +72,7 @@ class KernelNode(GraphNode):
             All of its arguments; ``()`` for a kernel without parameters.
         """
         if kernel is not None and args is None:
-            raise ValueError("kernel is another one, and its arguments are missing: give args, () where it takes none")
+            raise ValueError("a new kernel needs its arguments: give args, () if it has no parameters")
         if config is None and args is None:
             return
         config = self.config if config is None else check_config(config)

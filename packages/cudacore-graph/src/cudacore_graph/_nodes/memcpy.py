@@ -84,7 +84,7 @@ class MemcpyNode(GraphNode):
     _TITLE = "memcpy"
     _COLOUR = "#cfe2f3"
     _METHOD = "memcpy"
-    _HINT = "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there"
+    _HINT = "dst and src must be addresses in memory of CUDA or in ordinary host memory that has the copied size"
     _EXEC_HINT = f"A copy {ONE_ROW_ONLY}. {NODE_WAS_INSTANTIATED}"
     _EXECUTABLE = ExecutableMemcpyNode
 

@@ -145,7 +145,7 @@ _FAULTS = {
     "CUDA_ERROR_LAUNCH_TIMEOUT": "took longer than a device with a display allows",
     "CUDA_ERROR_LAUNCH_FAILED": "failed",
 }
-_FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
+_FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver prints them to stderr"
 
 # Hints for codes whose names and meanings are not helpful.
 _HINTS = {
@@ -157,8 +157,8 @@ _HINTS = {
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
     "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED": (
-        "Another library reset the primary context of the device (cudaDeviceReset, cuDevicePrimaryCtxReset): what was "
-        "made in it is lost. Device.set_current() retains the primary context again"
+        "Another library reset the primary context of the device (cudaDeviceReset, cuDevicePrimaryCtxReset): its "
+        "resources are lost. Device.set_current() retains the primary context again"
     ),
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
         "While a stream is captured this is not allowed in the capture's mode: begin_building('relaxed') allows it"
@@ -172,23 +172,23 @@ _HINTS = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
         "All blocks of a cooperative launch must fit on the device at once: "
-        "kernel.occupancy.max_active_blocks_per_multiprocessor() says how many do"
+        "kernel.occupancy.max_active_blocks_per_multiprocessor() returns how many do"
     ),
 }
 
 
 # Operations that no capture mode allows (driver 580, CUDA 13.0).
 _NO_WAIT = "Captured work does not run before its graph is launched, and cannot be waited for: end the capture first"
-_NO_LAUNCH = "No graph is launched into a capture: GraphBuilder.embed() adds one"
-_NO_QUESTION = "The driver does not say this of a stream that is captured: ask before the capture begins"
+_NO_LAUNCH = "A graph cannot be launched into a capture: GraphBuilder.embed() adds it as a node"
+_NO_QUERY = "The driver does not report this for a stream that is being captured: query it before the capture begins"
 _NOT_CAPTURED = {
     "cuStreamSynchronize": _NO_WAIT,
     "cuStreamQuery": _NO_WAIT,
     "cuCtxSynchronize": _NO_WAIT,
     "cuGraphLaunch": _NO_LAUNCH,
     "cuGraphUpload": _NO_LAUNCH,
-    "cuStreamGetFlags": _NO_QUESTION,
-    "cuMemcpyPeerAsync": "Copies between devices are not captured: GraphBuilder.embed() adds a graph that has one",
+    "cuStreamGetFlags": _NO_QUERY,
+    "cuMemcpyPeerAsync": "Copies between devices cannot be captured: GraphBuilder.embed() adds a graph that has one",
 }
 
 

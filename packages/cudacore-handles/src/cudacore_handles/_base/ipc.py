@@ -106,7 +106,7 @@ class Shared:
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
     """Raise an error for data that was changed in transit, because the driver does not check it."""
     if not isinstance(fields[0], bytes) or len(fields[0]) != HANDLE_SIZE or checksum_of(*fields) != checksum:
-        raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
+        raise ValueError(f"the {name} was damaged, or was pickled by another release")
 
 
 def checksum_of(*fields: Any) -> int:

@@ -31,7 +31,7 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
         return _read_ptx(code.decode("utf-8", "replace"))
     if code_type != "cubin":
         raise UnsupportedCodeError(
-            f'Unsupported code type "{code_type}": what is in it cannot be listed. Cubins and PTX say what they have'
+            f'Unsupported code type "{code_type}": its contents cannot be listed. Only those of cubins and PTX can'
         )
     cubin = Cubin(code)
     kernels = []

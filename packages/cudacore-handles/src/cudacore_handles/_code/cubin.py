@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cudacore_handles._code.elf import STT_FUNC, STT_OBJECT, Section, is_elf, read_contents, read_sections, read_string
+
 _EM_CUDA = 190
 _ET_REL = 1
-_STT_OBJECT, _STT_FUNC = 1, 2
-_STO_CUDA_ENTRY = 0x10
-_SHT_NOBITS = 8
+STO_CUDA_ENTRY = 0x10  # of the field `other` of a symbol: a kernel
 # Attributes in .nv.info sections. They are not documented, but have been the same from sm_50 to sm_121.
 _EIATTR_MAX_THREADS = 0x05
 _EIATTR_FRAME_SIZE = 0x11
@@ -51,14 +51,6 @@ class CubinGlobal(NamedTuple):
     space: str  # "global" or "constant"
 
 
-class _Section(NamedTuple):
-    name: str
-    kind: int
-    offset: int
-    size: int
-    link: int
-
-
 class CubinSymbol(NamedTuple):
     """A row of a cubin's symbol table, with the numbers of ELF and of CUDA (``STT_*``, ``STO_CUDA_*``, ``STB_*``)."""
 
@@ -74,11 +66,11 @@ class Cubin:
     """A cubin that was read. Offsets and sizes that are out of range raise a ValueError."""
 
     def __init__(self, image: bytes) -> None:
-        if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
+        if not is_elf(image) or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
             raise ValueError("this is not a cubin: it is not an ELF file of CUDA's")
         self._image = image
         try:
-            self._sections = self._read_sections()
+            self._sections = read_sections(image)
             self._symbols = self._read_symbols()
             self._is_accelerated = self._read_accelerated()
         except (struct.error, IndexError, OverflowError) as error:
@@ -119,9 +111,9 @@ class Cubin:
             strings = self._sections[section.link]
             if strings.name == ".symtab":
                 strings = self._sections[strings.link]
-            data = self._bytes(section)
+            data = read_contents(self._image, section)
             return {
-                index: _string(self._image, strings.offset, strings.size, at)
+                index: read_string(self._image, strings.offset, strings.size, at)
                 for index, at in struct.iter_unpack("<II", data[: len(data) // 8 * 8])
             }
         except (struct.error, IndexError, OverflowError) as error:
@@ -138,7 +130,7 @@ class Cubin:
         """Return the variables that programs can look up."""
         found = []
         for symbol in self._symbols:
-            if symbol.kind == _STT_OBJECT and 0 < symbol.section < len(self._sections):
+            if symbol.kind == STT_OBJECT and 0 < symbol.section < len(self._sections):
                 space = _GLOBALS.get(self._sections[symbol.section].name)
                 if space is not None and symbol.name:
                     found.append(CubinGlobal(symbol.name, symbol.size, space))
@@ -155,7 +147,7 @@ class Cubin:
         reserved = _RESERVED_SHARED_BYTES if _RESERVED_SHARED in names else 0
         kernels = []
         for index, symbol in enumerate(self._symbols):
-            if symbol.kind != _STT_FUNC or not symbol.other & _STO_CUDA_ENTRY:
+            if symbol.kind != STT_FUNC or not symbol.other & STO_CUDA_ENTRY:
                 continue
             parameters: dict[int, tuple[int, int]] = {}
             max_threads = None
@@ -187,11 +179,11 @@ class Cubin:
         values = dict(self._attributes(section))
         return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
 
-    def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+    def _attributes(self, section: Section | None) -> Iterator[tuple[int, bytes]]:
         """Return the numbers and values of the attributes in a section, without attributes that have no value."""
         if section is None:
             return
-        data = self._bytes(section)
+        data = read_contents(self._image, section)
         at = 0
         while at + 4 <= len(data):
             form, attribute, size = struct.unpack_from("<BBH", data, at)
@@ -202,36 +194,18 @@ class Cubin:
             elif form in (_EIFMT_BVAL, _EIFMT_HVAL):
                 yield attribute, data[at - 2 : at]
 
-    def _read_sections(self) -> list[_Section]:
-        image = self._image
-        (table,) = struct.unpack_from("<Q", image, 40)
-        entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
-        raw = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_size) for i in range(count)]
-        if not raw:
-            return []
-        names = raw[names_index]
-        return [
-            _Section(_string(image, names[4], names[5], name), kind, offset, size, link)
-            for name, kind, _, _, offset, size, link, *_ in raw
-        ]
-
     def _read_symbols(self) -> list[CubinSymbol]:
         table = next((section for section in self._sections if section.name == ".symtab"), None)
         if table is None:
             return []
         strings = self._sections[table.link]
-        data = self._bytes(table)
+        data = read_contents(self._image, table)
         return [
             CubinSymbol(
-                _string(self._image, strings.offset, strings.size, name), info & 15, info >> 4, other, section, size
+                read_string(self._image, strings.offset, strings.size, name), info & 15, info >> 4, other, section, size
             )
             for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24])
         ]
-
-    def _bytes(self, section: _Section) -> bytes:
-        if section.kind == _SHT_NOBITS or section.offset + section.size > len(self._image):
-            raise IndexError(f"section {section.name} reaches beyond the end")
-        return self._image[section.offset : section.offset + section.size]
 
 
 def arch_of(image: bytes) -> int:
@@ -248,13 +222,6 @@ def target_of(image: bytes) -> str:
         return Cubin(image).target
     except ValueError:
         return f"sm_{arch_of(image)}"
-
-
-def _string(image: bytes, table: int, size: int, at: int) -> str:
-    end = image.find(b"\0", table + at, table + size)
-    if at >= size or end < 0:
-        raise IndexError("a name reaches beyond its table")
-    return image[table + at : end].decode("utf-8", "replace")
 
 
 def _u16(data: bytes, at: int) -> int:

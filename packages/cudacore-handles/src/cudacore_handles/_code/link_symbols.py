@@ -8,7 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cudacore_handles._code.cubin import Cubin
+from cudacore_handles._code.cubin import STO_CUDA_ENTRY, Cubin
+from cudacore_handles._code.elf import SHN_COMMON, STB_GLOBAL, STB_WEAK, STT_FUNC, is_elf, read_sections
 from cudacore_handles._code.fat_binary import Entry, entries, parts
 from cudacore_handles._code.ptx_signatures import outside_of_braces
 
@@ -67,7 +68,7 @@ def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
                     return None
                 found += [part._replace(name=name) for part in of_member]
             return found
-    except (ValueError, struct.error):
+    except (ValueError, IndexError, OverflowError, struct.error):
         pass
     return None
 
@@ -187,11 +188,9 @@ def _prototype(results: str | None, parameters: str | None) -> str:
 
 # ---- cubins
 
-_STT_FUNC, _STT_CUDA_OBJECT = 2, 13
-_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
-_STO_CUDA_ENTRY, _STO_CUDA_MANAGED = 0x10, 0x04
+_STT_CUDA_OBJECT = 13
+_STO_CUDA_MANAGED = 0x04
 _STO_CUDA_SPACES = {0x20: "global", 0x40: "shared", 0x80: "constant"}
-_SHN_COMMON = 0xFFF2
 
 
 def _cubin_part(image: bytes) -> Part:
@@ -201,16 +200,16 @@ def _cubin_part(image: bytes) -> Part:
     prototypes = cubin.prototypes()
     found: dict[str, Symbol] = {}
     for index, symbol in enumerate(cubin.symbols):
-        if symbol.binding not in (_STB_GLOBAL, _STB_WEAK) or symbol.kind not in (_STT_FUNC, _STT_CUDA_OBJECT):
+        if symbol.binding not in (STB_GLOBAL, STB_WEAK) or symbol.kind not in (STT_FUNC, _STT_CUDA_OBJECT):
             continue
-        binding = "weak" if symbol.binding == _STB_WEAK else "strong"
-        if symbol.section in (0, _SHN_COMMON):
+        binding = "weak" if symbol.binding == STB_WEAK else "strong"
+        if symbol.section in (0, SHN_COMMON):
             binding = "common" if symbol.section else "undefined"
         if symbol.kind == _STT_CUDA_OBJECT:
             space = _STO_CUDA_SPACES.get(symbol.other & 0xE0, "")
             managed = bool(symbol.other & _STO_CUDA_MANAGED)
             found[symbol.name] = Symbol("variable", binding, "", space, managed, symbol.size)
-        elif symbol.other & _STO_CUDA_ENTRY:
+        elif symbol.other & STO_CUDA_ENTRY:
             found[symbol.name] = Symbol("kernel", binding)
         else:
             # CUDA 13 appends, after a bar, how the arguments are passed.
@@ -250,17 +249,10 @@ def _choose(found: list[Entry], arch: str) -> Entry | None:
 
 def _fatbins_of_object(image: bytes) -> list[bytes]:
     """Return the fat binaries with relocatable code in a host object, which is an ELF file."""
-    if image[:6] != b"\x7fELF\x02\x01":
+    if not is_elf(image):
         raise ValueError("this is not an ELF file")
-    (table,) = struct.unpack_from("<Q", image, 40)
-    entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
-    sections = [struct.unpack_from("<IIQQQQ", image, table + i * entry_size) for i in range(count)]
-    found = []
-    for name, _, _, _, offset, size in sections:
-        start = sections[names_index][4] + name
-        if image[start : start + 15] == b"__nv_relfatbin\0":
-            found += list(parts(image[offset : offset + size]))
-    return found
+    sections = [section for section in read_sections(image) if section.name == "__nv_relfatbin"]
+    return [part for section in sections for part in parts(image[section.offset : section.offset + section.size])]
 
 
 def _members(library: bytes) -> Iterator[tuple[str, bytes]]:

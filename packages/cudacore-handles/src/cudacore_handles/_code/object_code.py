@@ -107,7 +107,7 @@ class ObjectCode:
             except TypeError:
                 raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
             if "\0" in code:
-                raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
+                raise ValueError(f"module is a path with a NUL character: {shorten(repr(code))}")
             if isinstance(code, str) and ("\n" in code or "{" in code) and not os.path.exists(code):
                 raise ValueError(
                     f"module is text, {shorten(repr(code))}, but a str is the path of a file: give code as bytes, "

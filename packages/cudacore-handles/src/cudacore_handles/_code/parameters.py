@@ -100,9 +100,9 @@ def _size(value: object) -> int:
 def warn_unknown(kernel: object, *, stacklevel: int) -> None:
     """Warn, once per kernel, that its arguments are packed according to their values."""
     warnings.warn(
-        f"the parameters of {kernel!r} are not known: the driver is older than CUDA 12.4, and the code does not tell "
-        "them. Arguments are passed in the sizes that their values have, unchecked: give NumPy or ctypes scalars of "
-        "the parameters' types",
+        f"the parameters of {kernel!r} are unknown: the driver is older than CUDA 12.4, and the code does not list "
+        "them. Arguments are passed in the sizes of their values, unchecked: give NumPy or ctypes scalars of the "
+        "parameters' types",
         RuntimeWarning,
         stacklevel=stacklevel + 1,
     )

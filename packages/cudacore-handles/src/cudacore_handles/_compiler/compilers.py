@@ -14,31 +14,51 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 
 Box = Any
+_NVRTC_OUTPUTS = {
+    "ptx": lib.CCH_NVRTC_PTX,
+    "cubin": lib.CCH_NVRTC_CUBIN,
+    "ltoir": lib.CCH_NVRTC_LTOIR,
+    "optixir": lib.CCH_NVRTC_OPTIXIR,
+}
+_NVJITLINK_INPUTS = {
+    "cubin": lib.CCH_NVJITLINK_CUBIN,
+    "ptx": lib.CCH_NVJITLINK_PTX,
+    "ltoir": lib.CCH_NVJITLINK_LTOIR,
+    "fatbin": lib.CCH_NVJITLINK_FATBIN,
+    "object": lib.CCH_NVJITLINK_OBJECT,
+    "library": lib.CCH_NVJITLINK_LIBRARY,
+    "any": lib.CCH_NVJITLINK_ANY,
+}
+_NVJITLINK_OUTPUTS = {
+    "cubin": lib.CCH_NVJITLINK_LINKED_CUBIN,
+    "ptx": lib.CCH_NVJITLINK_LINKED_PTX,
+    "ltoir": lib.CCH_NVJITLINK_LINKED_LTOIR,
+}
 
 
 class _Library:
     """A library of a compiler, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
-    #: The compiler's name in the names of C functions (cch_nvrtc_*), and the kind of its boxes (cch_nvrtc_program).
-    _kind: ClassVar[str]
-    _makes: ClassVar[str]
+    _type: ClassVar[str]  # of the library
+    _wrap: ClassVar[Callable[..., int]]
+    _raw: ClassVar[Callable[..., Any]]  # of the library's programs or linkers
 
     def __init__(self, handle: int) -> None:
-        out = ffi.new(f"cch_{self._kind} **")
-        check(getattr(lib, f"cch_{self._kind}_wrap")(out, ffi.cast("void *", handle)))
+        out = ffi.new(f"{self._type} **")
+        check(self._wrap(out, ffi.cast("void *", handle)))
         self._library = out[0]
 
     def raw(self, box: Box) -> int:
         """Return the ``nvrtcProgram``, ``nvvmProgram`` or ``nvJitLinkHandle`` of a box."""
-        return int(ffi.cast("uintptr_t", getattr(lib, f"cch_{self._kind}_{self._makes}_raw")(box)))
+        return int(ffi.cast("uintptr_t", self._raw(box)))
 
 
 class NVRTC(_Library):
     """An NVRTC library."""
 
     __slots__ = ()
-    _kind, _makes = "nvrtc", "program"
+    _type, _wrap, _raw = "cch_nvrtc", lib.cch_nvrtc_wrap, lib.cch_nvrtc_program_raw
 
     def version(self) -> tuple[int, int]:
         """Return the version of NVRTC (nvrtcVersion)."""
@@ -88,7 +108,7 @@ class NVRTC(_Library):
 
     def output(self, program: Box, kind: str) -> bytes:
         """Return the output of a type, such as ``"ptx"``, ``"cubin"`` or ``"ltoir"`` (nvrtcGetPTX and others)."""
-        return _get(lib.cch_nvrtc_program_get, program, getattr(lib, f"CCH_NVRTC_{kind.upper()}"))
+        return _get(lib.cch_nvrtc_program_get, program, _NVRTC_OUTPUTS[kind])
 
     def lowered_name(self, program: Box, expression: bytes) -> bytes:
         """Return the lowered name of an expression (nvrtcGetLoweredName)."""
@@ -113,7 +133,7 @@ class NVVM(_Library):
     """A libNVVM library."""
 
     __slots__ = ()
-    _kind, _makes = "nvvm", "program"
+    _type, _wrap, _raw = "cch_nvvm", lib.cch_nvvm_wrap, lib.cch_nvvm_program_raw
 
     def version(self) -> tuple[int, int]:
         """Return the version, which is not CUDA's (nvvmVersion)."""
@@ -164,7 +184,7 @@ class NVJitLink(_Library):
     """An nvJitLink library."""
 
     __slots__ = ()
-    _kind, _makes = "nvjitlink", "linker"
+    _type, _wrap, _raw = "cch_nvjitlink", lib.cch_nvjitlink_wrap, lib.cch_nvjitlink_linker_raw
 
     def version(self) -> tuple[int, int]:
         """Return the version (nvJitLinkVersion)."""
@@ -179,9 +199,7 @@ class NVJitLink(_Library):
 
     def add(self, linker: Box, kind: str, code: bytes, name: bytes) -> None:
         """Add code of a type such as ``"ptx"`` (nvJitLinkAddData)."""
-        check(
-            lib.cch_nvjitlink_linker_add(linker, getattr(lib, f"CCH_NVJITLINK_{kind.upper()}"), code, len(code), name)
-        )
+        check(lib.cch_nvjitlink_linker_add(linker, _NVJITLINK_INPUTS[kind], code, len(code), name))
 
     def link(self, linker: Box) -> None:
         """Link the added input (nvJitLinkComplete)."""
@@ -197,7 +215,7 @@ class NVJitLink(_Library):
 
     def output(self, linker: Box, kind: str) -> bytes:
         """Return the output of a type: ``"cubin"``, ``"ptx"`` or ``"ltoir"`` (nvJitLinkGetLinkedCubin and others)."""
-        return _get(lib.cch_nvjitlink_linker_get, linker, getattr(lib, f"CCH_NVJITLINK_LINKED_{kind.upper()}"))
+        return _get(lib.cch_nvjitlink_linker_get, linker, _NVJITLINK_OUTPUTS[kind])
 
 
 def _version(function: Callable[..., int], library: Any) -> tuple[int, int]:

@@ -214,7 +214,7 @@ class Device:
             from cudacore_handles._stream.options import StreamOptions
 
             hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
-            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has none{hint}")
         stream = Stream._from_protocol(obj)
         box = hold(stream)
         context = lib.cch_stream_context(box)

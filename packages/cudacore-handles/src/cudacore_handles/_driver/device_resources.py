@@ -214,7 +214,7 @@ class SMResource:
         status = lib.cch_resource_split(parts, rest, raw, wanted, len(groups))
         hint = ""
         if status == lib.CCH_ENOSYMBOL:
-            hint = "Groups of one size, with nothing said but their count, can be had with this driver, too"
+            hint = "This driver can only split into groups of one size, and takes no other options than count"
         check(status, hint=hint or _hint(status))
         if not dry:
             return [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
@@ -229,8 +229,8 @@ class SMResource:
         check(status, hint=_hint(status))
         if made[0] < len(groups):
             raise ValueError(
-                f"count asks for {len(groups)} groups of {size}, and the driver makes {made[0]} of {self._count} "
-                "multiprocessors: ask for fewer, or smaller ones"
+                f"count requests {len(groups)} groups of {size}, but the driver makes only {made[0]} of {self._count} "
+                "multiprocessors: request fewer or smaller groups"
             )
         found, left = [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
         if not dry:
@@ -250,7 +250,7 @@ class SMResource:
     def _usable(self) -> Any:
         if self._raw is None:
             raise ValueError(
-                "the SMResource is of split(dry_run=True), which only computes sizes: split without dry_run"
+                "the SMResource was made by split(dry_run=True), which only computes sizes: split without dry_run"
                 if self._count
                 else "the SMResource has no multiprocessors: the split left none"
             )
@@ -278,7 +278,7 @@ class SMResource:
             groups.append(group)
         total = sum(group.size for group in groups)
         if total > self._count:
-            raise ValueError(f"count asks for {total} multiprocessors in all; there are {self._count}")
+            raise ValueError(f"count requests {total} multiprocessors in total; there are {self._count}")
         return groups
 
     def _check_group(self, group: _Group, at: str) -> None:
@@ -289,17 +289,17 @@ class SMResource:
         unit = group.together or self._alignment
         if group.preferred % unit:
             raise ValueError(
-                f"preferred_coscheduled_sm_count{at} must be a multiple of what is co-scheduled, {unit}; "
-                f"got {group.preferred}"
+                f"preferred_coscheduled_sm_count{at} must be a multiple of the co-scheduled number, {unit}; got "
+                f"{group.preferred}"
             )
         unit = 2 if group.backfill else unit
         if group.size % unit and group.size != self._count:  # a group of all multiprocessors is always valid
             low = group.size // unit * unit
             near = " or ".join(str(n) for n in (low, low + unit) if 0 < n <= self._count)
             raise ValueError(
-                f"count{at} must be a multiple of {unit}, how many multiprocessors are scheduled together; got "
-                f"{group.size}: use {near}"
-                + ("" if group.backfill else ", or say backfill=True or a coscheduled_sm_count, which need CUDA 13.1")
+                f"count{at} must be a multiple of {unit}, the number of multiprocessors that are scheduled together; "
+                f"got {group.size}: use {near}"
+                + ("" if group.backfill else ", or set backfill=True or a coscheduled_sm_count, which need CUDA 13.1")
             )
 
 
@@ -453,7 +453,7 @@ def gather(resources: object, device_id: int) -> Any:
         if resource._device_id != device_id:
             raise ValueError(f"{name} is of device {resource._device_id}, not of device {device_id}")
         if any(resource is other for other in found[:i]):
-            raise ValueError(f"{name} is there already: each can be given once")
+            raise ValueError(f"{name} is given twice")
         if isinstance(resource, SMResource):
             try:
                 resource._usable()
@@ -475,13 +475,13 @@ def _hint(status: int) -> str:
     if status != results.INVALID_RESOURCE_CONFIGURATION:
         return ""
     return (
-        "There are too few multiprocessors, or they came of a split already: to split such a group again, make a "
+        "There are too few multiprocessors, or they are a group of an earlier split: to split a group, make a "
         "context with it, and split its context.resources.sm"
     )
 
 
 def _rules(device_id: int) -> tuple[int, int]:
-    """The smallest group and the co-scheduled number, from the manual of cuDevSmResourceSplitByCount."""
+    """Return the smallest group and the co-scheduled number, from the manual of cuDevSmResourceSplitByCount."""
     major = _device(device_id).compute_capability.major
     if major >= 9:
         return 8, 8
@@ -495,7 +495,7 @@ def _device(device_id: int) -> Device:
 
 
 def _are_even(groups: list[_Group]) -> bool:
-    """Whether every driver supports this split."""
+    """Return whether every driver supports this split."""
     return all(group == groups[0] for group in groups) and groups[0][1:] == (0, 0, False)
 
 

@@ -19,6 +19,6 @@ def find_device(uuid: str | None) -> Device:
         if device.uuid == uuid:
             return device
     raise RuntimeError(
-        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
+        f"device {uuid} was not found: processes can share resources only on one machine, and only of devices that "
         "CUDA_VISIBLE_DEVICES does not hide from this process"
     )

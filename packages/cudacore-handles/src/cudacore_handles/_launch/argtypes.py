@@ -220,7 +220,7 @@ def _other_number(value: Any, size: int, kind: int) -> _Answer:
     """Pack a NumPy scalar in another package's format, such as bfloat16, or a long double."""
     if KINDS[kind] in _TAKE_BYTES:
         if value.dtype.char == "g":
-            raise TypeError(f"{_name(value)} is of a format that no kernel has; pass float(value)")
+            raise TypeError(f"{_name(value)} has a format that kernels do not support; pass float(value)")
         return bytes(_native_order(value).tobytes())
     number = float(value)
     if math.isinf(number) and number != value:
@@ -336,7 +336,7 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
         element = value.view(np.ndarray)[()]
         code = _numpy_code(element.dtype)
         if code is None:
-            raise TypeError(f"{_name(value)} is of {value.dtype}, which no kernel has")
+            raise TypeError(f"{_name(value)} has the dtype {value.dtype}, which kernels do not support")
         return code(element, size, kind) if callable(code) else element
     if not value.dtype.isnative:
         raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")

@@ -42,7 +42,7 @@ def check_dlpack_arguments(
 ) -> bool:
     """Check the consumer's arguments of ``__dlpack__``; return whether the tensor must be versioned."""
     if copy:
-        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
+        raise BufferError("copy=True is not supported: the export shares the memory; use copy_to() first")
     if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
         raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):

@@ -105,8 +105,8 @@ def copy_array(
             return
         if memory.on_host and is_capturing(accepted):
             raise ValueError(
-                f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
-                "of LegacyPinnedMemoryResource, which the graph can keep"
+                f"{name} is in host memory, so the call would wait for the copy, but the stream is being captured: "
+                "copy a Buffer of LegacyPinnedMemoryResource, which the graph can keep"
             )
         # A graph keeps the owner of the memory. Host memory needs no owner, because this function waits for the copy.
         other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
@@ -223,11 +223,9 @@ def _address_of(view: memoryview) -> int:
 
 def _check(name: str, *, contiguous: bool, read_only: bool) -> None:
     if not contiguous:
-        raise ValueError(
-            f"{name} is not C-contiguous: its elements do not lie one behind the other; copy it to an array that is"
-        )
+        raise ValueError(f"{name} is not C-contiguous; copy it to an array that is")
     if read_only:
-        raise ValueError(f"{name} is read-only, and would be written")
+        raise ValueError(f"{name} is read-only, and cannot be copied to")
 
 
 def different_sizes(name: str, array: Any, nbytes: int, size: int) -> ValueError:

@@ -83,7 +83,8 @@ class Buffer(_native.BufferHandle):
 
         if not self.is_host_accessible:
             raise TypeError(
-                "a Buffer of device memory is no NumPy array: buffer.copy_to(array, stream=stream) copies it to one"
+                "a Buffer of device memory cannot be a NumPy array: buffer.copy_to(array, stream=stream) copies it "
+                "to one"
             )
         array = np.frombuffer(self.__buffer__(), np.uint8)
         return np.array(array, dtype=dtype, copy=copy)

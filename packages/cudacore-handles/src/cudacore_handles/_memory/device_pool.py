@@ -80,7 +80,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
         self._pool = pool
         self._device_id = lib.cch_pool_device(hold(pool))
         if self._device_id < 0:
-            raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
+            raise TypeError("the pool is of host memory; a DeviceMemoryResource needs a pool of a device")
         return self
 
     @classmethod

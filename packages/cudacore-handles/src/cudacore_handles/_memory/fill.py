@@ -34,7 +34,7 @@ def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
     """Return the bytes of a DLPack object in host memory."""
     with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
         if not memory.on_host:
-            raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
+            raise TypeError("value is in device memory; copy it to the host first")
         return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
 
 

@@ -300,7 +300,8 @@ def check_pools(device: Device) -> None:
     if not device.properties.mempool_supported_handle_types & POSIX_FILE_DESCRIPTOR:
         raise RuntimeError(
             f"ipc_enabled: {device!r} ({device.name}) has no memory pools that processes can share by file "
-            "descriptors, as its properties.mempool_supported_handle_types says; under WSL, for one, no device has"
+            "descriptors (see its properties.mempool_supported_handle_types); under WSL, for example, no device has "
+            "such pools"
         )
 
 
@@ -483,8 +484,8 @@ def _receive_handle(sent: Any, uuid: UUID | None, location: tuple[int, int] | No
         descriptor = sent.detach()
     except (OSError, EOFError) as error:
         raise RuntimeError(
-            "the file descriptor of a memory pool did not come: it is received once, while the process that sent it "
-            "runs"
+            "the file descriptor of a memory pool was not received: it can be received once, while the process that "
+            "sent it runs"
         ) from error
     return IPCAllocationHandle._init(descriptor, uuid, location)
 

@@ -310,7 +310,7 @@ def _place(buffer: ManagedBuffer, attribute: int) -> Device | Host | None:
 def _accessor(location: object) -> tuple[int, int]:
     place = place_of(location, "location")
     if place[0] not in (lib.CCH_LOCATION_DEVICE, lib.CCH_LOCATION_HOST):
-        raise ValueError(f"location is {location!r}, and accessed_by does not tell NUMA nodes apart: use Host()")
+        raise ValueError(f"location is {location!r}, and accessed_by does not distinguish NUMA nodes: use Host()")
     return place
 
 

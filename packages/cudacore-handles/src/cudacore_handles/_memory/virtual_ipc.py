@@ -136,7 +136,7 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
         )
     if VirtualMemoryHandleType(options.handle_type) is not VirtualMemoryHandleType.POSIX_FD:
         raise RuntimeError(
-            f"the memory was made with handle_type={options.handle_type!r}, by which this library does not share "
+            f"the memory was made with handle_type={options.handle_type!r}, with which this library cannot share "
             "memory: use 'posix_fd'"
         )
     size = lib.cch_deviceptr_size(box)
@@ -204,8 +204,8 @@ def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: 
             files.numbers.append(one.detach())
     except (OSError, EOFError) as error:
         raise RuntimeError(
-            "the file descriptors of virtual memory did not come: they are received once, while the process that sent "
-            "them runs"
+            "the file descriptors of virtual memory were not received: they can be received once, while the process "
+            "that sent them runs"
         ) from error
     return IPCVirtualMemoryDescriptor._init(files, sizes, offset, size)
 

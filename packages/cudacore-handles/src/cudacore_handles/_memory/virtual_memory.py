@@ -305,7 +305,7 @@ class VirtualMemoryResource(MemoryResource):
     def _check_own(self, buf: Buffer, what: str) -> None:
         mr = buf.memory_resource
         if mr is None or mr._origin is not self:
-            raise ValueError(f"buf is of another memory resource, which alone can {what}")
+            raise ValueError(f"buf is of another memory resource, and only that one can {what}")
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
         return reduce_buffer(self, buffer)
@@ -348,7 +348,7 @@ def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, A
     kind = _as_name(VirtualMemoryAllocationType, given, f"Unsupported allocation_type: {given!r}")
     if kind is not VirtualMemoryAllocationType.PINNED:
         raise ValueError(
-            "allocation_type is 'managed', of which CUDA makes no virtual memory: use 'pinned', or a "
+            "allocation_type is 'managed', which CUDA does not support for virtual memory: use 'pinned', or a "
             "ManagedMemoryResource"
         )
     location = _as_name(
@@ -391,7 +391,10 @@ def _number_of(device: Device, location: VirtualMemoryLocationType) -> int:
     if location is VirtualMemoryLocationType.DEVICE:
         return device.device_id
     if location is VirtualMemoryLocationType.HOST_NUMA_CURRENT:
-        raise ValueError("location_type is 'host_numa_current', where CUDA makes no memory: use 'host_numa', or 'host'")
+        raise ValueError(
+            "location_type is 'host_numa_current', which CUDA does not support for virtual memory: use 'host_numa', "
+            "or 'host'"
+        )
     if location is VirtualMemoryLocationType.HOST:
         return 0
     node = device.properties.host_numa_id

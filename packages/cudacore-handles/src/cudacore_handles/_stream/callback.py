@@ -47,7 +47,7 @@ def _check_prototype(ctypes: Any, function: Any) -> None:
     arguments = function.argtypes
     wanted = "fn must be a function of the type ctypes.CFUNCTYPE(None, ctypes.c_void_p), as cuLaunchHostFunc calls it"
     if type(function)._flags_ & _PYTHON_API:
-        raise TypeError(f"{wanted}; one of PYFUNCTYPE or PyDLL needs Python's lock, which the driver does not take")
+        raise TypeError(f"{wanted}; one of PYFUNCTYPE or PyDLL needs the GIL, which the driver does not acquire")
     if function.restype is not None:
         raise TypeError(f"{wanted}; this one returns {getattr(function.restype, '__name__', function.restype)}")
     if arguments is None or tuple(arguments) != (ctypes.c_void_p,):

@@ -57,7 +57,7 @@ class Event(_native.EventHandle):
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_ipc_enabled:
             raise TypeError(
-                "an Event can be pickled for other processes that was made with EventOptions(ipc_enabled=True)"
+                "only an Event that was made with EventOptions(ipc_enabled=True) can be pickled, for another process"
             )
         return Event.from_ipc_descriptor, (self.ipc_descriptor,)
 

@@ -65,8 +65,8 @@ def check_events(context: Context) -> None:
     device = context.device
     if not device.properties.ipc_event_supported:
         raise RuntimeError(
-            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share, as its "
-            "properties.ipc_event_supported says"
+            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share: its "
+            "properties.ipc_event_supported is False"
         )
 
 

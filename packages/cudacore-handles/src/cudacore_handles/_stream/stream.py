@@ -130,13 +130,13 @@ class Stream(_native.StreamHandle):
         if callable(offered):
             offered = offered()
         else:
-            warnings.warn(f"{name} is an attribute; the protocol wants a method", DeprecationWarning, stacklevel=4)
+            warnings.warn(f"{name} is an attribute; the protocol requires a method", DeprecationWarning, stacklevel=4)
         try:
             version, handle = cast("tuple[object, object]", offered)
         except (TypeError, ValueError):
             raise TypeError(f"{name}() must return two ints, (version, address), not {offered!r}") from None
         if version != 0:
-            raise TypeError(f"{name}() speaks version {version}; only 0 is known")
+            raise TypeError(f"{name}() returned version {version}; only version 0 is supported")
         raw = ffi.cast("CUstream", as_address(handle, f"{name}() must give an int, the stream's address"))
         out = ffi.new("cch_stream **")
         owner = _native.own(obj)

@@ -114,8 +114,8 @@ class OpaqueArray(AnyArray):
             self._check_size(name, memory.nbytes)
             if memory.on_host and is_capturing(accepted):
                 raise ValueError(
-                    f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a "
-                    "Buffer of LegacyPinnedMemoryResource, which the graph can keep"
+                    f"{name} is in host memory, so the call would wait for the copy, but the stream is being "
+                    "captured: copy a Buffer of LegacyPinnedMemoryResource, which the graph can keep"
                 )
             keeper = None if memory.on_host else memory.keeper
             part = Buffer.from_handle(memory.address, memory.nbytes, owner=keeper)

@@ -50,6 +50,11 @@ def copy_units(dst: Any, src: Any, unit: int, axes: tuple[Axis, ...], stream: An
     launch(stream, config, _kernel(unit, count > _NARROW, room), dst, src, count, len(axes), described)
 
 
+def count_loaded() -> int:
+    """Return the number of variants of the kernel that are loaded. Each is a library of the driver."""
+    return len(_kernels)
+
+
 def _kernel(unit: int, wide: bool, room: int) -> Kernel:
     kernel = _kernels.get((unit, wide, room))
     if kernel is None:

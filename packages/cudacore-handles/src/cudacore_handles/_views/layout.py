@@ -64,7 +64,7 @@ class _StridedLayout:
         extents = ints("shape", shape)
         size = check_itemsize("itemsize", itemsize)
         if len(extents) > MAX_NDIM:
-            raise ValueError(f"shape has {len(extents)} dimensions; {MAX_NDIM} are the most")
+            raise ValueError(f"shape has {len(extents)} dimensions; the maximum is {MAX_NDIM}")
         if any(extent < 0 for extent in extents):
             raise ValueError(f"Extents must be non-negative, and shape is {extents}")
         steps = None
@@ -100,7 +100,7 @@ class _StridedLayout:
     def _make(cls, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, offset: int = 0) -> Any:
         """Make a layout from computed values; only the range of the numbers is checked."""
         if len(shape) > MAX_NDIM:
-            raise ValueError(f"shape has {len(shape)} dimensions; {MAX_NDIM} are the most")
+            raise ValueError(f"shape has {len(shape)} dimensions; the maximum is {MAX_NDIM}")
         for numbers in (shape, strides or (), (offset,)):
             for number in numbers:
                 fits(number, "a number of the layout")
@@ -415,7 +415,7 @@ class _StridedLayout:
             return self
         ndim = self.ndim + len(given)
         if ndim > MAX_NDIM:
-            raise ValueError(f"shape would have {ndim} dimensions; {MAX_NDIM} are the most")
+            raise ValueError(f"shape would have {ndim} dimensions; the maximum is {MAX_NDIM}")
         new = set()
         for number in given:
             at = number + ndim if number < 0 else number

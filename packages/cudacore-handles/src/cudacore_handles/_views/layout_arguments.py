@@ -33,9 +33,9 @@ def ints(name: str, values: Any) -> tuple[int, ...]:
 def check_itemsize(name: str, value: Any) -> int:
     size = check_int(name, value, "an int, the bytes of an element")
     if size <= 0:
-        raise ValueError(f"{name} must be positive, and is {size}")
+        raise ValueError(f"{name} must be positive, not {size}")
     if size >= 2**31:
-        raise OverflowError(f"value too large: {name} is {size}; 2**31 - 1 bytes are the most")
+        raise OverflowError(f"value too large: {name} is {size}; the maximum is 2**31 - 1 bytes")
     return size
 
 

@@ -290,7 +290,7 @@ def _type_of(view: StridedMemoryView, data_type: Any) -> int:
         found = _DATA_TYPES.get(view._type)
         if found is None:
             raise ValueError(
-                f"no tensor map has elements like the view's, {_dtype_name(view)}; give data_type, one of "
+                f"tensor maps do not have the view's type of elements, {_dtype_name(view)}; give data_type, one of "
                 f"{', '.join(one.name for one in TensorMapDataType)} of the same size, as which they are copied"
             )
         return found

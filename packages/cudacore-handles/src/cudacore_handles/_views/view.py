@@ -169,7 +169,7 @@ class StridedMemoryView(_native.ViewHandle):
         versioned = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
         if self.readonly and not versioned:
             raise BufferError(
-                "the view is read-only, which DLPack before 1.0 cannot say; ask for a versioned tensor "
+                "the view is read-only, which DLPack before 1.0 cannot express; request a versioned tensor "
                 "(max_version=(1, 0))"
             )
         capsule = _native.view_capsule(self, versioned)
@@ -385,7 +385,7 @@ class StridedMemoryView(_native.ViewHandle):
             given = (box_dim, element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill)
             return make_with_options(self, options, given)
         if box_dim is None:
-            raise TypeError("box_dim is missing: the extents of the box that a copy moves, one for each axis")
+            raise TypeError("box_dim is missing: give the extents of the box that a copy moves, one for each axis")
         return make_tiled(self, box_dim, element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill)
 
 
@@ -484,8 +484,8 @@ def _interface(obj: Any, name: str) -> dict[str, Any]:
     check_values(obj, "obj")
     if is_numpy_scalar(obj) and not has_own_memory(obj):
         raise TypeError(
-            f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} names memory that is freed already; give "
-            "np.asarray(obj)"
+            f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} refers to memory that is already freed; "
+            "give np.asarray(obj)"
         )
     interface = getattr(obj, name)
     if not isinstance(interface, dict):
@@ -512,11 +512,11 @@ def _view_of_interface(
     except KeyError as error:
         raise BufferError(f"the array interface of {type(obj).__name__} has no {error}") from None
     if "O" in str([field[1] for field in interface.get("descr") or ()]):
-        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which are no data that could be used")
+        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which cannot be used on a device")
     kind = type_of_typestr(typestr, type(obj).__name__)
     layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
     if not address and layout.volume:
-        raise BufferError(f"the array interface of {type(obj).__name__} has no address, and {layout.volume} elements")
+        raise BufferError(f"the array interface of {type(obj).__name__} has no address, but {layout.volume} elements")
     return _make(cls, address, layout, kind, device, bool(interface["data"][1]), obj, obj)
 
 
@@ -533,8 +533,8 @@ def _device_of(address: int) -> tuple[int, int]:
         return (_native.DL_CUDA_HOST, 0)
     if not known.is_device_accessible:
         raise BufferError(
-            f"the __cuda_array_interface__ has the address {address:#x}, which CUDA does not know: it is freed, or "
-            "memory of the host alone"
+            f"the __cuda_array_interface__ has the address {address:#x}, which is not memory of CUDA: it was freed, "
+            "or is ordinary host memory"
         )
     return (_native.DL_CUDA, known.device_id)
 

@@ -64,8 +64,8 @@ def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | 
     pageable = _PAGEABLE in (dst._device[0], src._device[0])
     if pageable and is_capturing(accepted):
         raise ValueError(
-            "a view is of ordinary host memory, whose copy is waited for, and the stream is being captured: use memory "
-            "of LegacyPinnedMemoryResource, which the graph can keep"
+            "a view is of ordinary host memory, so the call would wait for the copy, but the stream is being "
+            "captured: use memory of LegacyPinnedMemoryResource, which the graph can keep"
         )
     copy = _Copy(dst, src, accepted, allocator)
     try:
@@ -100,7 +100,7 @@ def _check(dst: Any, src: Any) -> None:
 
 
 def _is_raw(view: Any) -> bool:
-    """Whether only the size of the elements is known: they have no dtype, or NumPy's dtype for raw bytes."""
+    """Return whether only the size of the elements is known: they have no dtype, or NumPy's dtype for raw bytes."""
     if view._type & 0xFF != NO_CODE:
         return False
     dtype = view._dtype_as_it_is
@@ -126,7 +126,7 @@ def _span(view: Any) -> tuple[int, int]:
 
 
 def _overlap(dst: Any, src: Any) -> bool:
-    """Whether an element of one view shares a byte with an element of the other."""
+    """Return whether an element of one view shares a byte with an element of the other."""
     (first, end), (other_first, other_end) = _span(dst), _span(src)
     if first >= other_end or other_first >= end:
         return False

@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
 
 
 class AddressingMode(_Name):
-    """How the device and the host share addresses."""
+    """The way in which the device and the host share addresses."""
 
     HMM = "hmm"
     ATS = "ats"
@@ -98,7 +98,7 @@ class ClocksEventReasons(_Name):
 
 
 class CoolerControl(_Name):
-    """How a cooler is controlled."""
+    """The way in which a cooler is controlled."""
 
     TOGGLE = "toggle"
     VARIABLE = "variable"
@@ -149,7 +149,7 @@ class EventType(_Name):
 
 
 class FanControlPolicy(_Name):
-    """Who controls a fan."""
+    """The controller of a fan."""
 
     TEMPERATURE_CONTROLLED = "temperature_controlled"
     MANUAL = "manual"
@@ -168,7 +168,7 @@ class GpuP2PCapsIndex(_Name):
 
 
 class GpuP2PStatus(_Name):
-    """Whether two devices have a peer-to-peer capability, or the reason why not."""
+    """The status of a capability between two devices: present, or the reason why not."""
 
     OK = "ok"
     CHIPSET_NOT_SUPPORTED = "chipset not supported"
@@ -180,7 +180,7 @@ class GpuP2PStatus(_Name):
 
 
 class GpuTopologyLevel(_Name):
-    """How far apart two devices are."""
+    """The distance between two devices."""
 
     INTERNAL = "internal"
     SINGLE = "single"

@@ -24,7 +24,7 @@ class Measurement:
 
     def __enter__(self) -> Measurement:
         if self._tracker is not None:
-            raise RuntimeError("a measurement is of one block; call measure() again for another one")
+            raise RuntimeError("a measurement can be used for one block only; call measure() again for another one")
         out = ffi.new("cch_tracker **")
         check(lib.cch_tracker_measure(out, hold(self._of)))
         self._tracker = adopt(Tracker, out[0])
