@@ -21,7 +21,7 @@ from cudacore_compile import (
     compile_many,
     cuda_include_path,
 )
-from cudacore_compile._cache import inputs, walk
+from cudacore_compile._cache import find_includes, inputs
 
 KERNEL = '\nextern "C" __global__ void k(int *out) {{ *out = {}; }}'
 # NVRTC cannot compile <cub/cub.cuh>, so it is in a branch that is not compiled. The cache still reads its headers.
@@ -44,7 +44,7 @@ def forget() -> None:
     """Clear what this process remembers about files, so that the next lookup begins as in a new process."""
     inputs._closures.clear()
     inputs._include_keys.clear()
-    walk.FILES = walk.Files()
+    find_includes.FILES = find_includes.Files()
 
 
 def main() -> None:

@@ -153,7 +153,7 @@ def compared(text: str) -> tuple[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=MAX_ROUNDS, help="at most so many; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=MAX_ROUNDS, help="maximum number of rounds; default: %(default)s")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about so many seconds")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="only rows whose names contain it")
     parser.add_argument("--compare", action="append", default=[], type=compared, metavar="NAME=FOLDER")

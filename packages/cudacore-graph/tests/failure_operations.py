@@ -12,7 +12,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
-from cudacore_handles._memory.buffer import is_capturing
+from cudacore_handles._stream.stream import is_capturing
 from pytest_cudacore import driver_version
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN

@@ -20,7 +20,7 @@ from graph_tools import Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._memory.buffer import is_capturing
+from cudacore_handles._stream.stream import is_capturing
 from pytest_cudacore import live_objects, make_captures_global
 
 pytestmark = pytest.mark.cuda_sim
@@ -198,7 +198,7 @@ def test_a_failed_destruction_is_reported_once(
         f"""
         import gc
         import cudacore_graph as cg, cudacore_handles as ch, cudacore_sim as sim
-        from cudacore_handles._memory.buffer import is_capturing
+        from cudacore_handles._stream.stream import is_capturing
         device = ch.Device(); device.set_current()
         stream, definition = device.create_stream(), cg.GraphDefinition()
         for i in range(3):

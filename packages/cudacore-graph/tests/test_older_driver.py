@@ -155,7 +155,7 @@ with warnings.catch_warnings(record=True) as caught:
     node = definition.launch(ONE, kernel, numbers.buffer, 3)
     node.launch(ONE, kernel, numbers.buffer, np.uint32(4))
 (warning,) = caught
-assert warning.filename == __file__ and "are not known" in str(warning.message), warning
+assert warning.filename == __file__ and "are unknown" in str(warning.message), warning
 graph = definition.instantiate()
 graph.launch(stream)
 stream.sync()

@@ -154,6 +154,23 @@ def test_codes_of_errors() -> None:
             assert error.code_name == f"NVML_{codes[cls.status]}"
 
 
+def test_class_keywords_of_errors() -> None:
+    """An error class could not be combined with a base class that takes keywords of its own."""
+
+    class Labelled:
+        label = ""
+
+        def __init_subclass__(cls, label: str, **kwargs: Any) -> None:
+            super().__init_subclass__(**kwargs)
+            cls.label = label
+
+    class LabelledError(system.NvmlError, Labelled, status=7, label="seven"):
+        pass
+
+    assert (LabelledError.status, LabelledError.label) == (7, "seven")
+    assert system.NvmlError.status == 999
+
+
 # ---- devices
 
 

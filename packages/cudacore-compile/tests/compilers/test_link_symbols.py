@@ -366,6 +366,9 @@ def test_damaged_code() -> None:
     library = archive({"a.o": host_object(bytes(make_fatbin([build(F, "cubin")]).code))})  # type: ignore[arg-type]
     for end in range(0, len(library), 97):
         parts_of(library[:end], "library", "90")
+    nameless = bytearray(host_object(bytes(make_fatbin([build(F, "cubin")]).code)))  # type: ignore[arg-type]
+    nameless[62:64] = b"\xff\xff"  # the index of the section with the names
+    assert parts_of(bytes(nameless), "object", "90") is None
 
 
 # ---- compared with nvJitLink

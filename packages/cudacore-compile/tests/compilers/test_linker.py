@@ -501,7 +501,7 @@ def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[
 
 # The simulator's driver links to a cubin that carries PTX. Such a cubin has no records of parameters, which drivers
 # before CUDA 12.4 need.
-@pytest.mark.filterwarnings("ignore:the parameters of .* are not known:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:the parameters of .* are unknown:RuntimeWarning")
 def test_driver_links(device: Device, no_nvjitlink: None) -> None:
     """The driver's linker would not link, or its error would not give a reason."""
     arch = f"sm_{device.arch}"

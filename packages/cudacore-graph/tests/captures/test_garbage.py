@@ -12,7 +12,7 @@ from graph_tools import MODES, ONE, Numbers, launch
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._memory.buffer import is_capturing
+from cudacore_handles._stream.stream import is_capturing
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -152,7 +152,7 @@ class TestCallback:
             ),
             (lambda: definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_int)(print)), TypeError, "this one has"),
             (lambda: definition.callback(ctypes.CDLL(None).abort), TypeError, "this one returns"),
-            (lambda: definition.callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(print)), TypeError, "Python's lock"),
+            (lambda: definition.callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(print)), TypeError, "needs the GIL"),
             (lambda: definition.callback(prototype()), ValueError, "fn is a NULL pointer"),
             (lambda: definition.callback(prototype(print), user_data=1.5), TypeError, "user_data must be an int or"),
             (lambda: definition.callback(prototype(print), user_data=True), TypeError, "bytes-like, not bool"),

@@ -274,7 +274,7 @@ def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch
         device.create_stream(theirs)
     with pytest.raises(ValueError, match="obj and options cannot be both specified"):
         other_device.create_stream(theirs, ch.StreamOptions())
-    with pytest.raises(TypeError, match=r"obj must have __cuda_stream__; int has not$"):
+    with pytest.raises(TypeError, match=r"obj must have __cuda_stream__; int has none$"):
         device.create_stream(1)  # type: ignore[arg-type]
     for options in (ch.StreamOptions(), {"priority": 0}):
         name = type(options).__name__

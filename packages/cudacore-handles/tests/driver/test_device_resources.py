@@ -279,7 +279,7 @@ def test_work_queues(run_on_sim: RunOnSim) -> None:
         assert device.create_context({"resources": [queues]}).resources.sm.sm_count == 132
         for resources, error, text in (
             ([queues, device.resources.workqueue], ValueError, "more than one WorkqueueResource; a context has one"),
-            ([group, queues, queues], ValueError, "resources[2] is there already"),
+            ([group, queues, queues], ValueError, "resources[2] is given twice"),
             ([group, ch.Device(1).resources.workqueue], ValueError, "resources[1] is of device 1, not of device 0"),
         ):
             try:

@@ -380,7 +380,7 @@ def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections
     assert len(collections) == 1
     cuda_sim.fail(call, 1, OUT_OF_MEMORY)
     cuda_sim.fail(call, 2, OUT_OF_MEMORY)
-    assert "256 bytes were asked" in str(fails(allocate)) or kind == "growing"
+    assert "256 bytes were requested" in str(fails(allocate)) or kind == "growing"
     assert len(collections) == 2
     cuda_sim.reset()
     allocate().close()

@@ -95,7 +95,7 @@ def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device
 
 def test_cannot_be_pickled(device: ch.Device) -> None:
     """An event would arrive in another process as an address that means nothing there."""
-    with pytest.raises(TypeError, match=r"can be pickled .* that was made with EventOptions\(ipc_enabled=True\)"):
+    with pytest.raises(TypeError, match=r"that was made with EventOptions\(ipc_enabled=True\) can be pickled"):
         pickle.dumps(device.create_event())
 
 

@@ -49,9 +49,9 @@ def _kept(options: ProgramOptions) -> frozenset[str]:
     # Without an architecture, the program is compiled for the current device, which can have any architecture.
     number = 0 if options.arch is None else int(architecture("arch", options.arch)[1].rstrip("af"))
     fast_math_stays = options.arch is None or number >= _FAST_MATH_STAYS
-    asked = time.monotonic()
+    called_at = time.monotonic()
     with _checking:
-        if _checked_at.get(fast_math_stays, -1.0) <= asked:
+        if _checked_at.get(fast_math_stays, -1.0) <= called_at:
             began = time.monotonic()
             _found.update(load().kept_options(fast_math_stays))
             _checked_at[fast_math_stays] = began
