@@ -84,7 +84,7 @@ def test_ways_to_say_a_job() -> None:
     assert compile_many(iter(jobs(1)))[0].symbol_mapping
     with pytest.raises(TypeError, match=r"jobs\[0\] must be a CompileJob, or a tuple or mapping for one, not str"):
         compile_many([SOURCE])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match=r"jobs\[1\] is no CompileJob: .*unexpected"):
+    with pytest.raises(TypeError, match=r"jobs\[1\] is not a CompileJob: .*unexpected"):
         compile_many([(SOURCE,), {"code": SOURCE, "arch": "sm_90"}])
 
 

@@ -110,7 +110,7 @@ def test_what_cannot_be_combined() -> None:
         make_fatbin([b"code"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"no \.target"):
         make_fatbin([ObjectCode.from_ptx(b"nothing")])
-    with pytest.raises(ValueError, match="'f' stands for a and for b"):
+    with pytest.raises(ValueError, match="'f' stands for a in one and for b in another"):
         make_fatbin(
             [
                 ObjectCode.from_ptx(b".version 8.0\n.target sm_80\n", symbol_mapping={"f": "a"}),

@@ -144,7 +144,7 @@ def test_log_that_is_not_utf_8() -> None:
 
 def test_logs_without_write() -> None:
     """An invalid `logs` would be detected only after the compilation."""
-    with pytest.raises(TypeError, match="logs must have a write method, which list has not"):
+    with pytest.raises(TypeError, match="logs must have a write method, which list lacks"):
         Program(KERNEL, "c++", SM_90).compile("ptx", logs=[])
 
 

@@ -50,7 +50,7 @@ def test_everything_is_cudacores() -> None:
 
 def test_what_is_not_there() -> None:
     """If a library needs a name of ``cuda.core`` that is missing here, the error would not say why it is missing."""
-    private = "cuda.core is cudacore here, which has of the private names of cuda.core these alone: _memoryview.Stri"
+    private = "cuda.core is cudacore here, which has only these private names of cuda.core: _memoryview.Stri"
     expected = {
         "from cuda.core._memory import Buffer": f"ImportError: cuda.core._memory: {private}",
         "import cuda.core._stream": f"ImportError: cuda.core._stream: {private}",

@@ -148,7 +148,7 @@ class Linker:
             if isinstance(error, CompilerError):
                 raise without_frames(error)  # noqa: B904
             if choice.backend is CompilerBackendType.DRIVER:
-                error.hint = f"The driver was to link, because {choice.reason}" + (
+                error.hint = f"The driver had to link, because {choice.reason}" + (
                     f". {error.hint}" if error.hint else ""
                 )
             raise

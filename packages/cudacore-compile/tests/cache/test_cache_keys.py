@@ -258,7 +258,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     write("v.h", "#define VALUE 1111")
     monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)
     before = key('#include "v.h"')
-    monkeypatch.setattr(_find_includes, "close_over", None)
+    monkeypatch.setattr(_find_includes, "find_closure", None)
     monkeypatch.setattr(_closure, "read", None)
     assert key('#include "v.h"') == before
     assert key('#include "v.h"\nint other;') != before  # the new text has the same headers
@@ -540,7 +540,7 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     read = {event["args"]["detail"] for event in events if event.get("name") == "Processing Header File"}
     include_path = [top, os.path.join(top, "cccl")]
-    closure = _find_includes.close_over(
+    closure = _find_includes.find_closure(
         source.encode(),
         [],
         names=[],

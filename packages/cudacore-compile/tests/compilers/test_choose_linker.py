@@ -27,7 +27,7 @@ def test_ptx_of(cuda: Version, ptx: Version) -> None:
         ((13, 0), None, {"inputs": ["ltoir"], "target": "ptx", "options": ["ftz"]}, "nvJitLink", ""),
         (None, (13, 0), {}, "driver", "there is no nvJitLink; the driver's linker can link it"),
         (None, (13, 0), {"inputs": ["ptx", "cubin", "object"], "ptx": (9, 0)}, "driver", ""),
-        (None, None, {}, None, "there is no nvJitLink; there is no driver, whose linker could"),
+        (None, None, {}, None, "there is no nvJitLink; there is no driver to link it"),
         (None, (13, 0), {"inputs": ["ptx", "ltoir"]}, None, "the driver's linker takes no LTO-IR"),
         (None, (13, 0), {"target": "ptx"}, None, "the driver's linker makes cubins, and no ptx"),
         (None, (13, 0), {"options": ["ftz", "ptx"]}, None, "does not have LinkerOptions.ftz, LinkerOptions.ptx"),

@@ -80,8 +80,8 @@ def test_hint_about_builtins() -> None:
         ("vector", "no <vector>: device code has no containers that grow.*<cuda/std/inplace_vector>"),
         ("tuple", "no <tuple>: CUDA's own headers have <cuda/std/tuple>: see cuda_include_path"),
         ("stdint.h", r"no <stdint\.h>: CUDA's own headers have <cuda/std/cstdint>"),
-        ("iostream", "no <iostream>: printf is there without it"),
-        ("thread", "no <thread>: device code has nothing of the kind"),
+        ("iostream", "no <iostream>: printf works without it"),
+        ("thread", "no <thread>: device code has no equivalent"),
         (
             "mine.h",
             r"^To find \"mine\.h\", set ProgramOptions\.include_path.*headers=.*=cuda_include_path\(\); NVRTC 13\.3",

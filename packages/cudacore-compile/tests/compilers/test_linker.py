@@ -495,7 +495,7 @@ def as_older(ptx: ObjectCode) -> ObjectCode:
 def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """A failure of the driver's linker would not state why that linker was used."""
     older = as_older(ptx[0])
-    with pytest.raises(CUDAError, match=r"The driver was to link, because there is no nvJitLink"):
+    with pytest.raises(CUDAError, match=r"The driver had to link, because there is no nvJitLink"):
         Linker(older, options=SM_90).link("cubin")
 
 

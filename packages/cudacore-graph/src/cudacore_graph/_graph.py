@@ -31,7 +31,7 @@ _REASONS = {
     3: "a node has another type",
     4: "a kernel node has another function, in a way that cannot be updated",
     5: "a node's parameters changed in a way that cannot be updated",
-    6: "a node does what cannot be updated",
+    6: "a node has an operation that cannot be updated",
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
@@ -180,9 +180,9 @@ def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
         error.hint = error.hint or f"The node is {_describe(definition, node)}"
     elif status == results.NOT_SUPPORTED:
         error.hint = (
-            "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
-            "can be one executable graph at a time, and no clone or child graph that was made of it before: close "
-            "the other, or drop the copy"
+            "Bodies and child graphs run only in their graph. A graph with memory or conditional nodes can have only "
+            "one executable graph at a time, and no clone or child graph that was made of it before: close the "
+            "other, or drop the copy"
         )
     return error
 
@@ -278,7 +278,10 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
         parts.append(f"{'to' if before else 'at'} {_describe(definition, node)}")
         source = graph._source() if graph._source is not None else None
         counterpart = _counterpart(source, definition, node)
-        parts.append(counterpart or "the definition that the graph was made from is not there any more to compare with")
+        parts.append(
+            counterpart
+            or "the definition that the graph was made from does not exist any more, so it cannot be compared"
+        )
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}"
 

@@ -278,7 +278,7 @@ def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch
         device.create_stream(1)  # type: ignore[arg-type]
     for options in (ch.StreamOptions(), {"priority": 0}):
         name = type(options).__name__
-        with pytest.raises(TypeError, match=rf"obj must .*; {name} has not; write options={name}\(\.\.\.\)"):
+        with pytest.raises(TypeError, match=rf"obj must .*; {name} has none; write options={name}\(\.\.\.\)"):
             device.create_stream(options)  # type: ignore[arg-type]
 
 

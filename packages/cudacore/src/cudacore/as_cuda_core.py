@@ -195,7 +195,7 @@ def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
 
 def _no_private(name: str) -> str:
     names = ", ".join(f"{module}.{name}" for module, names in _private_modules().items() for name in names)
-    return f"{name}: cuda.core is cudacore here, which has of the private names of cuda.core these alone: {names}"
+    return f"{name}: cuda.core is cudacore here, which has only these private names of cuda.core: {names}"
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

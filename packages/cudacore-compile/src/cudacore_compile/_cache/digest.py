@@ -94,7 +94,7 @@ def program_key(
     except UncacheableError as error:
         if extra_digest is None:
             raise UncacheableError(
-                f"the program has no key, because its sources do not determine what it is compiled from: {error}"
+                f"the files that the program is compiled from cannot be determined, so it has no key: {error}"
             ) from None
         inputs = None
     return Key(digest.digest(), inputs)

@@ -115,7 +115,8 @@ def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
         "--output",
         "--output-file",
         metavar="FILE",
-        help="what to write, - to the standard output; {name} and {arch} stand for what they say",
+        help="what to write, - to the standard output; {name} and {arch} are replaced by the source's name and the "
+        "architecture",
     )
     add("--to", choices=TARGETS, help="the format; default: by the output's name, or cubin")
     for target in TARGETS:
@@ -149,7 +150,7 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
     many("-include", "--include", "--pre-include", metavar="FILE", help="include a file before the program")
     add("--std", "-std", help="the language, such as c++20")
     add("-dc", "--device-c", dest="relocatable_device_code", action="store_const", const="true", help=argparse.SUPPRESS)
-    add("--maxrregcount", "-maxrregcount", type=int, metavar="N", help="the most registers of a thread")
+    add("--maxrregcount", "-maxrregcount", type=int, metavar="N", help="maximum number of registers per thread")
     for field, names in _SWITCHES.items():
         add(*names, dest=field, action="store_true", help=f"{field.replace('_', ' ')}, as in ProgramOptions")
     for field, names in _TRUE_OR_FALSE.items():

@@ -18,7 +18,7 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
         "--print-completion",
         action=_Print,
         choices=_SHELLS,
-        help="write what has a shell complete this command, to be sourced by it; needs the package shtab",
+        help="print a completion script for a shell, which sources it; needs the package shtab",
     )
 
 

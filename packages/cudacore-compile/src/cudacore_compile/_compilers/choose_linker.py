@@ -88,7 +88,7 @@ def _against_driver(
         names = ", ".join(f"LinkerOptions.{option}" for option in options)
         return f"the driver's linker does not have {names}"
     if version is None:
-        return "there is no driver, whose linker could"
+        return "there is no driver to link it"
     if ptx is not None and ptx > ptx_of(version):
         return f"the driver, for CUDA {_text(version)}, takes PTX up to {_text(ptx_of(version))}"
     return ""

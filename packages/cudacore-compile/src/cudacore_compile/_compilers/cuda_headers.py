@@ -101,5 +101,5 @@ def instead_of(header: str) -> str:
             "<cuda/std/inplace_vector>: see cuda_include_path()"
         )
     if header in _OUTPUT:
-        return "printf is there without it"
-    return "device code has nothing of the kind" if header in _NOTHING else ""
+        return "printf works without it"
+    return "device code has no equivalent" if header in _NOTHING else ""

@@ -81,7 +81,7 @@ class KernelNode(GraphNode):
                 _native.set_kernel_node(self, config, None, None)
             except CUDAError as error:
                 if error.code == lib.CCH_EMISMATCH:
-                    error.hint = "The arguments of this node are not known here, because others made it: give args, too"
+                    error.hint = "Another library added this node, so its arguments are unknown: give args, too"
                 raise
             return
         kernel = self.kernel if kernel is None else kernel

@@ -286,7 +286,7 @@ def not_enabled(resource: object, done: str) -> Exception:
     if isinstance(resource, SharedPool):
         made = f"make it with {type(resource).__name__}Options(ipc_enabled=True)"
     else:
-        made = "memory of a DeviceMemoryResource can be that was made with ipc_enabled=True"
+        made = "only memory of a resource that was made with ipc_enabled=True can be, such as a DeviceMemoryResource"
     text = f"{_NOT_ENABLED}: it cannot be {done}; {made}"
     return TypeError(text) if done == "pickled" else RuntimeError(text)
 

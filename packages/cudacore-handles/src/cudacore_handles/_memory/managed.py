@@ -287,7 +287,8 @@ def reset_concurrent_access_warning() -> None:
 
 _OF_A_POOL = (
     "CUDA takes advice for the memory of cuMemAllocManaged (LegacyManagedMemoryResource, ManagedBuffer.from_handle), "
-    "not for that of pools, as a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
+    "not for memory of pools, such as that of a ManagedMemoryResource: use prefetch(), or the pool's option "
+    "preferred_location"
 )
 
 

@@ -100,7 +100,7 @@ def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
     flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
     status = lib.cch_event_import(out, hold(device._target()), handle, flags)
-    check(status, hint="the process that made the event must be of this machine, and have it still")
+    check(status, hint="the event must belong to a process of this machine that still has it")
     return adopt(cls, out[0])
 
 
