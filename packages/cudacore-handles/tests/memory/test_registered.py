@@ -188,7 +188,7 @@ def test_what_cannot_be_registered(device: ch.Device, stream: ch.Stream) -> None
     for name in ("read_only", "portable", "mapped", "iomemory"):
         with pytest.raises(TypeError, match=name):
             register_host_memory(np.zeros(4), **{name: "yes"})
-    with pytest.raises(ValueError, match="is read-only, and cannot be copied to"):
+    with pytest.raises(ValueError, match="is read-only, and must be writable"):
         register_host_memory(b"abc", read_only=False)
 
 

@@ -179,7 +179,7 @@ def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
 def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
     """A copy to a bytes object or a read-only array would change the object."""
-    with pytest.raises(ValueError, match="dst is read-only, and cannot be copied to"):
+    with pytest.raises(ValueError, match="dst is read-only, and must be writable"):
         buffer.copy_to(array, stream=stream)
 
 

@@ -7,16 +7,12 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi
-from cudacore_handles._memory.arguments import size_of
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, is_capturing
-
-if TYPE_CHECKING:
-    from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._stream.stream import Stream
 
 
 class Memory(NamedTuple):
@@ -87,33 +83,6 @@ def check_values(array: Any, name: str) -> None:
             f"{name} has masked elements, and the mask would be lost; give the array's filled(value), or its data for "
             "the elements as they are"
         )
-
-
-def copy_array(
-    buffer: Buffer, array: Any, name: str, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType
-) -> None:
-    """Copy between a buffer and an array of another library. `name` is "dst" or "src", which the array is."""
-    from cudacore_handles._memory.buffer import Buffer, copy_buffer
-
-    size = size_of(buffer)
-    accepted = Stream_accept(stream, allow_stream_protocol=True)
-    to_array = name == "dst"
-    with memory_of(array, name, accepted, writable=to_array) as memory:
-        if memory.nbytes != size:
-            raise different_sizes(name, array, memory.nbytes, size)
-        if not memory.nbytes:
-            return
-        if memory.on_host and is_capturing(accepted):
-            raise ValueError(
-                f"{name} is in host memory, so the call would wait for the copy, but the stream is being captured: "
-                "copy a Buffer of LegacyPinnedMemoryResource, which the graph can keep"
-            )
-        # A graph keeps the owner of the memory. Host memory needs no owner, because this function waits for the copy.
-        other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
-        dst, src = (other, buffer) if to_array else (buffer, other)
-        copy_buffer(dst, src, options, accepted)
-        if memory.on_host:
-            accepted.sync()
 
 
 @contextmanager
@@ -225,7 +194,7 @@ def _check(name: str, *, contiguous: bool, read_only: bool) -> None:
     if not contiguous:
         raise ValueError(f"{name} is not C-contiguous; copy it to an array that is")
     if read_only:
-        raise ValueError(f"{name} is read-only, and cannot be copied to")
+        raise ValueError(f"{name} is read-only, and must be writable")
 
 
 def different_sizes(name: str, array: Any, nbytes: int, size: int) -> ValueError:

@@ -13,6 +13,7 @@ from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
+from cudacore_handles._memory.buffer_copy import copy_array, copy_buffer, pack_options
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
     IPCBufferDescriptor,
@@ -353,7 +354,7 @@ class Buffer(_native.BufferHandle):
         >>> buffer.copy_to(np.empty(4, np.uint8), stream=stream)
         array([1, 1, 1, 1], dtype=uint8)
         """
-        packed = None if options is None else _pack_options("copy_to", options, stream)
+        packed = None if options is None else pack_options("copy_to", options, stream)
         if dst is None:
             mr = self._mr
             if self.is_closed:
@@ -366,8 +367,6 @@ class Buffer(_native.BufferHandle):
         if isinstance(dst, Buffer):
             copy_buffer(dst, self, packed, stream)
         else:
-            from cudacore_handles._memory.arrays import copy_array
-
             copy_array(self, dst, "dst", packed, stream)
         return dst
 
@@ -393,12 +392,10 @@ class Buffer(_native.BufferHandle):
         >>> buffer = device.allocate(16, stream=stream)
         >>> buffer.copy_from(np.arange(4, dtype=np.int32), stream=stream)
         """
-        packed = None if options is None else _pack_options("copy_from", options, stream)
+        packed = None if options is None else pack_options("copy_from", options, stream)
         if isinstance(src, Buffer):
             copy_buffer(self, src, packed, stream)
         else:
-            from cudacore_handles._memory.arrays import copy_array
-
             copy_array(self, src, "src", packed, stream)
 
     def copy_part_from(
@@ -568,24 +565,6 @@ def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) 
     out = ffi.new("cch_deviceptr **")
     check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
     return cls._adopt_memory(address(out[0]), mr, owner)
-
-
-def _pack_options(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
-    """Return options in the form for ``_native``; raise an error if they are invalid."""
-    from cudacore_handles._memory.copy import pack_options
-
-    return pack_options(function, options, stream)
-
-
-def copy_buffer(dst: Buffer, src: Buffer, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
-    """Copy between buffers; `options` are in the form for ``_native``."""
-    if options is None:
-        _native.copy(dst, src, stream)
-        return
-    src_size, dst_size = size_of(src), size_of(dst)
-    if dst_size != src_size:
-        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
-    _native.copy_batch((dst,), (src,), options, stream)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
