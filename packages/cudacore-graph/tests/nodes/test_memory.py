@@ -64,7 +64,7 @@ class TestMemory:
         body = definition.if_then(definition.create_condition(0)).then
         graph = definition.instantiate()
         calls: list[tuple[Callable[[], object], str]] = [
-            (definition.instantiate, "can be one executable graph at a time, .* close the other"),
+            (definition.instantiate, "can have only one executable graph at a time, .* close the other"),
             (body.instantiate, "Bodies and child graphs run only in their graph"),
             (definition.clone, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
             (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
