@@ -16,8 +16,8 @@ from cudacore_compile._version import __version__ as __version__  # first: check
 from cudacore_compile import typing
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
@@ -94,4 +94,6 @@ _LAZY = {
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _make_getattr(__name__, _LAZY, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import public_names as _public_names
 
 __all__ = [
     "CompileTargetName",
@@ -20,7 +20,9 @@ __all__ = [
     "SourceCodeType",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())
 
 
 class SourceCodeType(_Name):

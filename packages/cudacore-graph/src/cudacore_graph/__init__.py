@@ -23,8 +23,8 @@ from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttri
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 from cudacore_handles._sdk import publish as _publish
 
 __all__ = [
@@ -46,4 +46,6 @@ _publish(__name__, __all__, globals())
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _make_getattr(__name__, {}, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())

@@ -13,8 +13,8 @@ from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
 from cudacore_handles._base.live_counts import live_counts
-from cudacore_handles._base.module_attributes import make_dir as _make_dir
 from cudacore_handles._base.module_attributes import make_getattr as _make_getattr
+from cudacore_handles._base.module_attributes import public_names as _public_names
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.pickles import publish as _publish
 from cudacore_handles._base.pickles import restore as _restore  # noqa: F401 - pickles name it
@@ -250,7 +250,10 @@ _LAZY = {
 
 if not TYPE_CHECKING:  # hidden from type checkers, because with __getattr__ they accept any name
     __getattr__ = _make_getattr(__name__, _LAZY, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())
+
 
 _publish(__name__, __all__, globals())
 _find_simulated_driver()

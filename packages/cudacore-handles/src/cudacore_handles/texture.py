@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cudacore_handles import _native
-from cudacore_handles._base.module_attributes import make_dir as _make_dir
+from cudacore_handles._base.module_attributes import public_names as _public_names
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
@@ -22,7 +22,9 @@ __all__ = [
     "TextureObjectOptions",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())
 
 
 _native.connect(

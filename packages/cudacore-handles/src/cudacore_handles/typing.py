@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
 
-from cudacore_handles._base.module_attributes import make_dir as _make_dir
+from cudacore_handles._base.module_attributes import public_names as _public_names
 
 if TYPE_CHECKING:
     import cudacore_graph
@@ -62,7 +62,9 @@ __all__ = [
     "WorkqueueSharingScopeType",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())
 
 
 class _Name(str, Enum):

@@ -38,8 +38,8 @@ from cudacore_handles import (
     UnsupportedCodeError,
     launch,
 )
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, interop, system, texture, typing, utils
@@ -238,7 +238,9 @@ _INSTEAD = {
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     _get = _make_getattr(__name__, _LAZY, globals(), _INSTEAD)
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())
 
     def __getattr__(name: str) -> object:
         if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):

@@ -16,8 +16,8 @@ from cudacore_graph import (
 )
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 
 __all__ = [
     "Graph",
@@ -33,4 +33,6 @@ __all__ += _classes.__all__
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _make_getattr(__name__, {}, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())

@@ -17,8 +17,8 @@ from cudacore_compile.typing import (
 )
 from cudacore_graph.typing import CaptureModeName, GraphConditionalType, GraphMemoryName, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 from cudacore_handles.typing import (
     AddressModeName,
     AddressModeType,
@@ -128,7 +128,9 @@ __all__ = [
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     _get = _make_getattr(__name__, {}, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())
 
     def __getattr__(name: str) -> object:
         if name == "DevicePointerType":  # importing cudacore does not import cuda.bindings

@@ -26,8 +26,8 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
-from cudacore_handles._sdk import make_dir as _make_dir
 from cudacore_handles._sdk import make_getattr as _make_getattr
+from cudacore_handles._sdk import public_names as _public_names
 
 __all__ = [
     "CopyOptions",
@@ -48,4 +48,6 @@ __all__ = [
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _make_getattr(__name__, {}, globals())
-    __dir__ = _make_dir(globals())
+
+    def __dir__() -> list[str]:
+        return _public_names(globals())

@@ -50,12 +50,12 @@ def make_getattr(
     return get
 
 
-def make_dir(namespace: dict[str, Any]) -> Callable[[], list[str]]:
-    """Return the ``__dir__`` of a module: its public names and the special ones, without the names that it only uses.
+def public_names(namespace: dict[str, Any]) -> list[str]:
+    """Return the public names of a module, and the special ones, for its ``__dir__``.
 
     Parameters
     ----------
     namespace : dict
         The module's namespace, with ``__all__``.
     """
-    return lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
+    return [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]

@@ -9,7 +9,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
-from cudacore_handles._base.module_attributes import make_dir, make_getattr
+from cudacore_handles._base.module_attributes import make_getattr, public_names
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.pickles import public, publish
@@ -40,9 +40,9 @@ __all__ = [
     "hold",
     "last_error",
     "lib",
-    "make_dir",
     "make_getattr",
     "public",
+    "public_names",
     "publish",
     "results",
     "shorten",

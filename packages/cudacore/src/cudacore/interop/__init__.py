@@ -10,7 +10,7 @@ from cudacore.interop._cupy import cupy_allocator, cupy_pool
 from cudacore.interop._numba import numba_memory_manager
 from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
 from cudacore.interop._torch import torch_allocator, torch_pool
-from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import public_names as _public_names
 
 __all__ = [
     "RMMMemoryResource",
@@ -22,4 +22,6 @@ __all__ = [
     "torch_pool",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())

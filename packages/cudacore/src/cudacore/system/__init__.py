@@ -25,7 +25,7 @@ from cudacore.system._machine import (
     get_user_mode_driver_version,
 )
 from cudacore.system.exceptions import *  # noqa: F403 - hides the built-in MemoryError and TimeoutError here
-from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import public_names as _public_names
 
 if TYPE_CHECKING:
     CUDA_BINDINGS_NVML_IS_COMPATIBLE: bool
@@ -55,4 +55,5 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
-__dir__ = _make_dir(globals())
+def __dir__() -> list[str]:
+    return _public_names(globals())

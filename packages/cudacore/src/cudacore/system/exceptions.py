@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import public_names as _public_names
 
 __all__ = [
     "AlreadyInitializedError",
@@ -43,7 +43,9 @@ __all__ = [
     "VgpuEccNotSupportedError",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())
 
 
 class NvmlError(CUDAError):

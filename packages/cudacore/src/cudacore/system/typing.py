@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore.system import _nvml
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import make_dir as _make_dir
+from cudacore_handles._sdk import public_names as _public_names
 
 if TYPE_CHECKING:
     FieldId: Any
@@ -38,7 +38,9 @@ __all__ = [
     "ThermalTarget",
 ]
 
-__dir__ = _make_dir(globals())
+
+def __dir__() -> list[str]:
+    return _public_names(globals())
 
 
 if not TYPE_CHECKING:
