@@ -57,7 +57,7 @@ UPWARD = {
     ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",
     ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is queried for launch configurations",
-    ("src/cudacore_graph/_nodes/child.py", "_definition"): "the graph in a node is a GraphDefinition",
+    ("src/cudacore_graph/_nodes/node.py", "_definition"): "the graph in a node is a GraphDefinition",
 }
 #: Headers of a lower room that declare functions of upper rooms: the names of these functions, and the reason.
 DECLARED_BELOW = {
@@ -75,8 +75,6 @@ LARGE_FOLDERS = {
 #: Files that may have more than MAX_LINES, with the reason.
 LONG_FILES = {
     "packages/cudacore-handles/src/cudacore_handles/_native.pyi": "the stub of one module, with all of its docstrings",
-    "packages/cudacore-handles/src/cudacore_handles/_memory/buffer.py": "with the examples of docstrings",
-    "packages/cudacore-graph/src/cudacore_graph/_builder.py": "with the examples of docstrings",
 }
 #: Files that tools/generate_entry_points.py writes, and what tests/sequences/record_stale.py records.
 GENERATED = {"packages/cudacore-sim/src/sim/driver/base/entry_points.inc"}

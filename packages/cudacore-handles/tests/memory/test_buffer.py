@@ -16,6 +16,7 @@ from closing import check_closing
 
 import cudacore_handles as ch
 from cudacore_handles._base.handle import hold
+from cudacore_handles._memory.pointer import pointer_attributes
 
 Pinned = Callable[[int], ch.Buffer]
 Content = Callable[[ch.Buffer], bytes]
@@ -91,6 +92,23 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
     assert (buffer.handle, buffer.size) == (0, 0)
     assert buffer != other
     other.fill(1, stream=stream)
+
+
+def test_query_of_a_buffer_that_another_thread_closes(
+    device: ch.Device, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another thread closed a buffer during a query of its memory, the driver would report about freed memory."""
+    owner = device.allocate(64, stream=stream)
+    buffer = ch.Buffer.from_handle(owner.handle, 64, owner=owner)
+    del owner
+
+    def close_and_query(address: int) -> Any:
+        buffer.close()
+        stream.sync()
+        return pointer_attributes(address)
+
+    monkeypatch.setattr("cudacore_handles._memory.buffer.pointer_attributes", close_and_query)
+    assert buffer.device_id == device.device_id
 
 
 def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,9 +284,14 @@ def test_there_is_no_opengl(device: ch.Device, on_sim: bool) -> None:
     """If there is no OpenGL, the error would not say that the thread needs a current OpenGL context."""
     if not on_sim and "moderngl" in sys.modules:
         pytest.skip("a context of OpenGL stays current on this thread: run this test alone")
-    with pytest.raises(CUDAError, match="OpenGL must have a context current on this thread") as caught:
+    with pytest.raises(CUDAError) as caught:
         GraphicsResource.from_gl_buffer(1)
-    assert caught.value.code_name == "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT"
+    hints = {
+        "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT": "OpenGL must have a context current on this thread",
+        "CUDA_ERROR_OPERATING_SYSTEM": "this machine has no library libGL.so.1",  # from a driver without OpenGL
+    }
+    assert hints[caught.value.code_name] in str(caught.value)
+    assert not on_sim or caught.value.code_name == "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT"
     assert caught.value.operation == "cuGraphicsGLRegisterBuffer"
     with pytest.raises(CUDAError, match="cuGraphicsGLRegisterImage"):
         GraphicsResource.from_gl_image(1, GL_TEXTURE_2D)

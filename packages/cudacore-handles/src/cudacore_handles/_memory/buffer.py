@@ -505,11 +505,11 @@ class Buffer(_native.BufferHandle):
 
     def _driver_attributes(self) -> Attributes:
         """Return what the driver reports about memory without a memory resource (cuPointerGetAttributes)."""
-        if self.is_closed:
-            raise closed(self)
-        if self._known is None:
-            self._known = pointer_attributes(self._raw)
-        return self._known
+        known = self._known
+        if known is None or self.is_closed:
+            box = hold(self)  # raises if the buffer is closed; keeps the memory, if another thread closes it now
+            known = self._known = pointer_attributes(int(lib.cch_deviceptr_raw(box)))
+        return known
 
     @property
     def _attributes(self) -> MemoryResource | Attributes:

@@ -31,6 +31,7 @@ _HINTS = {
         "OpenGL must have a context current on this thread, of a device that CUDA has, too: make the window's context, "
         "or one of EGL, current first"
     ),
+    "CUDA_ERROR_OPERATING_SYSTEM": "The driver cannot load OpenGL: this machine has no library libGL.so.1",
     "CUDA_ERROR_INVALID_HANDLE": "OpenGL has no such object in its current context",
     "CUDA_ERROR_INVALID_VALUE": (
         "CUDA does not take objects of this kind, or not with these flags: buffers take read_only or write_discard"
