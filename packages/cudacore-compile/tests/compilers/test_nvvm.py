@@ -111,7 +111,7 @@ def test_option_newer_than_the_compiler() -> None:
         _nvvm.load()._library.llvm_version(b"compute_100")  # this function was added in the same version as the option
     except CUDAError:
         with pytest.raises(
-            NVVMError, match=r"not know ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"
+            NVVMError, match=r"does not have ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"
         ):
             ptx(FUNCTION_IR, numba_debug=True, debug=True)
     else:
