@@ -3,8 +3,8 @@
 #define CUDACORE_SIM_ENGINE_H
 
 /*
- * The interface of the engine, which compiles and runs PTX. The engine does not depend on the driver API. The driver
- * passes modules, launches, and a table of the memory that a launch may access.
+ * The interface of the engine, which compiles and runs PTX. The engine does not depend on the driver API: the driver
+ * gives it modules, launches, and a table of the memory that a launch may access.
  */
 
 #include <array>
@@ -34,8 +34,8 @@ struct KernelInfo {
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;       /* bytes of a thread's stack frame that PTX declares */
-  uint32_t registers = 0;         /* an estimate from live .reg declarations, at most 255 */
+  uint32_t local_bytes = 0;       /* bytes of local memory that PTX declares for the stack frame of a thread */
+  uint32_t registers = 0;         /* an estimate: the registers of PTX that are live at once, at most 255 */
   Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros: not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
   uint32_t min_blocks = 0;        /* .minnctapersm */
@@ -51,9 +51,9 @@ struct Variable {
   Space space;
   uint64_t size;
   uint64_t alignment;
-  bool is_external;               /* .extern: must be found elsewhere */
+  bool is_external;               /* .extern: the variable is defined outside of the module */
   std::vector<std::byte> initial; /* `size` bytes */
-  struct Relocation { /* the address of `symbol` + addend is stored at `offset`; functions have addresses, too */
+  struct Relocation { /* stores the address of `symbol` (variable or function) plus the addend at `offset` */
     uint64_t offset;
     std::string symbol;
     int64_t addend;
@@ -62,7 +62,7 @@ struct Variable {
   std::vector<Relocation> relocations;
 };
 
-class Module; /* immutable once compiled; shared by launches */
+class Module; /* immutable after compilation; shared by launches */
 
 struct ModuleInfo {
   std::string ptx_version; /* "9.0" */
@@ -91,28 +91,30 @@ struct PtxText {
 };
 
 /*
- * Compiles PTX. `size` excludes a closing NUL. Any bytes give an error, never a crash. Thread-safe. Several texts, at
- * least one, are linked to one module; the lines of faults are then counted through all texts.
+ * Compiles PTX. `size` does not count a terminating NUL. Input that is not valid PTX, whatever its bytes, leads to an
+ * error, never to a crash. If there are several texts, they are linked to one module, and line numbers in faults are
+ * counted through all texts. There must be at least one text. Thread-safe.
  */
 CompileResult compile(const char *text, size_t size);
 CompileResult compile(const std::vector<PtxText> &texts);
 const ModuleInfo &info(const Module &module);
 
-/* A module whose variables have addresses, in the order of info().variables. */
+/* A module with the addresses of its variables, in the order of info().variables. */
 struct Instance {
   std::shared_ptr<const Module> module;
   std::vector<uint64_t> variable_addresses;
-  /* The address of a function, for relocations. The engine recognises such addresses. */
+  /* Returns the address of a function, which relocations store. The engine recognises such addresses. */
   uint64_t function_address(const std::string &name) const;
 };
 
 /*
- * The memory that kernels may access. Device addresses are not host addresses: host code that dereferences one must
- * crash, as on a GPU. Sorted by begin, without overlap. A launch holds one immutable snapshot.
+ * A range of memory that kernels may access. Device addresses are not host addresses: host code that dereferences a
+ * device address must crash, as on a GPU. The ranges are sorted by their begin, and do not overlap. A launch holds one
+ * immutable snapshot of them.
  */
 struct Range {
   uint64_t begin, end; /* device addresses */
-  std::byte *host;     /* where the host has the byte at `begin` */
+  std::byte *host;     /* the host address of the byte at `begin` */
   bool writable;
   uint64_t allocation;          /* identifies the allocation in reports */
   std::byte *written = nullptr; /* a flag for each byte, nonzero once it was written; null: writes are not recorded */
@@ -121,7 +123,10 @@ struct MemoryMap {
   std::vector<Range> ranges;
 };
 
-/* The texels of an array, or of memory that is used as one: rows in device memory, level after level. */
+/*
+ * The texels of an array, or of device memory that a texture uses like an array. They are stored in rows, one mipmap
+ * level after the other.
+ */
 struct Texels {
   enum class Shape : uint8_t {
     line,
@@ -134,7 +139,7 @@ struct Texels {
   struct Level {
     uint64_t address;
     uint32_t width, height, depth; /* at least 1 each; the extents of one layer or face */
-    uint64_t pitch, slice;         /* the distance in bytes of two rows, and of two planes, layers or faces */
+    uint64_t pitch, slice;         /* bytes from one row to the next, and from one plane, layer or face to the next */
   };
   Shape shape = Shape::line;
   bool layered = false;
@@ -145,13 +150,13 @@ struct Texels {
   uint32_t texel_bytes() const { return uint32_t{channels} * channel_bytes; }
 };
 
-/* A texture object, or a surface object, which has only texels. */
+/* A texture object or a surface object. For a surface, only the texels matter. */
 struct Sampler {
   enum class Address : uint8_t { wrap, clamp, mirror, border };
   Texels texels;
   bool is_surface = false;
   std::array<Address, 3> modes{Address::clamp, Address::clamp, Address::clamp};
-  bool linear = false, linear_levels = false; /* linear filters: of texels, and between levels */
+  bool linear = false, linear_levels = false; /* whether to filter linearly between texels, and between levels */
   bool normalized = false;                    /* whether coordinates are normalized */
   bool as_integer = false, srgb = false, seamless = false;
   uint32_t anisotropy = 0;
@@ -174,12 +179,14 @@ struct Checks {
   bool any() const { return sync || init || race || order; }
 };
 
-/* Bytes that one instruction of a kernel has read or written, all in the same way. */
+/*
+ * A range of bytes that one instruction of a kernel has read or written, with the same kind of access to all of them.
+ */
 struct Touch {
   uint64_t begin, end;
   bool write;
-  bool plain, strong;                       /* both are set if some accesses were plain and some strong */
-  std::shared_ptr<const std::string> place; /* a description of the place */
+  bool plain, strong;                       /* both are set if some accesses were plain and others strong */
+  std::shared_ptr<const std::string> place; /* a description of the instruction's place in the code */
 };
 
 struct Fault;
@@ -193,23 +200,27 @@ struct Launch {
   std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
   std::shared_ptr<const MemoryMap> memory;
   std::shared_ptr<const SamplerMap> samplers; /* null: no textures or surfaces */
-  uint32_t multiprocessors = 132;             /* for %smid and %nsmid */
+  uint32_t multiprocessors = 132;             /* the values of %smid and %nsmid depend on this number */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
   uint64_t heap_bytes = 8 << 20;   /* the heap's size until the first allocation; afterwards, the size is fixed */
   uint64_t printf_limit = 1 << 20; /* bytes of output that are kept; more is dropped */
   /*
-   * Called with the output of printf and, with `is_error`, of failed assertions, in an order that is possible on a GPU.
+   * Called with the output of printf and, with `is_error` set, with the messages of failed assertions. The order of the
+   * calls is one that is possible on a GPU.
    */
   std::function<void(const std::string &text, bool is_error)> print;
-  /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Thread-safe. */
+  /*
+   * Called for cudaGraphSetConditional: sets the value of a conditional handle. Returns false if there is no such
+   * handle. Thread-safe.
+   */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   Checks checks;
   std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */
-  std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
-  std::byte fill{0};                               /* the initial value of the bytes of shared memory */
+  std::function<void(std::vector<Touch>)> touched; /* called once, at the end of the launch */
+  std::byte fill{0};                               /* the initial value of each byte of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* when this becomes true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0; /* limit for each thread, to stop endless loops in tests; 0: no limit */
+  uint64_t instruction_limit = 0; /* maximum for each thread, to stop endless loops in tests; 0: no limit */
 };
 
 enum class FaultKind {
@@ -221,14 +232,14 @@ enum class FaultKind {
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */
   assertion,           /* CUDA_ERROR_ASSERT */
   hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
-  /* Findings of checks. */
+  /* The kinds from here on are findings of checks. */
   synchronization,
   unwritten, /* a read of memory that nobody wrote */
   freed,     /* memory that free() has released, or malloc() never returned */
   race
 };
 
-/* The reason why a kernel was stopped, or a finding, with everything for a report. */
+/* The reason why a kernel was stopped, or a finding of a check, with all information for the report. */
 struct Fault {
   FaultKind kind = FaultKind::none;
   std::string kernel;
@@ -244,8 +255,9 @@ struct Fault {
 };
 
 /*
- * Runs a kernel to its end, on the calling thread and worker threads (one for each core of the host; blocks run in
- * parallel). Thread-safe: several launches can run at once. Atomics and fences of device memory are those of the host.
+ * Runs a kernel to its end, on the calling thread and on worker threads. There is one worker thread for each core of
+ * the host, and blocks run in parallel. Thread-safe: several launches can run at the same time. Atomics and fences for
+ * device memory are executed as atomics and fences of the host.
  */
 Fault run(const Launch &launch);
 

@@ -16,12 +16,12 @@ namespace sim::exec {
 
 namespace {
 
-constexpr size_t max_findings = 100; /* findings of one launch */
+constexpr size_t max_findings = 100; /* maximum number of findings that are reported for one launch */
 
 uint32_t lane_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 uint32_t count_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_popcount(lanes)); }
 
-/* The readable form of a compiler's name of a variable in a function: _ZZ4kernE4tile is kern::tile. */
+/* Returns the readable form of a variable's mangled name: _ZZ4kernE4tile is kern::tile. */
 std::string demangled(const std::string &symbol) {
   int status = 0;
   char *name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
@@ -145,8 +145,8 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
 }
 
 /*
- * Reports lanes that end while others wait for them. A lane is not reported if it had nothing left to execute but
- * returns when the wait began.
+ * Reports lanes that end while other lanes wait for them. A lane is not reported if, when the wait began, it had only
+ * returns left to execute.
  */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
@@ -240,8 +240,9 @@ void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
 /* --- accesses ------------------------------------------------------------------------------------------------- */
 
 /*
- * An access is not reported if some of its bytes were written: compilers copy structures with their padding, and load
- * more than they need. Asynchronous copies are not reported either, because they do not use the values.
+ * Checks that the memory of a read was written. A read is not reported if at least one of its bytes was written:
+ * compilers copy structures with their padding, and load more than they need. Asynchronous copies are not reported
+ * either, because they do not use the values.
  */
 void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write,
                           std::byte unwritten) {
@@ -281,8 +282,8 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
 }
 
 /*
- * An access to memory that does not exist. The order check records the access: the reason may be that nothing orders
- * it with the allocation or the free of the memory.
+ * Records an access to memory that does not exist, for the order check: the program may lack an order between the
+ * access and the allocation or the free of the memory.
  */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (touches_)
@@ -353,7 +354,7 @@ void Checker::copy_ends(Warp &w, const PendingCopy &copy) {
     return;
   races_->copy_ends(w, copy);
   uint64_t offset = static_cast<uint64_t>(copy.target - w.block->shared.data());
-  if (offset < w.block->shared.size()) /* the destination is in this block */
+  if (offset < w.block->shared.size()) /* the destination is in the shared memory of this block */
     shared(w, *copy.place, copy.lane, *w.block, static_cast<uint32_t>(offset), copy.bytes, true);
   races_->copies(nullptr);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of wgmma. Its products are complete only after the program has waited for their group. */
+/* The checks of wgmma. The products of a group are complete only after the program has waited for the group. */
 #include <algorithm>
 #include <map>
 
@@ -9,17 +9,17 @@
 
 namespace sim::exec {
 
-/* The state of a warp's wgmma. */
+/* The wgmma instructions that a warp has executed, and the accumulators that may be incomplete. */
 struct GroupWork {
   struct Sum {
-    uint32_t group; /* number of the group */
+    uint32_t group; /* number of the group of the product */
     const Instruction *product;
   };
   std::map<size_t, Sum> sums; /* the accumulators that may be incomplete, by their index in the warp's registers */
-  uint32_t open = 0;          /* the group of the next product */
+  uint32_t open = 0;          /* the number of the group that the next product joins */
   uint64_t products = 0;
   bool has_fenced = false;
-  const Instruction *last = nullptr; /* the last product */
+  const Instruction *last = nullptr; /* the product that the warp executed last */
 };
 
 static GroupWork &work_of(Warp &w) {
@@ -76,7 +76,10 @@ void Checker::group_multiplies(Warp &w, const Instruction &ins, const GroupProdu
     work.sums[w.place_of(product.tile.registers[i])] = {work.open, &ins};
 }
 
-/* Registers are checked when the program names them: a compiler may copy accumulators before they are complete. */
+/*
+ * Reports an accumulator that an instruction of the program uses before it is complete. Moves are not reported, because
+ * compilers move accumulators early; the destination then counts as an accumulator, too.
+ */
 void Checker::uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use) {
   if (!checks_.sync || !w.group_work)
     return;

@@ -35,7 +35,10 @@ void Races::join(ThreadHistory &thread, const VectorClockPtr &clock) {
   thread.clock = both.result(grid_.warps * warp_size);
 }
 
-/* A thread arrives: the barrier acquires what the thread's relaxed reads saw, and passes on what its fences release. */
+/*
+ * Records that a thread arrives at a barrier. The barrier acquires what the thread's relaxed reads saw, and passes on
+ * what the thread's fences release.
+ */
 static void arrive(BarrierClocks &arrivals, ThreadHistory &thread, ThreadId who, uint32_t threads) {
   if (thread.has_observed) {
     for (ClockJoin &observed : thread.observed)
@@ -56,7 +59,7 @@ static void arrive(BarrierClocks &arrivals, ThreadHistory &thread, ThreadId who,
   }
 }
 
-/* Joins the collected clocks to one, which all threads share. */
+/* Joins the collected clocks into a single clock that all threads share. */
 static void settle(BarrierClocks &arrivals, uint32_t threads) {
   auto settle_one = [&](ClockJoin &join) {
     VectorClockPtr clock = join.result(threads);
@@ -102,7 +105,10 @@ void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
 
 void Races::completes(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
 
-/* The phases of a cluster's barrier are not distinguished: an arrival at the next phase already counts for this one. */
+/*
+ * The phases of a cluster's barrier are not distinguished: an arrival at the next phase already counts for the current
+ * phase.
+ */
 void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
   BarrierClocks &arrivals = w.block->unit->blocks[0].history->cluster;
   for_lanes(lanes,
@@ -142,7 +148,10 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Orders only the reads of a product, which the first lane of each warp makes, not accesses of other lanes. */
+/*
+ * Orders only the reads of a product. Here, the first lane of each warp makes these reads. Accesses of other lanes are
+ * not ordered.
+ */
 void Races::ends_reads(Warp &w) {
   ClockJoin &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
@@ -161,8 +170,8 @@ void Races::awaits_reads(Warp &w, uint32_t lanes) {
 static Scope scope_of(const Instruction &ins) { return ins.access & access_barrier ? Scope::all : ins.scope(); }
 
 /*
- * An access acquires what was released for its block, if its own scope includes the thread that released it. If several
- * blocks have released in turn, the scope must include at least one of these blocks.
+ * Makes an access acquire what was released for its block, if the scope of the access includes the thread that released
+ * it. If several blocks have released one after the other, the scope must include at least one of these blocks.
  */
 void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
@@ -211,8 +220,7 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
     return;
   }
   /*
-   * A fence of a wider scope was recorded for the narrower scopes, too. Each fence is released once, for its widest
-   * scope.
+   * A fence of a wide scope was recorded for the narrower scopes, too. It is released only once, for its widest scope.
    */
   const Fence *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
@@ -250,7 +258,7 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
 
 /* --- accesses ------------------------------------------------------------------------------------------------- */
 
-static_assert(access_acquire == 2 && access_release == 4); /* PastAccess::flags has the scope in place of these bits */
+static_assert(access_acquire == 2 && access_release == 4); /* in PastAccess::flags, these bits hold the scope */
 static uint8_t flags_of(const Instruction &ins) {
   return static_cast<uint8_t>((ins.access & (access_strong | access_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
@@ -290,10 +298,12 @@ bool Races::lacks_proxy_fence(const Instruction &ins, const Block &owner, const 
                       [&](const ThreadHistory &thread) { return happens_before(write, thread.proxy_fence.clock); });
 }
 
-/* Whether a store writes the value that memory already has: then the order does not matter. */
+/*
+ * Returns whether a store writes the value that the memory already has. If so, the order of the store does not matter.
+ */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
   if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler()) {
-    /* Bytes that another copy will write count as written. */
+    /* If another copy will write the same bytes, the values of that copy are compared. */
     const auto &copying = w.block->history->copying;
     for (uint32_t at = 0; copied_ && at < bytes; at += 4) {
       auto found = copying.find(spot.host + at);
@@ -336,7 +346,10 @@ static bool is_same_thread(const PastAccess &one, const PastAccess &other) {
   return one.bytes && one.block == other.block && one.thread == other.thread;
 }
 
-/* Replaces a kept access, but joins the accesses of one instruction to several bytes of the cell. */
+/*
+ * Replaces a kept access by a new one. If one instruction has made both accesses, to different bytes of the cell, their
+ * bytes are combined.
+ */
 static void keep(PastAccess &past, const PastAccess &now) {
   uint8_t earlier = 0;
   if (is_same_thread(past, now) && past.flags == now.flags && past.time == now.time && past.pc == now.pc)
@@ -365,7 +378,10 @@ void Races::check(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, co
     keep(cell.write, now);
     return;
   }
-  /* A new read replaces a read that happens before it. If there is none, it replaces the second one. */
+  /*
+   * A new read replaces an earlier read of the same thread, or a read that happens before the new one and accessed no
+   * other bytes. If there is no such read, the new read replaces the second one.
+   */
   for (PastAccess &read : cell.reads) {
     bool is_replaced = happens_before(read, who, thread) && !(read.bytes & ~now.bytes);
     if (!read.bytes || is_same_thread(read, now) || is_replaced) {
@@ -385,12 +401,12 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     check_remote(w, ins, lane, owner, spot, bytes, write);
-  /* Host addresses are unique; device addresses are the same in all blocks. */
+  /* The key is a host address: unlike device addresses, which are the same in all blocks, host addresses are unique. */
   auto key = reinterpret_cast<uint64_t>(spot.host);
   if (ins.access & access_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
-    return scratch(w, ins, lane, spot.host); /* not a use of data: the copy names the mbarrier that counts its bytes */
+    return scratch(w, ins, lane, spot.host); /* no use of data: the copy names the mbarrier that counts its bytes */
   if (ins.access & access_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);
@@ -442,14 +458,15 @@ void Races::check_remote(Warp &w, const Instruction &ins, uint32_t lane, Block &
   RemoteAccess access{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
   if (!thread.clock || !thread.clock->blocks.count(owner.history->index))
     report_remote(w, owner, access, false);
-  bool may_be_seen = (ins.access & access_strong) && !(ins.access & access_release); /* a relaxed read may find it */
+  /* A relaxed read by another thread may see this access, and so order it before the end of the block. */
+  bool may_be_seen = (ins.access & access_strong) && !(ins.access & access_release);
   if (!may_be_seen)
     owner.history->remote_accesses.insert_or_assign({who.block, who.thread}, access);
 }
 
 /*
- * A block's shared memory exists until the last of its threads ends. So each access by another block must come before
- * the end of at least one of these threads.
+ * A block's shared memory exists until the block's last thread ends. So each access by another block must happen before
+ * the end of at least one thread of this block.
  */
 void Races::ended(Unit &unit) {
   for (Block &owner : unit.blocks)
@@ -482,7 +499,10 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
           spot, bytes, write);
 }
 
-/* Cooperative groups use the reserved memory as a barrier: every access to it acquires and releases. */
+/*
+ * Orders an access to the reserved memory, which cooperative groups use as a barrier: every access acquires and
+ * releases.
+ */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.access |= access_update | access_acquire | access_release;

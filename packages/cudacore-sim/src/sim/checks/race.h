@@ -18,14 +18,14 @@
  */
 namespace sim::exec {
 
-/* A thread's last fence: the clock and the time of the thread at that moment. Later relaxed writes release them. */
+/* A thread's last fence: the clock and the time of the thread at that moment. Later relaxed writes release both. */
 struct Fence {
   bool exists = false;
   VectorClockPtr clock;
   LogicalTime at = 0;
 };
 
-/* The clocks of the threads that have arrived at a barrier, and those of their fences, by the scope of the fence. */
+/* The clocks of the threads that have arrived at a barrier, and, by scope, the clocks of these threads' fences. */
 struct BarrierClocks {
   ClockJoin arrived;
   std::array<ClockJoin, scopes> fences;
@@ -49,8 +49,8 @@ struct ThreadHistory {
 struct PastAccess {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0; /* a bit for each of the four bytes; 0: no access */
-  uint8_t flags = 0; /* access_strong, access_update, and the scope */
+  uint8_t bytes = 0; /* a bit for each byte of the cell that was accessed; 0: there is no access */
+  uint8_t flags = 0; /* access_strong and access_update, and the scope in the bits between them */
   LogicalTime time = 0;
   uint32_t pc = 0;
 };
@@ -61,7 +61,7 @@ struct Cell {
   std::array<PastAccess, 2> reads; /* reads by two threads, neither of which happened before the other */
 };
 
-/* An access to shared memory by a thread of another block of the cluster. */
+/* An access to a block's shared memory by a thread of another block of the cluster. */
 struct RemoteAccess {
   uint32_t rank, lane, warp; /* the thread that made the access */
   const Instruction *place;
@@ -71,12 +71,12 @@ struct RemoteAccess {
   LogicalTime time;
 };
 
-/* Data released at an address for a scope, and the blocks of the threads that released it. */
+/* The clock that was released at an address for a scope, and the blocks of the threads that released it. */
 struct Released {
   VectorClockPtr clock;
   std::set<uint32_t> by;
 };
-/* The releases at an address: to all threads, to a cluster (by its first block), and to a block. */
+/* What was released at an address: for all threads, for clusters (by their first block), and for blocks. */
 struct ReleasedHere {
   Released for_all;
   std::map<uint32_t, Released> for_clusters, for_blocks;
@@ -94,8 +94,8 @@ struct BlockHistory {
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<BarrierClocks, barrier_count> barriers;
   BarrierClocks cluster; /* all arrivals at the cluster's barrier, in the first block of the cluster */
-  std::array<ClockJoin, max_warps / group_warps> group_reads; /* reads by wgmma, for each group of warps */
-  /* The last access to this block's shared memory by each thread of another block, by block and thread. */
+  std::array<ClockJoin, max_warps / group_warps> group_reads; /* the ends of reads by wgmma, for each group of warps */
+  /* The last access to this block's shared memory by each thread of other blocks, by block and thread. */
   std::map<std::pair<uint32_t, uint32_t>, RemoteAccess> remote_accesses;
   std::unordered_map<const std::byte *, Copying> copying; /* the copies in flight, by their destination */
 };
@@ -142,10 +142,10 @@ private:
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
   void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
-  /* The first block of a block's cluster, which represents the cluster. */
+  /* Returns the index of the first block of a block's cluster. This index represents the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
-  /* Whether an access happens before the next access of a thread, or before everything with a clock. */
+  /* Returns whether an access happens before the next access of a thread, or before everything that has a clock. */
   static bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread);
   static bool happens_before(const PastAccess &past, const VectorClockPtr &clock);
   /* Whether wgmma would read memory that was written through the generic proxy, without a fence in between. */
@@ -157,7 +157,7 @@ private:
                     uint32_t bytes, bool write);
   bool are_synchronizing(const PastAccess &one, const PastAccess &other) const;
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
-  /* An access to another block's shared memory: that block must have begun, and must not have ended. */
+  /* Reports an access to another block's shared memory, unless that block has begun and not ended. */
   void check_remote(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
                     bool write);
   void report_remote(Warp &w, const Block &owner, const RemoteAccess &access, bool has_begun);
@@ -172,8 +172,9 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
   /*
-   * Races of a plain read with an update, by the instruction of the read. Such races are not reported if the thread
-   * then updates the same address, as compare-and-swap loops do: the first read of such a loop may find any value.
+   * Races of a plain read with an update, by the instruction of the read. Such a race is not reported if the reading
+   * thread then updates the same address, as compare-and-swap loops do: the first read of such a loop may return any
+   * value.
    */
   struct Deferred {
     Fault fault;

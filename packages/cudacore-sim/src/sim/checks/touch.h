@@ -9,8 +9,9 @@
 namespace sim::exec {
 
 /*
- * The bytes of global memory that a grid accesses, and the places in its code. The driver compares them with other work
- * in flight. With this check, one host thread runs the grid.
+ * Records the bytes of global memory that a grid accesses, and the places of the accesses in the grid's code. The
+ * driver compares these accesses with those of other work in flight. With this check, a single host thread runs the
+ * grid.
  */
 class Touches {
 public:
@@ -21,7 +22,10 @@ public:
 
 private:
   static constexpr uint64_t page_bytes = 512;
-  /* The first instruction that accessed a byte, and how. A plain access replaces a strong one. */
+  /*
+   * The first instruction that accessed a byte, and whether it was a plain or a strong access. A plain access replaces
+   * a strong one.
+   */
   struct Mark {
     uint32_t pc : 30, plain : 1, strong : 1;
     bool operator==(const Mark &other) const {

@@ -15,7 +15,8 @@ VectorClockPtr ClockJoin::result(uint32_t threads_of_block) const {
   if (times_.empty() && clocks_.size() <= 1)
     return clocks_.empty() ? nullptr : *clocks_.begin();
   auto joined = std::make_shared<VectorClock>();
-  std::map<uint32_t, std::shared_ptr<BlockTimes>> own; /* times that belong to `joined` alone, so they can be changed */
+  /* Times to which only `joined` refers, so that they can be changed. */
+  std::map<uint32_t, std::shared_ptr<BlockTimes>> own;
   auto change = [&](uint32_t block) -> BlockTimes & {
     std::shared_ptr<BlockTimes> &times = own[block];
     if (!times) {

@@ -11,7 +11,7 @@
 
 namespace sim::exec {
 
-/* The time of a thread counts its releases, such as its arrivals at barriers. */
+/* A point in a thread's history: the number of the thread's releases, such as arrivals at barriers, until then. */
 using LogicalTime = uint32_t;
 using BlockTimes = std::vector<LogicalTime>; /* the times of a block's threads */
 

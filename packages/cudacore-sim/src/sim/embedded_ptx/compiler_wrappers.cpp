@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wraps NVRTC and nvJitLink, so that the PTX of cubins is embedded in them. */
+/* Wraps functions of NVRTC and nvJitLink, so that the cubins that they make contain the PTX they were made from. */
 #include "sim/embedded_ptx/cubin_section.h"
 
 #include <cudacore_sim.h>
@@ -19,7 +19,7 @@ namespace {
 
 using LookUp = void *(*)(void *library, const char *name);
 
-std::mutex mutex; /* guards the members below; never held during a call of a compiler */
+std::mutex mutex; /* guards the members below; not held while a function of a compiler runs */
 
 using Size = int (*)(void *program, size_t *size);
 using Bytes = int (*)(void *program, char *bytes);
@@ -39,8 +39,8 @@ template <class F> void *as_symbol(F function) {
 }
 
 /*
- * The output that a pair of functions returns: one its size, the other its bytes. Empty if there is no output, or if
- * `result` is an error.
+ * Returns the output of a program, which one function of the library gives in size and another one in bytes. Returns an
+ * empty string if there is no output, or if `result` is an error.
  */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;
@@ -51,7 +51,7 @@ std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   return result == 0 ? bytes : std::string();
 }
 
-/* PTX, without the NULs at its end. */
+/* Returns the PTX without the NULs at its end. */
 std::string text_of(std::string ptx) {
   ptx.resize(ptx.find_last_not_of('\0') + 1);
   return ptx;
@@ -60,7 +60,7 @@ std::string text_of(std::string ptx) {
 /* A process can load several NVRTC or nvJitLink libraries; each has its own replacement functions. */
 constexpr size_t max_libraries = 8;
 
-/* The replacements of a library's functions for the size and the bytes of a cubin. */
+/* The functions that replace a library's functions for the size and the bytes of a cubin. */
 template <class Library, size_t index> struct CubinFunctions {
   static int size(void *made, size_t *out) {
     std::vector<char> code;
@@ -121,7 +121,7 @@ struct Nvrtc {
 
 enum InputType { input_cubin = 1, input_ptx = 2, input_ltoir = 3, input_fatbin = 4, input_any = 10 };
 
-/* The real type of an input that is passed as NVJITLINK_INPUT_ANY; 0: a type without PTX. */
+/* Returns the real type of an input that is passed as NVJITLINK_INPUT_ANY, or 0 for a type that contains no PTX. */
 int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)
@@ -199,8 +199,8 @@ struct NvJitLink {
   }
 
   /*
-   * Links LTO-IR again, with the same options, but to PTX. `keeps_all`: other inputs may call any function, so an
-   * option makes NVVM keep all functions.
+   * Links the LTO-IR inputs again, with the same options, but to PTX. `keeps_all`: inputs that are not LTO-IR may call
+   * any function, so an option makes NVVM keep all functions.
    */
   std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};
@@ -329,14 +329,14 @@ template <class Library> struct Loaded {
     return found;
   }
 
-  /* The function's name consists of `prefix`, `name` and `suffix`. */
+  /* Finds the replacement of a function. The function's name consists of `prefix`, `name` and `suffix`. */
   static void *find(void *real, const char *path, const std::string &prefix, const std::string &name,
                     const std::string &suffix, LookUp look_up) {
     std::lock_guard<std::mutex> lock(mutex);
     std::string key = std::string(path) + '\n' + prefix + suffix;
     for (size_t i = 0; i < max_libraries; i++) {
       if (keys[i].empty()) {
-        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* never closed, because its functions are called */
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* never closed: its functions are called later */
         if (handle == nullptr)
           return real;
         auto library = std::make_unique<Library>(handle, prefix, suffix, look_up);
@@ -378,7 +378,7 @@ void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *lib
     return function;
   const char *slash = std::strrchr(where.dli_fname, '/'), *file = slash != nullptr ? slash + 1 : where.dli_fname;
   if (std::strstr(file, "nvrtc") == nullptr && std::strstr(file, "nvJitLink") == nullptr)
-    return function; /* `function` is a replacement already */
+    return function; /* `function` is already a replacement */
   if (!sim::wrap<sim::Nvrtc>(function, where.dli_fname, name, look_up))
     sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
   return function;

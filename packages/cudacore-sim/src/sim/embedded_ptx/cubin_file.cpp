@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds PTX to a cubin in a file, after an assembler has made it. */
+/* Adds the PTX to a cubin file that an assembler has written. */
 #include "sim/embedded_ptx/cubin_section.h"
 
 #include <cudacore_sim.h>

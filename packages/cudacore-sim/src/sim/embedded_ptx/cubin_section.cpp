@@ -144,7 +144,7 @@ std::vector<EmbeddedPtx> embedded_ptx(const char *cubin, size_t size) {
     at += sizeof length + length;
     return true;
   };
-  /* nvlink joins the sections of its inputs; each begins at the next multiple of the alignment. */
+  /* nvlink concatenates the sections of its inputs. Each of them begins at the next multiple of the alignment. */
   for (; get(data, section->sh_size, at, count); at = (at + 7) / 8 * 8) {
     at += sizeof count;
     for (uint64_t i = 0; i < count; i++) {

@@ -20,8 +20,8 @@ struct EmbeddedPtx {
 };
 
 /*
- * Returns the cubin with a section of these inputs, which replaces an existing one. Data that is not a cubin is
- * returned unchanged.
+ * Returns the cubin with a section that holds these inputs. The section replaces an existing one. Data that is not a
+ * cubin is returned unchanged.
  */
 std::vector<char> embed_ptx(const char *cubin, size_t size, const std::vector<EmbeddedPtx> &parts);
 

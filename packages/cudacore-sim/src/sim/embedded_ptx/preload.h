@@ -25,12 +25,12 @@ bool gives_cubins(const char *name); /* whether a function of NVRTC or nvJitLink
 bool is_own(const void *function);   /* whether the function is in the preloaded library */
 
 /*
- * The replacement of a function of NVRTC or nvJitLink that the code at `caller` is linked with. Null: no loaded library
- * has the function.
+ * Returns the replacement of a function of NVRTC or nvJitLink to which the code at `caller` is linked, or null if no
+ * loaded library has the function.
  */
 void *linked_function(const char *name, const void *caller);
 
-/* The replacement that the simulator has for a function of a library, or the function itself. */
+/* Returns the simulator's replacement of a library's function, or the function itself if it has no replacement. */
 void *replacement(void *library, const char *name);
 
 } // namespace sim

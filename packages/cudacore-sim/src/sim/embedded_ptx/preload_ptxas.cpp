@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the assembler ptxas put the PTX of its input into its cubins. nvcc and other programs start ptxas as a child
- * process, which also preloads this library. When ptxas ends, the simulator adds a section with the PTX to the cubin.
+ * Makes the assembler ptxas embed its input, which is PTX, in the cubins that it writes. nvcc and other programs start
+ * ptxas as a child process, which also preloads this library. When ptxas ends, the simulator adds a section with the
+ * PTX to the cubin.
  */
 #include "sim/embedded_ptx/preload.h"
 
@@ -23,8 +24,8 @@ struct stat before;
 bool is_file(const char *path, struct stat &out) { return stat(path, &out) == 0 && S_ISREG(out.st_mode); }
 
 /*
- * The value of an argument that begins with an option: after "=", or the next argument. Null: the argument is not this
- * option.
+ * Returns the value of `option` if `argument` is this option: the text after "=", or the next argument. Otherwise
+ * returns null.
  */
 const char *value_of(const char *argument, const char *option, const char *next) {
   size_t size = std::strlen(option);
@@ -46,7 +47,9 @@ __attribute__((constructor)) void note_arguments(int, char **argv, char **) {
     before = {};
 }
 
-/* Whether ptxas has written its output: after an error, the file is an older one or does not exist. */
+/*
+ * Returns whether ptxas has written its output. If ptxas has failed, the output file is an older one or does not exist.
+ */
 bool is_written() {
   struct stat now{};
   return is_file(output, now) &&

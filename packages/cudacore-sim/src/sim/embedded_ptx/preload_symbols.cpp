@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of NVRTC and nvJitLink, for programs that are linked with these libraries. Symbols are bound to a
- * preloaded library first, so such a program calls the functions below.
+ * Defines the functions of NVRTC and nvJitLink for programs that are linked with these libraries. The dynamic linker
+ * searches a preloaded library first, so such a program calls the functions below.
  */
 #include "sim/embedded_ptx/preload.h"
 
@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-/* The replacement of a function of another library. Null for a function of this library. */
+/* Returns the replacement of a function of another library, or null if the function belongs to this library. */
 void *replaced(void *function, const char *name) {
   Dl_info where{};
   if (function == nullptr || is_own(function) || dladdr(function, &where) == 0)
@@ -32,7 +32,7 @@ struct Search {
   void *found;
 };
 
-/* Looks the function up in a loaded library, if that is NVRTC or nvJitLink. */
+/* Looks the wanted function up in a loaded library, if this library is NVRTC or nvJitLink. */
 int search(dl_phdr_info *info, size_t, void *data) {
   auto *wanted = static_cast<Search *>(data);
   if (std::strstr(info->dlpi_name, "libnvrtc.so") != nullptr ||
@@ -52,7 +52,9 @@ void *linked_function(const char *name, const void *caller) {
   /* This search finds the function if the caller is the program itself. */
   if (void *found = replaced(real_dlsym()(RTLD_NEXT, name), name))
     return found;
-  /* If the caller jumped here instead of calling, the return address is in the code that called the caller. */
+  /*
+   * If the caller jumped here instead of calling, the return address is in other code: so search all loaded libraries.
+   */
   Search wanted{name, nullptr};
   dl_iterate_phdr(search, &wanted);
   return wanted.found;
@@ -60,7 +62,7 @@ void *linked_function(const char *name, const void *caller) {
 
 } // namespace sim
 
-/* The results if the real function is not found. That cannot happen: the program is linked with its library. */
+/* The results if the real function is not found. This cannot happen, because the program is linked with the library. */
 constexpr int nvrtc_error = 11, nvjitlink_error = 6;
 
 #define LINKED(name, parameters, arguments, error)                                                                     \
@@ -73,7 +75,7 @@ constexpr int nvrtc_error = 11, nvjitlink_error = 6;
 LINKED(nvrtcGetCUBINSize, (void *program, size_t *size), (program, size), nvrtc_error)
 LINKED(nvrtcGetCUBIN, (void *program, char *code), (program, code), nvrtc_error)
 
-/* The header of nvJitLink calls functions with the version of the header in their names. */
+/* The names of the functions that the header of nvJitLink calls contain the version of the header. */
 #define NVJITLINK(before, after)                                                                                       \
   LINKED(before##nvJitLinkCreate##after, (void **handle, uint32_t count, const char **options),                        \
          (handle, count, options), nvjitlink_error)                                                                    \

@@ -14,7 +14,7 @@ class Touches;
 /* Spot::space is compared with the address of this text, so all files must share one object. */
 inline constexpr char shared_space[] = "shared";
 
-/* The memory of an access. */
+/* The memory that an access refers to. */
 struct Spot {
   const char *space;
   uint64_t address;
@@ -23,8 +23,8 @@ struct Spot {
 };
 
 /*
- * The checks of a grid. The interpreter calls them before each access and barrier. A finding is reported once for each
- * place in the code, and does not stop the kernel.
+ * The checks of a grid. The interpreter calls these functions before each access and at each barrier. A finding is
+ * reported once for each place in the code, and does not stop the kernel.
  */
 class Checker {
 public:
@@ -36,12 +36,12 @@ public:
   void finish();          /* the grid has ended */
 
   /*
-   * names: lanes reach an instruction that all of `members` execute together. gathers: the lanes in `present` execute
-   * it now. If `present` is 0, the `lanes` wait for the other members.
+   * names: lanes reach an instruction that all lanes in `members` execute together. gathers: the lanes in `present` now
+   * execute this instruction. If `present` is 0, the lanes in `lanes` wait for the other members.
    */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
-  /* `present` execute an instruction that all lanes of a warp have to execute. */
+  /* The lanes in `present` execute an instruction that all lanes of the warp have to execute. */
   void aligned(Warp &w, const Instruction &ins, uint32_t present);
   void ends(Warp &w, uint32_t lanes);
   /* wgmma. */
@@ -61,31 +61,34 @@ public:
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes,
-              bool write); /* an access of any memory */
+              bool write); /* an access to memory that does not exist */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
-  /* An access to a variable at a fixed place of the frame. */
+  /* An access to a variable at a fixed offset in the frame. */
   void frame(Warp &w, const Instruction &ins, uint32_t lanes, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,
               bool write);
-  /* The reserved part of shared memory, which groups of several warps use as a barrier. */
+  /* An access to the reserved part of shared memory, which cooperative groups of several warps use as a barrier. */
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void allocates(uint64_t address, uint64_t bytes); /* called for malloc() */
-  /* A read of memory that nobody wrote. `use`: the instruction for which the value matters; null: the read itself. */
+  /*
+   * A read of memory that nobody wrote. `use`: the instruction for which the value matters; null: the reading
+   * instruction itself.
+   */
   void reads_unwritten(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes,
                        const Instruction *use);
-  /* Sets the data that an asynchronous copy is about to write; null: the copy is over. */
+  /* Sets the data that an asynchronous copy is about to write; null after the copy. */
   void copies(const std::byte *what);
-  /* copy_begins: a cp.async has read its source. copy_ends: it is about to write. */
+  /* copy_begins: a cp.async has read its source. copy_ends: the cp.async is about to write its destination. */
   void copy_begins(Warp &w, const PendingCopy &copy);
   void copy_ends(Warp &w, const PendingCopy &copy);
 
   /*
-   * Reports a finding. `other` identifies the opposite side, such as the earlier access. Each pair of instruction and
-   * `other` is reported once.
+   * Reports a finding. `other` identifies the other party to it, such as the earlier access. A pair of an instruction
+   * and `other` is reported only once.
    */
   void find(Fault what, const Instruction &ins, uint64_t other = 0);
-  /* The shared variable at a place, as "'tile' + 4", or an empty string. */
+  /* Returns the shared variable at a place, such as "'tile' + 4", or an empty string if there is none. */
   std::string variable_at(const Spot &spot) const;
 
 private:
@@ -101,7 +104,7 @@ private:
   std::set<std::pair<const Instruction *, uint64_t>> found_;
 };
 
-/* The lines of an instruction in the format of reports: " [file.cu:3] [PTX line 7]". */
+/* Returns the lines of an instruction in the format of reports: " [file.cu:3] [PTX line 7]". */
 std::string lines_of(const Program &program, const Instruction &ins);
 std::string text_of(const Dim3 &at);
 

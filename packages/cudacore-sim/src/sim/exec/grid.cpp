@@ -9,11 +9,11 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t warp_turn = 32768;            /* instructions of a warp until the next warp of its block runs */
-constexpr int64_t unit_turn = 40;               /* rounds over the warps before another unit may run */
-constexpr uint32_t sm_threads = 2048;           /* threads that fit on one multiprocessor */
-constexpr uint32_t sm_blocks = 32;              /* blocks that fit on one multiprocessor */
-constexpr uint64_t resident_bytes = 512u << 20; /* limit of host memory for units that have begun */
+constexpr int64_t warp_turn = 32768;  /* instructions that a warp executes before the next warp of its block runs */
+constexpr int64_t unit_turn = 40;     /* rounds over the warps of a unit before another unit may run */
+constexpr uint32_t sm_threads = 2048; /* maximum number of threads on one multiprocessor */
+constexpr uint32_t sm_blocks = 32;    /* maximum number of blocks on one multiprocessor */
+constexpr uint64_t resident_bytes = 512u << 20; /* maximum host memory for units that have begun, in bytes */
 } // namespace
 
 Grid::Grid(const Launch &of)
@@ -81,7 +81,10 @@ void Block::arrive(Warp &warp, uint32_t lanes, uint32_t number, uint32_t expecte
     release(number);
 }
 
-/* A warp counts as a whole, as on the hardware, once all its lanes that have not ended have arrived. */
+/*
+ * Returns whether a barrier is complete. As on the hardware, a warp counts with all its 32 threads once all its lanes
+ * that have not ended have arrived.
+ */
 bool Block::complete(const Barrier &barrier) const {
   uint32_t count = 0;
   for (size_t i = 0; i < warps.size(); ++i) {
@@ -164,7 +167,8 @@ void Block::wait_products(Warp &warp, uint32_t lanes) {
 }
 
 /*
- * Whether all other warps of the group, except those that have ended, have reached the product that a warp waits for.
+ * Returns whether the other warps of a warp's group have reached the product that this warp waits for. Warps that have
+ * ended do not count.
  */
 bool Block::has_group(const Warp &warp) const {
   size_t first = warp.index / group_warps * group_warps, end = std::min(first + group_warps, warps.size());
@@ -270,8 +274,8 @@ Unit::Result Unit::run() {
     if (round < unit_turn)
       continue;
     /*
-     * A unit that writes memory makes progress. A unit that writes nothing may be waiting for units that have not
-     * begun.
+     * A unit makes progress as long as it writes memory. A unit that writes nothing may be waiting for units that have
+     * not begun, so it lets them run.
      */
     uint64_t stores = 0;
     for (Block &block : blocks)
@@ -331,7 +335,7 @@ void Unit::report_hang() {
   auto lane = static_cast<uint32_t>(__builtin_ctz(stuck->alive));
   std::string detail = "a barrier that can never complete: of " + std::to_string(total) + " threads " +
                        std::to_string(waiting) + " wait and " + std::to_string(ended) + " have ended";
-  std::map<uint32_t, uint32_t> places; /* how many threads wait, by instruction */
+  std::map<uint32_t, uint32_t> places; /* the number of waiting threads, by instruction */
   for (Block &block : blocks)
     for (Warp &warp : block.warps)
       for_lanes(warp.alive, [&](uint32_t one) { ++places[warp.pc_of(one)]; });

@@ -10,9 +10,9 @@
 
 namespace sim::exec {
 
-constexpr uint32_t barrier_count = 16; /* barriers of a block */
-constexpr uint32_t max_warps = 32;     /* warps of a block */
-constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together, aligned to this number */
+constexpr uint32_t barrier_count = 16; /* number of barriers of a block */
+constexpr uint32_t max_warps = 32;     /* maximum number of warps of a block */
+constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together: warps 0 to 3, 4 to 7, and so on */
 
 class Checker;
 
@@ -24,13 +24,13 @@ struct Grid {
   const Program &program;
   const Kernel &kernel;
   const Function &function;
-  uint32_t threads;        /* threads of a block */
-  uint32_t warps;          /* warps of a block */
-  uint32_t shared_bytes;   /* bytes of a block, rounded up to whole units, without the reserved KiB */
-  uint32_t cluster_size;   /* blocks of a cluster */
-  Dim3 clusters;           /* the grid, in clusters */
+  uint32_t threads;        /* number of threads of a block */
+  uint32_t warps;          /* number of warps of a block */
+  uint32_t shared_bytes;   /* bytes of shared memory of a block, a multiple of shared_unit, without the reserved KiB */
+  uint32_t cluster_size;   /* number of blocks of a cluster */
+  Dim3 clusters;           /* the size of the grid, in clusters */
   uint64_t units;          /* the number of units */
-  uint64_t resident_limit; /* how many units may have begun and not ended, as on a GPU of this size */
+  uint64_t resident_limit; /* how many units may have begun and not ended; the limit is that of a GPU of this size */
 
   std::atomic<uint64_t> next_unit{0};
   std::atomic<bool> stop{false};
@@ -57,7 +57,7 @@ private:
 
 /* One of a block's named barriers. */
 struct Barrier {
-  uint32_t expected = 0; /* the number of threads; 0: all threads of the block */
+  uint32_t expected = 0; /* the number of threads that the barrier waits for; 0: all threads of the block */
   uint32_t population = 0;
   bool all = true, any = false;
   bool in_use = false;
@@ -70,25 +70,31 @@ struct BlockHistory;
 struct Block {
   Unit *unit = nullptr;
   Dim3 index{};
-  uint32_t rank = 0; /* rank in the cluster */
+  uint32_t rank = 0; /* rank of the block in its cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* how many bytes of `shared` are accessed without a check: all or 0 */
+  uint64_t unchecked_bytes = 0;          /* the size of `shared` if it is accessed without checks, otherwise 0 */
   std::vector<std::byte> written;        /* a flag for each byte, nonzero once it was written; empty: not recorded */
   std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
-  alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */
+  alignas(16) std::array<std::byte, shared_scratch> scratch; /* the reserved part of shared memory, initially zero */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;
 
-  /* Lanes of a warp reach a barrier. `waits`: they stay until it completes; otherwise (bar.arrive) they continue. */
+  /*
+   * Makes lanes of a warp arrive at a barrier. `waits`: the lanes stay there until the barrier completes; otherwise
+   * (bar.arrive) they continue.
+   */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
   /*
-   * Lanes of a warp reach a product of wgmma, which begins when all warps of the group have reached it. False: they
-   * wait and try again.
+   * Makes lanes of a warp reach a product of wgmma, which begins when all warps of the group have reached it. Returns
+   * false if the lanes have to wait and then try again.
    */
   bool begin_product(Warp &warp, uint32_t lanes);
-  /* The warp has computed its part of the product. */
+  /* Notes that the warp has computed its part of the product. */
   void end_product(Warp &warp);
-  /* The lanes wait until all warps have computed their parts of the products that this warp has computed. */
+  /*
+   * Makes the lanes wait until the other warps of the group have also computed their parts of the products that this
+   * warp has computed.
+   */
   void wait_products(Warp &warp, uint32_t lanes);
   void check_barriers();
 
@@ -104,14 +110,14 @@ struct Unit {
   enum class Result : uint8_t { finished, parked };
 
   void start(Grid &of, uint64_t number);
-  /* Runs for one turn. The result is `parked` if it waits for other units, or the turn is over. */
+  /* Runs the unit for one turn. Returns `parked` if the unit waits for other units, or if the turn is over. */
   Result run();
   void arrive_cluster(Warp &warp, uint32_t lanes);
   void check_cluster();
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
-  uint64_t wake_at = 0; /* when sleeping lanes continue, if no lane of the unit can run; 0: lanes can run */
+  uint64_t wake_at = 0; /* when the next sleeping lanes continue, if all lanes sleep or wait; otherwise 0 */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

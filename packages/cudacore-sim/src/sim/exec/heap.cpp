@@ -10,7 +10,7 @@ namespace sim {
 
 namespace {
 constexpr uint64_t granule = 16;
-constexpr uint64_t max_bytes = uint64_t{1} << 40; /* any size can be requested; this is more than any device has */
+constexpr uint64_t max_bytes = uint64_t{1} << 40; /* limit of any requested size; no device has as much memory */
 } // namespace
 
 std::shared_ptr<Heap> make_heap() { return std::make_shared<Heap>(); }
@@ -29,7 +29,7 @@ Heap::~Heap() {
     munmap(states_, size_);
 }
 
-/* Pages are committed when they are first used. */
+/* Creates the heap. The system provides its pages only when they are first used. */
 bool Heap::open(uint64_t limit, bool keep_states) {
   uint64_t size = std::min(limit, max_bytes) / granule * granule;
   auto map = [size] {

@@ -22,16 +22,22 @@ public:
   ~Heap();
 
   /*
-   * An address in the heap's window, aligned to 16 bytes, or 0 if the heap is full. The first allocation sets the size
-   * of the heap to `limit` permanently.
+   * Returns an address in the heap's window, aligned to 16 bytes, or 0 if the heap is full. The first call sets the
+   * size of the heap permanently to `limit`.
    */
   uint64_t allocate(uint64_t bytes, uint64_t limit, bool keep_states);
-  /* False: there is no such allocation. */
+  /* Returns false if there is no such allocation. */
   bool free(uint64_t address);
-  /* The host's memory of an offset, allocated or not; null: it is outside of the heap. */
+  /*
+   * Returns the host address of a range at an offset in the heap, whether or not the range is allocated. Returns null
+   * if the range is outside of the heap.
+   */
   std::byte *locate(uint64_t offset, uint64_t bytes) const;
 
-  /* The states of bytes, which are recorded if the first allocation requests it. Freed bytes are then reused late. */
+  /*
+   * The states of bytes. They are recorded if the first allocation requests this. Freed bytes are then reused as late
+   * as possible.
+   */
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;
 
@@ -43,11 +49,11 @@ private:
 
   std::mutex lock_;
   std::atomic<std::byte *> memory_{nullptr}; /* set by the first allocation, then constant */
-  std::byte *states_ = nullptr;              /* set by the first allocation, too; null: states are not recorded */
+  std::byte *states_ = nullptr;              /* also set by the first allocation; null: states are not recorded */
   uint64_t size_ = 0;
   std::map<uint64_t, uint64_t> free_;                 /* offset -> size; adjacent ranges are merged */
   std::map<uint64_t, uint64_t> taken_;                /* offset -> size */
-  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and not reused while other memory is free */
+  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and reused only if no other memory is free */
 };
 
 } // namespace sim

@@ -5,15 +5,21 @@
 #include "sim/exec/warp.h"
 #include "sim/isa/tensor_copy.h"
 
-/* Shared by asynchronous operations. */
+/* Functions that several asynchronous operations share. */
 namespace sim::exec {
 
-/* The mbarrier that counts the bytes of an asynchronous operation must be in the destination's shared memory. */
+/*
+ * Checks that the mbarrier that counts the bytes of an asynchronous operation is in the same block's shared memory as
+ * the destination.
+ */
 void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier);
-/* Makes an mbarrier, given by its shared address, count bytes that were copied. */
+/* Makes the mbarrier at a shared address count bytes that were copied. */
 void complete_bytes(Warp &w, const Instruction &ins, uint32_t lane, uint32_t mbarrier, uint32_t bytes);
 
-/* One element of a reduction: *at = op(*at, *value). Null: the elements have no such operation. */
+/*
+ * A reduction of one element: *at = op(*at, *value). element_reduction() returns null if elements of this type have no
+ * such operation.
+ */
 using ElementReduction = void (*)(std::byte *at, const std::byte *value);
 ElementReduction element_reduction(AtomicOp op, TensorElement element);
 

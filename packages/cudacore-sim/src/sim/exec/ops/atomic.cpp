@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atom and red, by atomics of the host, for every type. */
+/* atom and red for all types, by atomics of the host. */
 #include "sim/exec/ops/asynchronous.h"
 #include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/instances.h"
@@ -36,13 +36,13 @@ struct Decrement {
   template <class T> static T apply(T a, T b) { return a == 0 || a > b ? b : a - 1; }
 };
 
-/* f16 and bf16 values as their bits. */
+/* Operations on f16 and bf16 values, which are passed as their bits. */
 template <const Format &F> struct HalfAdd {
   static uint16_t apply(uint16_t a, uint16_t b) {
     return static_cast<uint16_t>(round_to(F, add_to_odd(value_of(F, a), value_of(F, b)), Rounding::nearest));
   }
 };
-/* Prefers a number to a NaN; the negative zero is the lesser one. */
+/* HalfMin and HalfMax prefer a number to a NaN, and treat -0 as less than +0. */
 template <const Format &F> struct HalfMin {
   static uint16_t apply(uint16_t a, uint16_t b) {
     double x = value_of(F, a), y = value_of(F, b);
@@ -70,7 +70,7 @@ template <class H> struct PairOf {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
-/* The general form, by compare-and-swap. Returns the old value. */
+/* Applies any operation F by compare-and-swap. Returns the old value. */
 template <class F, class T> Bits<T> change(std::byte *at, T value) {
   auto *place = reinterpret_cast<Bits<T> *>(at);
   Bits<T> old = __atomic_load_n(place, __ATOMIC_RELAXED);
@@ -85,17 +85,17 @@ template <class F, class T, StateSpace S> void update(Warp &w, const Instruction
   uint64_t mask = address_mask(ins);
   uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
   if (d)
-    w.polled(); /* a loop can wait for the result of an atom; a red has no result */
+    w.polled(); /* a loop may be waiting for the result of this atom; a red has no result */
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
-    if (address & (ins.count * sizeof(T) - 1)) /* a vector is aligned as a whole */
+    if (address & (ins.count * sizeof(T) - 1)) /* the address must be a multiple of the size of the vector */
       misaligned(w, ins, lane, address, static_cast<uint32_t>(ins.count * sizeof(T)), true, S);
     Bits<T> old = change<F, T>(locate<S>(w, ins, lane, address, sizeof(T), true), get<T>(b, lane));
     if (d)
       put<Bits<T>>(d, lane, old);
   });
 }
-/* Integer addition, the most frequent operation, is one instruction of the host. */
+/* Adds integers with a single instruction of the host, because this is the most frequent operation. */
 template <class T, StateSpace S> void add_integer(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t mask = address_mask(ins);
@@ -125,8 +125,8 @@ template <class T, StateSpace S> void compare_and_swap(Warp &w, const Instructio
   });
 }
 /*
- * Exchanges 128 bits under one lock of the process, because not every host has an instruction for it. Plain accesses
- * need no lock: each reads or writes one of the two words.
+ * Exchanges 128 bits while it holds the process's only lock for this purpose, because not every host has an instruction
+ * for it. Plain accesses need no lock, because each of them reads or writes only one of the two words.
  */
 template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   static std::mutex &lock = *new std::mutex;
@@ -153,7 +153,10 @@ template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction 
   });
 }
 
-/* At run time, a generic address determines which memory is accessed, and thereby how subnormal sums are rounded. */
+/*
+ * Adds f32 numbers at generic addresses. The address determines at run time whether the memory is shared or global, and
+ * thereby whether subnormal sums are flushed.
+ */
 void add_generic_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   uint32_t shared = 0;
@@ -195,8 +198,8 @@ template <StateSpace S> Handler add_of(Type type) {
 }
 
 /*
- * Chooses the instance of a function for a type. F is the function, H its form for types of 16 bits. How::of makes the
- * handler.
+ * Chooses the handler of an ordered operation for a type. F is the operation, H its form for types of 16 bits. How::of
+ * is the handler for an operation and a type.
  */
 template <class How, class F, template <const Format &> class H, StateSpace S> Handler ordered(Type type) {
   Handler handler =
@@ -300,7 +303,7 @@ template <StateSpace S> Handler reduce_sum(Type type) {
     return reduce_bulk<AddFlushed, float, S>;
   case Type::f64:
     return reduce_bulk<Add, double, S>;
-  case Type::s32: /* the bits of the sum do not depend on signedness, and unsigned overflow is defined */
+  case Type::s32: /* signed sums have the same bits as unsigned sums, whose overflow C++ defines */
     return reduce_bulk<Add, uint32_t, S>;
   case Type::s64:
     return reduce_bulk<Add, uint64_t, S>;

@@ -15,7 +15,7 @@ struct Not {
 struct Cnot {
   template <class T> static T apply(T a) { return a == 0; }
 };
-/* A shift by the width or more gives zero, or all sign bits. */
+/* A shift by the width of the type or more gives zero or, for signed right shifts, all sign bits. */
 struct Shl {
   template <class T> static T apply(T a, uint32_t n) {
     return n < sizeof(T) * 8 ? static_cast<T>(uint64_t{a} << n) : 0;
@@ -127,7 +127,7 @@ template <bool Wrap> struct Bmsk {
     return a >= 32 || b == 0 ? 0 : low_ones<uint32_t>(b) << a;
   }
 };
-/* Extends the low `b` bits with their sign (s32) or zeros (u32). */
+/* Extends the low `b` bits of `a` with their sign (s32) or with zeros (u32). */
 template <bool Wrap, class T> struct Szext {
   static uint32_t apply(uint32_t a, uint32_t b) {
     if (Wrap)
@@ -151,7 +151,7 @@ uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selectors) {
     uint32_t selector = selectors >> (4 * i);
     auto byte = static_cast<uint32_t>(both >> (8 * (selector & 7))) & 0xff;
     if (selector & 8)
-      byte = byte & 0x80 ? 0xff : 0; /* the sign, in all bits */
+      byte = byte & 0x80 ? 0xff : 0; /* fill the byte with its sign bit */
     result |= byte << (8 * i);
   }
   return result;
@@ -160,7 +160,8 @@ struct Prmt {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) { return select_bytes(a, b, c & 0xffff); }
 };
 /*
- * The selectors of the special modes, by the two low bits of c. Each digit selects a byte of the result, byte 3 first.
+ * The selectors of the special modes, by the two low bits of c. Each hexadecimal digit selects a source byte for one
+ * byte of the result, beginning with byte 3.
  */
 constexpr uint16_t f4e[] = {0x3210, 0x4321, 0x5432, 0x6543}, b4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
                    rc8[] = {0x0000, 0x1111, 0x2222, 0x3333}, ecl[] = {0x3210, 0x3211, 0x3222, 0x3333},
@@ -182,7 +183,7 @@ void lop3(Warp &w, const Instruction &ins, uint32_t lanes) {
     put<uint32_t>(d, lane, result);
     nonzero |= uint32_t{result != 0} << lane;
   });
-  /* lop3.and / lop3.or: p = (d != 0) op q */
+  /* With .and or .or, lop3 also sets a predicate: p = (d != 0) op q. */
   if (ins.op[4] == no_operand)
     return;
   uint32_t q = w.predicate(ins.op[5]);

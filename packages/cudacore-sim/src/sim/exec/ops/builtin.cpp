@@ -11,7 +11,7 @@ namespace sim::exec {
 
 namespace {
 
-constexpr size_t max_string = 64 * 1024; /* longer strings are cut: most likely the terminator is missing */
+constexpr size_t max_string = 64 * 1024; /* longer strings are cut, because their terminator is probably missing */
 
 std::string read_string(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address) {
   if (!address)
@@ -27,7 +27,7 @@ std::string read_string(Warp &w, const Instruction &ins, uint32_t lane, uint64_t
   return text;
 }
 
-/* Reads the arguments of printf. The compiler aligns each to its size. */
+/* Reads the arguments of printf. The compiler aligns each argument to its own size. */
 class Arguments {
 public:
   Arguments(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address)
@@ -66,7 +66,7 @@ template <class T> void append(std::string &out, const std::string &spec, T valu
   out.append(large, 0, static_cast<size_t>(length));
 }
 
-/* Formats text like printf on the device. Widths are limited, so that no format can request gigabytes. */
+/* Formats text like printf on the device. Widths are limited, so that no format can request gigabytes of output. */
 class Formatter {
 public:
   Formatter(Warp &w, const Instruction &ins, uint32_t lane, uint64_t arguments)
@@ -85,7 +85,7 @@ public:
     }
     return std::move(out_);
   }
-  /* The result of printf on the device: the number of arguments that were used, not of characters. */
+  /* The result of printf on the device: the number of arguments that were used, not the number of characters. */
   uint64_t arguments_used() const { return arguments_.taken(); }
 
 private:
@@ -109,7 +109,7 @@ private:
     bool known = true;
     if (i < format.size() && format[i] == '.') {
       spec += '.';
-      known = i + 1 == format.size() || format[i + 1] != '*'; /* a width may be an argument, a precision may not */
+      known = i + 1 == format.size() || format[i + 1] != '*'; /* a width may be "*", but a precision may not */
       if (known)
         spec += number(format, ++i);
       else

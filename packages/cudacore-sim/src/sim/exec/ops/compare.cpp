@@ -71,7 +71,9 @@ template <Comparison C, class T, bool Ftz> struct SetPredicatePair {
       w.set_predicate(ins.op[1], lanes, high);
   }
 };
-/* Operands: d, a, b, none, c. The immediate has the bits of true: all ones, or 1.0 in a floating-point destination. */
+/*
+ * Operands: d, a, b, none, c. The immediate is the result for true: all ones, or 1.0 if d is a floating-point register.
+ */
 template <Comparison C, class T, bool Ftz> struct SetValue {
   static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
     uint32_t result = combine(w, ins, compare<C, T, Ftz>(w.in(ins.op[1]), w.in(ins.op[2]), lanes));

@@ -30,7 +30,7 @@ void call_indirect(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *addresses = w.in(ins.op[0]);
   const Program &program = w.grid->program;
   uint32_t remaining = lanes;
-  /* The addresses are read before the first call changes registers. */
+  /* The addresses are copied first, because a call may change the registers that hold them. */
   std::array<uint64_t, warp_size> address;
   std::memcpy(address.data(), addresses, sizeof address);
   while (remaining) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cvt: between all types, with their roundings and saturations. */
+/* cvt: conversions between all types, with rounding and saturation. */
 #include <limits>
 
 #include "sim/exec/ops/instances.h"
@@ -25,7 +25,7 @@ Mode mode_of(const Instruction &ins) {
 
 constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
 
-/* The exact value of a source as a double. */
+/* Returns the exact value of the source as a double. */
 template <Type From> double read_float(uint64_t bits, bool ftz) {
   if constexpr (From == Type::f32) {
     auto value = bit_cast<float>(static_cast<uint32_t>(bits));
@@ -61,7 +61,7 @@ template <Type To> uint64_t write_float(double value, const Mode &mode) {
   }
 }
 
-/* The 64 bits of a register that holds a number of type From, extended by its sign. */
+/* Returns the 64 bits of a register that holds a number of type From, extended by its sign if From is signed. */
 template <class From> uint64_t extend(From value) {
   if constexpr (std::is_signed_v<From>)
     return static_cast<uint64_t>(static_cast<int64_t>(value));
@@ -92,7 +92,10 @@ template <class To, Type From> void float_to_integer(Warp &w, const Instruction 
   uint64_t *d = w.out(ins.op[0]);
   Mode mode = mode_of(ins);
   constexpr To low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-  /* The first integer above `high`: a power of two, which a double represents exactly, unlike some values of `high`. */
+  /*
+   * The first integer above `high` is a power of two. A double represents it exactly, which is not true of every
+   * `high`.
+   */
   const double above = std::ldexp(1.0, std::numeric_limits<To>::digits);
   for_lanes(lanes, [&](uint32_t lane) {
     double value = round_to_integral(read_float<From>(a[lane], mode.ftz), mode.rounding);
@@ -125,7 +128,10 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
-/* Converts a NaN: to the only NaN of the format, or to a NaN with as many of the bits as fit. */
+/*
+ * Converts a NaN to the format's only NaN or, in some conversions, to a NaN that keeps as many of the NaN's bits as
+ * fit.
+ */
 template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
   const Format &format = format_of(To);
   if (From == Type::f64 && To != Type::f64) {
@@ -199,7 +205,7 @@ template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins,
 
 /* --- cvt.pack ----------------------------------------------------------------------------------------------------- */
 
-/* Saturates a and b to 16, 8, 4 or 2 bits. With c, the two numbers become the new low bits of c. */
+/* Saturates a and b to 16, 8, 4 or 2 bits, and joins them. If there is a c, the two numbers become its new low bits. */
 void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   const uint64_t *c = ins.op[3] == no_operand ? nullptr : w.in(ins.op[3]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f32 and f64 arithmetic. IEEE operations are the host's; approximations are computed in double and rounded once. */
+/*
+ * f32 and f64 arithmetic. IEEE operations are those of the host; approximations are computed in double and rounded
+ * once.
+ */
 #include <type_traits>
 
 #include "sim/exec/ops/instances.h"
@@ -33,7 +36,7 @@ struct Sqrt {
 };
 
 template <class T> bool is_nan(T a) { return a != a; }
-/* A number is preferred to a NaN, and -0 is less than +0. */
+/* Returns the larger or smaller operand. A number is preferred to a NaN, and -0 is less than +0. */
 template <bool Max, bool KeepNan> struct Extreme {
   template <class T> static T apply(T a, T b) {
     if (is_nan(a) || is_nan(b)) {
@@ -47,7 +50,7 @@ template <bool Max, bool KeepNan> struct Extreme {
   }
 };
 
-/* The larger or smaller magnitude, with the sign of the product. */
+/* Returns the larger or smaller magnitude, with the sign of the product of the operands. */
 template <class E> struct XorSign {
   static float apply(float a, float b) {
     float magnitude = E::apply(std::abs(a), std::abs(b));
@@ -55,11 +58,11 @@ template <class E> struct XorSign {
   }
 };
 
-/* The approximations are computed in double, which is more precise than the hardware guarantees. */
+/* The approximations below are computed in double, and so are more precise than the hardware guarantees. */
 struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
 };
-/* a times the reciprocal of b. The reciprocal is flushed to zero if the magnitude of b is above 2^126. */
+/* Computes a times the reciprocal of b. The reciprocal is flushed to zero if the magnitude of b is above 2^126. */
 struct DivApprox {
   static float apply(float a, float b) {
     if (std::isfinite(b) && std::abs(b) > 0x1p126f)
@@ -92,7 +95,10 @@ struct Ex2 {
 struct Tanh {
   static float apply(float a) { return static_cast<float>(std::tanh(double{a})); }
 };
-/* The seed of a Newton iteration: 20 bits of mantissa. Low words are ignored, and subnormal numbers are flushed. */
+/*
+ * The initial value of a Newton iteration, with 20 bits of mantissa. The low words of sources are ignored, and
+ * subnormal numbers are flushed.
+ */
 template <class F> struct Seed {
   static double apply(double a) {
     a = bit_cast<double>(bit_cast<uint64_t>(a) & 0xffffffff00000000u);
@@ -110,8 +116,9 @@ template <class F> struct Seed {
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
 
 /*
- * The NaN that an operation on f64 returns on a GPU. If several sources are NaNs, the second source is preferred, then
- * the third, then the first. A division prefers its first source.
+ * Returns the NaN that an operation on f64 returns on a GPU. If several sources are NaNs, the NaN of the second source
+ * is returned rather than that of the third, and that of the third rather than that of the first. A division returns
+ * the NaN of its first source.
  */
 template <class F> double nan_of(double a) { return first_nan({a}); }
 template <class F> double nan_of(double a, double b) {
@@ -145,7 +152,10 @@ template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
     ternary<Variant, T, T>(w, ins, lanes);
   }
 #ifdef __x86_64__
-  /* Like three(), but with the processor's own fused multiply-add instead of the library's. */
+  /*
+   * Does the same as three(), but with the fused multiply-add instruction of the processor instead of the library
+   * function.
+   */
   __attribute__((target("fma"))) static void three_fused(Warp &w, const Instruction &ins, uint32_t lanes) {
     RoundingScope<R> scope;
     const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]);
@@ -211,7 +221,7 @@ template <class F, Arity N> Handler both(Type type, FloatMode mode) {
 template <class F, Arity N> Handler unsaturated(Type type, FloatMode mode) {
   return mode.sat ? nullptr : both<F, N>(type, mode);
 }
-/* Operations without a rounding mode and without saturation. */
+/* Returns the handler of an operation that has no rounding mode and no saturation. */
 template <class F, Arity N> Handler plain(Type type, FloatMode mode) {
   if (mode.sat)
     return nullptr;
@@ -225,7 +235,7 @@ template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode m
   return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
 }
 
-/* abs and neg are arithmetic on a GPU: they return the same NaN as an addition. */
+/* On a GPU, abs and neg are arithmetic operations: for a NaN, they return the same NaN as an addition. */
 template <bool Negate, bool Ftz> struct SignOf {
   static float apply(float a) {
     float f = Ftz ? flush(a) : a;
@@ -268,7 +278,7 @@ template <FloatTest Test, class T> void test(Warp &w, const Instruction &ins, ui
     case FloatTest::notanumber:
       holds = std::isnan(value);
       break;
-    /* PTX counts zero as normal. */
+    /* PTX counts zero among the normal numbers. */
     case FloatTest::normal:
       holds = std::isnormal(value) || value == 0;
       break;

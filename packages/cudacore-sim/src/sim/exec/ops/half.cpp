@@ -47,7 +47,7 @@ template <FloatOp Op> double compute(double a, double b, double c) {
   case FloatOp::sub:
     return add_to_odd(a, -b);
   case FloatOp::mul:
-    return a * b; /* exact: 22 bits at most */
+    return a * b; /* the product is exact, because it has at most 22 bits */
   case FloatOp::fma:
     return add_to_odd(a * b, c); /* the product is exact */
   case FloatOp::min:
@@ -69,7 +69,7 @@ template <FloatOp Op> double compute(double a, double b, double c) {
 
 template <FloatOp Op, class H> struct Scalar {
   static uint16_t apply(uint16_t a, uint16_t b, uint16_t c, FloatMode mode) {
-    /* On a GPU, neg and abs return the same NaN as arithmetic. */
+    /* On a GPU, neg and abs return the same NaN as arithmetic operations. */
     if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) {
       uint16_t magnitude = a & 0x7fff;
       if (magnitude > H::format.largest + 1)
@@ -82,7 +82,7 @@ template <FloatOp Op, class H> struct Scalar {
       result = std::copysign(result, ((a ^ b) & 0x8000) ? -1.0 : 1.0);
     if (mode.sat)
       result = saturate_unit(result);
-    /* A NaN is kept: only negative numbers become zero. */
+    /* Only negative numbers become zero; a NaN is kept. */
     if (mode.relu && result <= 0)
       result = 0;
     return encode<H>(result, mode.ftz);

@@ -40,31 +40,36 @@ template <class... Integers, class Make> Handler for_type(Type type, Make make) 
   return handler;
 }
 
-/* Chooses the unsigned integer that is as wide as the type, even if the type is no integer. */
+/*
+ * Chooses the handler for the unsigned integer type that is as wide as `type`, even if `type` is not an integer type.
+ */
 template <class... Unsigned, class Make> Handler for_width(Type type, Make make) {
   Handler handler = nullptr;
   ((ptx::bits_of(type) == sizeof(Unsigned) * 8 ? void(handler = make(Unsigned{})) : void()), ...);
   return handler;
 }
 
-/* A row of a table of operations: the function that chooses the instance for an operation, for example by its type. */
+/* A row of a table of operations: an operation, and the function that chooses its handler, for example by the type. */
 template <class Op, class... Args> struct Choice {
   Op op;
   Handler (*instance)(Args...);
 };
-/* Whether a table has a row for each operation, in the order of the enumeration. Its last enumerator is `count`. */
+/*
+ * Returns whether a table has one row for each operation, in the order of the enumeration Op, whose last enumerator is
+ * `count`.
+ */
 template <class Op, class... Args, size_t N> constexpr bool is_complete(const Choice<Op, Args...> (&rows)[N]) {
   for (size_t i = 0; i < N; ++i)
     if (rows[i].op != static_cast<Op>(i))
       return false;
   return N == static_cast<size_t>(Op::count);
 }
-/* `rows` is complete. */
+/* Chooses the handler for an operation from a table, for which is_complete() must be true. */
 template <class Op, class... Args, size_t N>
 Handler for_choice(const Choice<Op, Args...> (&rows)[N], Op op, Args... arguments) {
   return rows[static_cast<size_t>(op)].instance(arguments...);
 }
-/* The function for an operation that has a single instance, whatever the type. */
+/* For a table: returns the only handler of an operation, whatever the type. */
 template <Handler H> Handler always(Type) { return H; }
 
 } // namespace sim::exec

@@ -27,7 +27,10 @@ template <> struct Widened<uint64_t> : Is<uint128> {};
 template <> struct Widened<int64_t> : Is<int128> {};
 template <class T> using Wide = typename Widened<T>::type;
 
-/* Wrap-around arithmetic, computed in an unsigned type of at least 32 bits, for which C++ defines the results. */
+/*
+ * The unsigned type of at least 32 bits in which arithmetic on T is computed, because C++ defines the wrap-around of
+ * unsigned types.
+ */
 template <class T> using Ring = std::conditional_t<sizeof(T) < 4, uint32_t, Unsigned<T>>;
 
 template <class T> T saturate(int64_t value) {
@@ -56,7 +59,7 @@ struct MulHi {
 struct MulWide {
   template <class T> static Wide<T> apply(T a, T b) { return Wide<T>(a) * Wide<T>(b); }
 };
-/* The 24 low bits of a, sign-extended if the type is signed. */
+/* Returns the 24 low bits of a, sign-extended if the type is signed. */
 template <class T> int64_t low24(T a) {
   uint32_t bits = static_cast<uint32_t>(a) & 0xffffff;
   return std::is_signed_v<T> ? int64_t{static_cast<int32_t>(bits << 8) >> 8} : int64_t{bits};
@@ -84,7 +87,7 @@ struct Sad {
     return static_cast<T>(Ring<T>(c) + difference);
   }
 };
-/* Division by zero gives all ones, and so does its remainder. The most negative number divided by -1 wraps around. */
+/* A division by zero gives all ones, and so does its remainder. The most negative number divided by -1 wraps around. */
 struct Div {
   template <class T> static T apply(T a, T b) {
     if (b == 0)
@@ -114,7 +117,7 @@ struct Abs {
 template <class F> struct Relu {
   template <class T> static T apply(T a, T b) { return Max::apply(F::apply(a, b), T{0}); }
 };
-/* Two 16-bit values in a 32-bit register. */
+/* Applies F to each of the two 16-bit values in a 32-bit register. */
 template <class F, class T> struct Pair {
   static uint32_t apply(uint32_t a, uint32_t b) {
     auto low = static_cast<uint16_t>(F::apply(static_cast<T>(a), static_cast<T>(b)));
@@ -129,7 +132,7 @@ template <class Make> Handler for_integer(Type type, Make make) {
 template <class Make> Handler for_integer_of_32(Type type, Make make) {
   return for_type<uint32_t, int32_t>(type, make);
 }
-/* The types for which a type of twice the width exists, for the results of products and sums. */
+/* Chooses the handler for a type with a type of twice its width, in which products and their sums are computed. */
 template <class Make> Handler for_widened(Type type, Make make) {
   return for_type<uint16_t, int16_t, uint32_t, int32_t>(type, make);
 }
@@ -181,9 +184,10 @@ Handler mad_wide(Type type) {
 enum class Product : uint8_t { none, lo, hi };
 
 /*
- * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction adds the complement, so the carry is set if
- * there was no borrow. The PTX manual describes a borrow, which is equivalent as long as additions and subtractions are
- * not mixed. NVRTC's division of 128-bit numbers mixes them, and relies on this.
+ * Computes a +- b, or a * b +- c. `Use`: the old carry takes part. `Set`: the new carry is kept. Subtraction adds the
+ * complement, so the carry is set if there was no borrow. The PTX manual describes a borrow instead, which is
+ * equivalent as long as additions and subtractions are not mixed. NVRTC's division of 128-bit numbers mixes them, and
+ * relies on the carry.
  */
 template <class T, Product P, bool Subtract, bool Use, bool Set>
 void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -217,7 +221,7 @@ template <Product P, bool Subtract, bool Use, bool Set> Handler extended_of(Type
 
 /* --- dot products --------------------------------------------------------------------------------------------- */
 
-/* A byte (or half) of a word, extended to 32 bits according to its type. */
+/* Returns a byte (or half) of a word, extended to 32 bits with its sign if the type is signed. */
 template <class T> uint32_t element(uint32_t word, unsigned index) {
   return static_cast<uint32_t>(static_cast<int32_t>(static_cast<T>(word >> (index * sizeof(T) * 8))));
 }
@@ -236,7 +240,7 @@ template <class A, class B, unsigned First> struct Dp2a {
   }
 };
 
-/* The sources are a, b and c. If the signedness of the types differs, the differences of bytes wrap around. */
+/* The sources are a, b and c. If one type is signed and the other is not, the differences of bytes wrap around. */
 template <class A, class B, bool Sum> struct AbsDiff4 {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t bytes = 0;
