@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches: threads of the host run units of the grid until all have ended. */
+/* Launches: threads of the host run the units of a grid until all units have ended. */
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t inline_warps = 8; /* launches with at most this many warps run only on the calling thread */
 
-/* A store of units for reuse, which saves allocating their registers and shared memory again. */
+/* Keeps an ended unit for reuse, so that registers and shared memory need not be allocated again. */
 class UnitStore {
 public:
   std::unique_ptr<Unit> take() {
@@ -32,22 +32,24 @@ public:
   }
   void launch_ended() {
     if (kept_)
-      kept_->grid = nullptr; /* a later launch may have the same address */
+      kept_->grid = nullptr; /* the next launch may have a grid at the same address */
   }
 
 private:
   std::unique_ptr<Unit> kept_;
 };
 
-/* Runs units of a launch, until all units have begun and those that this thread began have ended. */
+/*
+ * Runs units of a launch, until all units of the grid have begun, and all units that this thread has begun have ended.
+ */
 void work(Grid &grid, uint64_t resident_limit) {
   static thread_local UnitStore store;
   std::fenv_t environment;
   std::fegetenv(&environment);
-  std::fesetenv(FE_DFL_ENV); /* the caller's modes of rounding and of subnormal numbers are not the GPU's */
+  std::fesetenv(FE_DFL_ENV); /* the GPU does not use the caller's modes for rounding and subnormal numbers */
   std::deque<std::unique_ptr<Unit>> parked;
   uint64_t next_wake = UINT64_MAX; /* the earliest time at which a sleeping unit can continue */
-  size_t asleep = 0;               /* how many units in a row have only slept; 0 once a unit makes progress */
+  size_t asleep = 0;               /* how many units in a row were sleeping; 0 as soon as a unit makes progress */
   try {
     while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;
@@ -91,14 +93,17 @@ void work(Grid &grid, uint64_t resident_limit) {
   std::fesetenv(&environment);
 }
 
-/* The worker threads, which wait for launches. Never destroyed: threads may outlive static objects. */
+/*
+ * The worker threads, which wait for launches. The object is never destroyed, because threads may outlive static
+ * objects.
+ */
 class Pool {
 public:
   static Pool &get() {
     static std::once_flag once;
     std::call_once(once, [] {
       current().store(new Pool);
-      /* A child process has none of the threads. */
+      /* A forked child process has no worker threads, so it needs a new pool. */
       pthread_atfork(nullptr, nullptr, [] { current().store(new Pool); });
     });
     return *current().load();
@@ -138,7 +143,10 @@ private:
     return pool;
   }
 
-  /* If no more threads can be created, the existing ones must suffice; the calling thread always takes part. */
+  /*
+   * Starts the worker threads. If no more threads can be created, the existing ones have to suffice. The calling thread
+   * always runs units as well.
+   */
   void begin_threads() {
     try {
       for (; threads_ < size(); ++threads_)
@@ -175,7 +183,10 @@ private:
   uint64_t threads_ = 0;
 };
 
-/* Checks the conditions that keep the engine safe; the driver has checked the rest. Empty: all hold. */
+/*
+ * Checks the conditions without which the engine would not be safe; the driver has checked all other conditions.
+ * Returns an empty string if all of them hold.
+ */
 std::string problem_of(const Launch &launch) {
   if (!launch.instance || !launch.instance->module)
     return "no module";

@@ -9,21 +9,24 @@
 namespace sim::exec {
 
 /*
- * The registers and predicates of a warp whose values come from memory that nobody wrote. Code may load more than it
- * needs, so a load is reported only when its value matters: when it is an address or a condition, or is stored, or is
- * given to another thread.
+ * The registers and predicates of a warp whose values come from memory that nobody wrote. Programs may load more than
+ * they need, so a load is reported only when the loaded value matters: when it is used as an address or a condition, is
+ * stored, or is given to another thread.
  */
 class Undefined {
 public:
-  /* `lanes` are about to execute an instruction: the lanes of the group whose guard holds. */
+  /*
+   * Called before an instruction is executed. `lanes`: the lanes of the running group for which the guard of the
+   * instruction is true.
+   */
   void before(Warp &w, const Instruction &ins, uint32_t lanes);
-  /* A lane's load reads memory that nobody wrote. */
+  /* Called when a lane loads from memory that nobody wrote. */
   void loads(Warp &w, uint32_t lane, const Spot &spot, uint32_t bytes);
-  /* Lanes leave a function whose frame begins at a slot. */
+  /* Called when lanes leave a function whose frame begins at `slot`. */
   void leaves(uint32_t lanes, size_t slot);
 
 private:
-  /* The lanes in which a value is undefined, and the loads that it comes from. */
+  /* The lanes in which a value is undefined, and, for each of them, the load that the value comes from. */
   struct Value {
     uint32_t lanes = 0;
     std::array<uint32_t, warp_size> load{};
@@ -41,8 +44,9 @@ private:
   void set(const Warp &w, OperandIndex value, uint32_t lanes, const Value &from);
   Value result(const Warp &w, const Instruction &ins, const DataFlow &flow) const;
 
-  std::unordered_map<size_t, Value> values_;                             /* by place_of() */
-  std::unordered_map<uint32_t, std::array<Access, warp_size>> accesses_; /* the last access of loads, by instruction */
+  std::unordered_map<size_t, Value> values_; /* undefined values, by place_of() */
+  std::unordered_map<uint32_t, std::array<Access, warp_size>>
+      accesses_; /* each lane's last access, by load instruction */
 };
 
 } // namespace sim::exec

@@ -9,11 +9,11 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t group_turn = 16384;            /* instructions of a group until another group of the warp can run */
-constexpr uint32_t poll_limit = 4;               /* signs of waiting after which another group is chosen */
+constexpr int64_t group_turn = 16384;            /* instructions of a group before another group can run */
+constexpr uint32_t poll_limit = 4;               /* number of signs of waiting after which another group is chosen */
 constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
 constexpr uint32_t longest_sleep = 1'000'000;    /* nanoseconds */
-constexpr size_t max_local_bytes = 512u * 1024u; /* local memory of a thread, as on a GPU */
+constexpr size_t max_local_bytes = 512u * 1024u; /* maximum local memory of a thread, as on a GPU */
 } // namespace
 
 void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
@@ -90,7 +90,7 @@ Warp::Result Warp::run(int64_t turn) {
   return can_run() ? Result::yielded : Result::blocked;
 }
 
-/* Chooses the group to run; false when no lane can. */
+/* Chooses the group that runs next. Returns false if no lane can run. */
 bool Warp::select() {
   uint32_t runnable = alive & ~blocked_;
   if (!runnable)
@@ -128,13 +128,13 @@ bool Warp::select() {
   return true;
 }
 
-/* Stores the state of the running group, and decides which group is next. */
+/* Stores the state of the running group, and decides whether the groups have to take turns. */
 void Warp::store_group() {
   int64_t done = group_start_ - group_budget_;
   budget_ -= done;
   ++clock_;
   for_lanes(active, [&](uint32_t lane) { lane_pc_[lane] = pc; });
-  /* Lanes that have left the group by a branch or a call count as having run. */
+  /* Lanes that have left the group by a branch or a call also count as having run in this turn. */
   for_lanes(group_, [&](uint32_t lane) {
     last_run_[lane] = clock_;
     executed_[lane] += static_cast<uint64_t>(done);
@@ -162,7 +162,7 @@ void Warp::yield() {
 const Instruction &Warp::instruction_of(uint32_t lane) const { return grid->program.code[lane_pc_[lane]]; }
 
 void Warp::branch(uint32_t lanes, uint32_t target) {
-  /* A turn ends only at the end of a loop: other code is short. */
+  /* Only a backward branch ends the turn, because code without loops is short. */
   if (target <= pc && (group_budget_ <= 0 || polls_ >= poll_limit))
     limit_ = 0;
   if (lanes == active) {
@@ -201,8 +201,8 @@ bool Warp::is_ending(uint32_t lane) {
 }
 
 /*
- * The hardware may complete a copy at any time until its thread waits for it. Completing it as late as possible exposes
- * a missing wait.
+ * Completes asynchronous copies as late as possible, at the wait of their thread. The hardware may complete a copy at
+ * any time until then, so this exposes missing waits.
  */
 void Warp::complete_copies(uint32_t lanes, int64_t pending_groups) {
   auto is_awaited = [&](const PendingCopy &copy) {
@@ -236,7 +236,7 @@ void Warp::exit(uint32_t lanes) {
   alive &= ~lanes;
   active &= ~lanes;
   limit_ = 0;
-  /* Lanes that wait for lanes that have ended must check again. */
+  /* Lanes that wait for other lanes must check again, because the lanes that have ended no longer count. */
   release(waiting(Wait::warp), false);
   block->unit->lanes_ended(*block);
 }

@@ -14,16 +14,16 @@ struct Grid;
 struct GroupWork;
 class Undefined;
 
-/* Thrown by handlers; ends the launch. */
+/* The exception that handlers throw to end the launch. */
 struct DeviceFault {
   Fault fault;
 };
 
-/* The data that a cp.async has read, and has not written yet. */
+/* Data that a cp.async has read, but not written yet. */
 struct PendingCopy {
   const Instruction *place;
   uint32_t pc, lane;
-  uint32_t group;    /* how many groups the thread had committed before this copy */
+  uint32_t group;    /* number of groups that the thread had committed before this copy */
   std::byte *target; /* destination in shared memory */
   uint32_t bytes;
   std::array<std::byte, 16> values;
@@ -39,10 +39,10 @@ struct CallRecord {
 };
 
 /*
- * A warp has 32 threads. Each lane has its own program counter and call stack; lanes with the same counter and frame
- * run together as a group. The group with the deepest call, then the lowest counter, runs first, so that lanes that
- * took different branches meet again; a group that only waits for other groups yields to them (independent thread
- * scheduling).
+ * A warp of 32 threads. Each lane has its own program counter and call stack. Lanes with the same program counter and
+ * frame run together as a group. The group with the deepest call runs first and, of several such groups, the one with
+ * the lowest program counter, so that lanes that took different branches meet again. A group that only waits for other
+ * groups yields to them (independent thread scheduling).
  */
 class Warp {
 public:
@@ -52,7 +52,7 @@ public:
   void start(Block &of, uint32_t warp_index, uint32_t lanes);
   bool finished() const { return alive == 0; }
   bool can_run() const { return (alive & ~blocked_) != 0; }
-  /* Runs until all lanes have ended, all are blocked, or the turn is over. */
+  /* Runs until all lanes have ended, no lane can run, or the turn is over. */
   Result run(int64_t turn);
 
   /* --- operands ---------------------------------------------------------------------------------------------- */
@@ -60,7 +60,10 @@ public:
     return op >= 0 ? frame + op : constants + static_cast<size_t>(~op) * warp_size;
   }
   uint64_t *out(OperandIndex op) { return frame + op; }
-  /* The index of a register of the running group. It is not a pointer, because a call may move all registers. */
+  /*
+   * Returns the index of a register of the running group in the registers of the warp. It does not return a pointer,
+   * because a call may move all registers.
+   */
   size_t place_of(OperandIndex op) const {
     return static_cast<size_t>(frame - registers_.data()) + static_cast<size_t>(op);
   }
@@ -76,39 +79,42 @@ public:
 
   /* --- control flow, for handlers ------------------------------------------------------------------------------ */
   void branch(uint32_t lanes, uint32_t target);
-  /* Branches each lane to its own target. */
+  /* Makes each lane branch to its own target. */
   void scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &targets);
   void exit(uint32_t lanes);
   void call(const Instruction &ins, uint32_t lanes, uint32_t function);
   void leave(uint32_t lanes);
-  /* Counts a sign that the warp waits for other threads: an atomic, a volatile load, a failed test. */
+  /* Counts a sign that the warp may be waiting for other threads: an atomic, a volatile load, a failed test. */
   void polled() { ++polls_; }
   /* Ends the turn after this instruction. */
   void yield();
 
   enum class Wait : uint8_t { none, warp, barrier, cluster, sleep, group };
-  /* The lanes stay at this instruction until they are released. */
+  /* Makes lanes stay at this instruction until they are released. */
   void wait(uint32_t lanes, Wait why);
-  /* Releases waiting lanes: past their instruction, or to try it again. */
+  /* Releases waiting lanes. If `past`, they continue after their instruction; otherwise they execute it again. */
   void release(uint32_t lanes, bool past);
   uint32_t waiting(Wait why) const { return waiting_[static_cast<size_t>(why)]; }
   /*
-   * Gathers the lanes of `members` at an instruction that they execute together. Returns the participating lanes once
-   * all lanes that have not ended have reached it; 0: `lanes` must wait. With `anywhere`, the lanes may be at different
-   * instructions of that kind.
+   * Gathers the lanes in `members` at an instruction that they execute together. Returns the participating lanes, once
+   * all of `members` that have not ended have reached the instruction. Returns 0 if `lanes` must wait. With `anywhere`,
+   * the members may be at different instructions of the same kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
   /*
-   * Writes the data that the asynchronous copies of lanes have read. Copies in the last `pending_groups` groups of a
-   * lane stay pending; if negative, none do.
+   * Writes the data that the asynchronous copies of lanes have read. The copies in a lane's last `pending_groups`
+   * groups stay pending. If `pending_groups` is negative, no copies stay pending.
    */
   void complete_copies(uint32_t lanes, int64_t pending_groups);
-  /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
+  /* Makes each lane wait for its number of nanoseconds, but at most for a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);
-  /* Releases lanes whose time is over. Returns the time of the next one, or UINT64_MAX. */
+  /*
+   * Releases the sleeping lanes whose time is over. Returns the time at which the next lane has to be released, or
+   * UINT64_MAX.
+   */
   uint64_t wake(uint64_t now);
 
-  /* The place of a lane in the kernel, for faults and findings. */
+  /* Returns a Fault with the place of a lane in the kernel, for faults and findings. */
   Fault place(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address,
@@ -117,10 +123,13 @@ public:
   const Instruction &instruction_of(uint32_t lane) const;
   uint32_t pc_of(uint32_t lane) const { return lane_pc_[lane]; }
   uint32_t members_of(uint32_t lane) const { return members_[lane]; }
-  /* Whether a lane only has to return and exit. */
+  /* Returns whether a lane has nothing left to do except to return and exit. */
   bool is_ending(uint32_t lane);
   uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
-  /* A flag for each byte of a lane's local memory, nonzero once it was written. Null: writes are not recorded. */
+  /*
+   * Returns a flag for each byte of a lane's local memory, nonzero once the byte was written. Returns null if writes
+   * are not recorded.
+   */
   std::byte *local_written(uint32_t lane) {
     return local_written_.empty() ? nullptr : local_written_.data() + static_cast<size_t>(lane) * local_stride_;
   }
@@ -136,27 +145,27 @@ public:
   Grid *grid = nullptr;
   uint32_t index = 0;                   /* index in the block */
   uint32_t pc = 0;                      /* the program counter of the running group */
-  uint32_t next = 0;                    /* the instruction at which the running group continues */
+  uint32_t next = 0;                    /* the index of the instruction at which the running group continues */
   uint32_t active = 0;                  /* lanes of the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
   uint32_t carries = 0;                 /* CC.CF, one bit for each lane */
-  uint64_t stores = 0;                  /* counted as a sign of progress */
-  Range range{0, 0, nullptr, false, 0}; /* the range accessed last, which the next access is likely to need */
+  uint64_t stores = 0;                  /* number of instructions that store; a sign of progress */
+  Range range{0, 0, nullptr, false, 0}; /* the range that was accessed last, which the next access is likely to be in */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
-  uint32_t awaited = 0;                     /* lanes that other lanes have waited for, and that still had code to run */
-  uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
+  uint32_t awaited = 0;         /* lanes that still had code to run when other lanes began to wait for them */
+  uint32_t cluster_arrived = 0; /* lanes that have arrived in this phase of the cluster barrier */
   /*
-   * The number of products of wgmma that the warp has reached, the number whose part it has computed, and whether it
-   * waits to begin a product.
+   * The number of wgmma products that the warp has reached, the number of products whose part it has computed, and
+   * whether it is waiting to begin a product.
    */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
-  std::vector<PendingCopy> copies;               /* copies in their order */
-  std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
-  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: not checked */
-  std::shared_ptr<GroupWork> group_work;         /* the state of wgmma, for checks; null: not recorded */
+  std::vector<PendingCopy> copies;               /* pending copies, in the order in which they began */
+  std::array<uint32_t, warp_size> copy_groups{}; /* number of groups of copies that each lane has committed */
+  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: no check */
+  std::shared_ptr<GroupWork> group_work;         /* the state of wgmma, for the checks; null: it is not recorded */
 
 private:
   bool select();
@@ -169,19 +178,19 @@ private:
                       const std::vector<ValueLocation> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
   void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
 
-  uint32_t group_ = 0; /* the running group as it was when it was chosen */
+  uint32_t group_ = 0; /* the lanes of the running group when it was chosen */
   uint32_t blocked_ = 0;
   std::array<uint32_t, 6> waiting_{};
-  std::array<uint64_t, warp_size> wake_at_{}; /* when sleeping lanes continue */
-  std::array<uint32_t, warp_size> members_{}; /* the lanes that a lane waits for */
-  uint32_t limit_ = 0;                        /* the program counter at which a group is chosen again */
+  std::array<uint64_t, warp_size> wake_at_{}; /* the time at which each sleeping lane continues */
+  std::array<uint32_t, warp_size> members_{}; /* the members for which each lane waits */
+  uint32_t limit_ = 0;                        /* the program counter from which on another group may be chosen */
   uint32_t polls_ = 0;
-  int64_t budget_ = 0;       /* instructions until the turn is over */
-  int64_t group_budget_ = 0; /* instructions until another group can run */
+  int64_t budget_ = 0;       /* instructions left until the turn is over */
+  int64_t group_budget_ = 0; /* instructions left until another group can run */
   int64_t group_start_ = 0;
   bool yielded_ = false;
   bool rotate_ = false;
-  uint64_t clock_ = 0; /* counts choices of a group, to find the lane that has waited longest */
+  uint64_t clock_ = 0; /* number of times a group was chosen, to find the lane that has waited longest */
   std::array<uint32_t, warp_size> lane_pc_{};
   std::array<uint32_t, warp_size> base_{}; /* the base of each lane's frame, in slots */
   std::array<uint64_t, warp_size> last_run_{};
@@ -189,16 +198,14 @@ private:
   std::array<std::vector<CallRecord>, warp_size> stack_;
   std::vector<uint64_t> registers_;
   std::vector<std::byte> local_memory_;
-  std::vector<std::byte> local_written_; /* marks of written bytes; empty: not recorded */
+  std::vector<std::byte> local_written_; /* see local_written(); empty: not recorded */
   size_t local_stride_ = 0;
 };
 
-/* Nanoseconds of a monotonic clock. */
+/* Returns the nanoseconds of a monotonic clock. */
 uint64_t monotonic_time();
 
-/*
- * Calls f(lane) for each lane of a mask. The full mask, which is by far the most frequent, is handled by a plain loop.
- */
+/* Calls f(lane) for each lane of a mask. A plain loop handles the full mask, which is by far the most frequent. */
 template <class F> inline void for_lanes(uint32_t lanes, F &&f) {
   if (lanes == all_lanes) {
     for (uint32_t lane = 0; lane < warp_size; ++lane)
@@ -209,7 +216,7 @@ template <class F> inline void for_lanes(uint32_t lanes, F &&f) {
   }
 }
 
-/* A lane's register read or written as T: its low bytes. */
+/* get() and put() read and write a lane's register as a T, which is in the register's low bytes. */
 template <class T> inline T get(const uint64_t *lanes, uint32_t lane) {
   T value;
   std::memcpy(&value, lanes + lane, sizeof value);

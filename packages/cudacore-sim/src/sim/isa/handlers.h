@@ -7,7 +7,8 @@
 
 /*
  * The handlers that the decoder chooses from, by operation and variant. A null pointer means that there is no such
- * instruction. The operands are the destination first, then the sources, unless a comment says otherwise.
+ * instruction. An instruction's operands are first the destination, then the sources, unless a comment says otherwise.
+ * The comments also describe the use of Instruction::mode, flag, immediate and target.
  */
 namespace sim::exec {
 
@@ -98,27 +99,27 @@ enum class BitOp : uint8_t {
   mov_pred,
   count /* the number of operations */
 };
-Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
+Handler bit_handler(BitOp op, Type type); /* lop3: the immediate is the truth table */
 
-/* absdiff4 gives the differences of the bytes of two words; absdiff4_sum adds them all to c */
+/* absdiff4: the absolute differences of the bytes of two words; absdiff4_sum: the sum of these differences and c */
 enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
 Handler dot_handler(DotOp op, Type a, Type b);
 
-/* The scalar video instructions: operands d, a, b, c or absent; the immediate is a VideoMode. */
+/* The scalar video instructions. Operands: d, a, b, and c (which can be absent). The immediate is a VideoMode. */
 enum class VideoOp : uint8_t { add, sub, absdiff, min, max, shl, shr, mad, set };
-enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* a part of an operand */
-enum class VideoSecond : uint8_t { none, add, min, max };        /* how the result and c are combined */
+enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* the part of a register that an operand uses */
+enum class VideoSecond : uint8_t { none, add, min, max };        /* how the result is combined with c */
 struct VideoMode {
   VideoPart d = VideoPart::word, a = VideoPart::word, b = VideoPart::word;
   bool d_signed = false, a_signed = false, b_signed = false;
   bool saturate = false;
   VideoSecond second = VideoSecond::none;
-  bool merge = false;                          /* the result replaces the part of c that d names */
-  bool wrap = false;                           /* shifts: amounts wrap around; otherwise amounts above 32 count as 32 */
+  bool merge = false;                          /* the result replaces the part of c for which d names the part */
+  bool wrap = false;                           /* for shifts: amounts wrap around, rather than being limited to 32 */
   bool minus_product = false, minus_c = false; /* mad */
   bool plus_one = false;                       /* mad */
-  uint8_t shift = 0;                           /* mad: 0, 7 or 15 */
-  uint8_t comparison = 0;                      /* set: a Comparison */
+  uint8_t shift = 0;                           /* for mad: 0, 7 or 15 */
+  uint8_t comparison = 0;                      /* for set: a Comparison */
 };
 Handler video_handler(VideoOp op);
 int64_t video_mode(const VideoMode &mode);
@@ -156,7 +157,7 @@ struct FloatMode {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
-  bool xorsign = false; /* min and max: compare magnitudes; the result has the sign of the product */
+  bool xorsign = false; /* min and max: compare the magnitudes, and give the result the sign of the product */
 };
 Handler float_handler(FloatOp op, Type type, FloatMode mode);
 Handler half_handler(FloatOp op, Type type, FloatMode mode);
@@ -167,24 +168,27 @@ Handler testp_handler(FloatTest test, Type type); /* destination: a predicate */
 /* --- comparison and selection ---------------------------------------------------------------------------------- */
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
-/* Operands: p, q, a, b, c. p and q may be absent. c is present with a BooleanOp, which is the instruction's mode. */
+/*
+ * Operands: p, q, a, b, c. p and q may be absent. If c is present, the mode is the BooleanOp by which it is combined
+ * with the result.
+ */
 Handler setp_handler(Comparison comparison, Type type, bool ftz);
-/* For f16x2 and bf16x2: p gets the result of the low half, q that of the high half. */
+/* For f16x2 and bf16x2: p is the result for the low halves, q the result for the high halves. */
 Handler setp_pair_handler(Comparison comparison, Type type);
-/* Operands: d, a, b, none, c. The immediate has the bits of true. */
+/* Operands: d, a, b, none, c. The immediate holds the bits of the result for true. */
 Handler set_handler(Comparison comparison, Type type, bool ftz);
 Handler selp_handler(Type type);
 Handler slct_handler(Type type, Type selector, bool ftz);
 
 /* --- moves and conversions ------------------------------------------------------------------------------------- */
 Handler move_handler(Type type);
-Handler pack_handler(Type element);   /* op[0] = {op[1], ...}; count elements */
-Handler unpack_handler(Type element); /* {op[0], ...} = op[count] */
+Handler pack_handler(Type element);   /* op[0] = {op[1], ...}; count: the number of elements */
+Handler unpack_handler(Type element); /* {op[0], ...} = op[count]; count: the number of elements */
 enum class SpecialRegister : uint8_t;
-Handler special_handler(SpecialRegister special); /* mode: the component */
+Handler special_handler(SpecialRegister special); /* mode: the component, such as x */
 Handler global_address_handler();                 /* target: a variable; immediate: an offset to add */
 Handler shared_address_handler();                 /* target: a variable; immediate: an offset to add */
-Handler local_address_handler();                  /* immediate: offset in the frame */
+Handler local_address_handler();                  /* immediate: the offset in the frame */
 Handler function_address_handler();               /* target: a function */
 
 struct Conversion {
@@ -194,66 +198,70 @@ struct Conversion {
   bool ftz = false, sat = false, relu = false, satfinite = false;
 };
 Handler convert_handler(const Conversion &conversion);
-Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: low}, or a pair to a pair */
-int64_t convert_mode(const Conversion &conversion);         /* the immediate for both handlers of conversions */
-Handler convert_pack_handler(); /* d, a, b, c or absent; mode: bits of an element; flag: signed */
+Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: low}, or one pair from another */
+int64_t convert_mode(const Conversion &conversion);         /* the immediate of the instructions for both handlers */
+Handler convert_pack_handler(); /* d, a, b, c (can be absent); mode: number of bits of an element; flag: signed */
 
-/* Operands: d, a. cvta adds the window of the space, or subtracts it. isspacep: p, a. */
+/* Operands: d, a; of isspacep: p, a. cvta adds or subtracts the start of the space's window. */
 Handler to_generic_handler(StateSpace space);
 Handler from_generic_handler(StateSpace space);
 Handler space_test_handler(StateSpace space);
-Handler mapa_handler(bool wide); /* `wide`: for 64-bit addresses, which are generic */
+Handler mapa_handler(bool wide); /* `wide`: addresses have 64 bits and are generic */
 Handler getctarank_handler();
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
 /*
- * Operands of loads and stores: the values, then the base of the address. With `frame` there is no base, and the
+ * Operands of loads and stores: the values, then the base of the address. If `frame` is set, there is no base, and the
  * immediate is an offset in the frame.
  */
 struct AccessMode {
   StateSpace space = StateSpace::generic;
   Type type = Type::none;
   bool frame = false;
-  bool parameter = false; /* the access is to a parameter of the kernel */
-  bool ordered = false;   /* volatile, relaxed, acquire, release */
+  bool parameter = false; /* the memory is a parameter of the kernel */
+  bool ordered = false;   /* the access is volatile, relaxed, acquire or release */
 };
 Handler load_handler(const AccessMode &mode);
 Handler store_handler(const AccessMode &mode);
 
 enum class AtomicOp : uint8_t { add, exch, cas, inc, dec, min, max, and_, or_, xor_ };
-/* Operands: d (or absent), address, b, c. */
+/* Operands: d (can be absent), address, b, c. */
 Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
-Handler fence_handler(); /* mode: whether the fence is also a .proxy.async */
+Handler fence_handler(); /* mode: whether the instruction is also a fence.proxy.async */
 Handler nop_handler();
 /*
- * cp.async. Operands: shared address, global address, size, and a predicate to ignore the source. The last two can be
- * absent. count: bytes; immediate and target are added to the addresses.
+ * cp.async. Operands: shared address, global address, size, and a predicate that makes the copy ignore the source. Size
+ * and predicate can be absent. count: number of bytes. immediate and target: offsets that are added to the shared
+ * address and to the global address.
  */
 Handler copy_async_handler();
 Handler copy_commit_handler(); /* cp.async.commit_group */
 /*
- * cp.async.wait_group, wait_all and mbarrier.arrive. The immediate is the number of the last groups that may remain
- * incomplete; -1: none may.
+ * cp.async.wait_group, wait_all and mbarrier.arrive. immediate: number of the most recent groups that may remain
+ * incomplete; -1: all copies have to be complete.
  */
 Handler copy_wait_handler();
 /*
- * cp.async.bulk. Operands: destination, source, bytes, and the mbarrier that counts them, which can be absent. Bits of
- * the mode mark addresses that are shared addresses of 32 bits: bit 0 the destination, bit 1 the source, bit 2 the
- * mbarrier.
+ * cp.async.bulk. Operands: destination, source, number of bytes, and the mbarrier that counts the bytes, which can be
+ * absent. The bits of the mode say which addresses are shared addresses of 32 bits: bit 0 the destination, bit 1 the
+ * source, bit 2 the mbarrier.
  */
 Handler copy_bulk_handler();
 Handler tensor_copy_handler(); /* target: index in Program::tensor_copies */
 /*
- * tensormap.replace. Operands: the map and the value. target: a TensorField; immediate: the dimension; flag: the
- * address of the map is a shared one.
+ * tensormap.replace. Operands: the address of the map, and the value. target: a TensorField; immediate: the dimension;
+ * flag: the address is a shared address.
  */
 Handler tensor_replace_handler();
 /*
- * tensormap.cp_fenceproxy. Operands: the destination in global memory, and the source in shared memory. A warp copies
- * once.
+ * tensormap.cp_fenceproxy. Operands: the destination in global memory, and the source in shared memory. The lanes of a
+ * warp copy the map together, only once.
  */
 Handler tensor_publish_handler();
-/* cp.reduce.async.bulk. Operands: destination (in `space`), source (shared), bytes. Null: PTX has no such reduction. */
+/*
+ * cp.reduce.async.bulk. Operands: destination (in `space`), source (shared), number of bytes. Null: PTX has no such
+ * reduction.
+ */
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
 
 enum class MbarrierOp : uint8_t {
@@ -268,8 +276,8 @@ enum class MbarrierOp : uint8_t {
   wait_parity
 };
 /*
- * Operands: d, address, b. d is a state, or the predicate of a wait; b is a count, a state or a parity. Both can be
- * absent.
+ * Operands: d, address, b. d is a state, or the predicate that a wait returns. b is a count, a state or a parity. d and
+ * b can be absent.
  */
 Handler mbarrier_handler(MbarrierOp op, StateSpace space);
 Handler mbarrier_pending_handler(); /* d, state */
@@ -286,8 +294,8 @@ Handler elect_handler();                        /* d, p, members */
 Handler active_mask_handler();
 Handler warp_barrier_handler(); /* members */
 /*
- * Operands: d or absent, barrier, threads or absent, predicate. mode: what d is (0: a count, 1: all, 2: any); flag:
- * waits.
+ * Operands: d (can be absent), barrier, number of threads (can be absent), predicate (can be absent). mode: the result
+ * in d (0: a count, 1: all, 2: any); flag: the lanes wait for the barrier.
  */
 Handler barrier_handler();
 Handler cluster_arrive_handler();
@@ -297,17 +305,17 @@ Handler cluster_wait_handler();
 Handler matrix_product_handler(); /* target: index in Program::products */
 Handler group_product_handler();  /* target: index in Program::group_products */
 /*
- * wgmma's fence, commit_group and wait_group. mode: a GroupOrder; immediate: the number of groups that may be
- * incomplete
+ * wgmma.fence, wgmma.commit_group and wgmma.wait_group. mode: a GroupOrder; immediate: the number of groups that may
+ * still be incomplete after the wait.
  */
 enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
-Handler accumulator_use_handler(); /* for an instruction in Program::accumulator_uses */
-/* Operands: the parts of `count` matrices, then the addresses of the rows; mode: transposed */
+Handler accumulator_use_handler(); /* called for an instruction in Program::accumulator_uses */
+/* Operands: the parts of `count` matrices, then the addresses of the rows. mode: the matrices are transposed. */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);
 Handler transpose_handler(); /* d, a */
-/* Operands: address, distance of lines in elements; target: index in Program::matrix_accesses */
+/* Operands: address, and the distance between lines in elements. target: index in Program::matrix_accesses. */
 Handler load_fragment_handler(StateSpace space);
 Handler store_fragment_handler(StateSpace space);
 
@@ -317,7 +325,7 @@ Handler texture_handler(const TextureAccess &access); /* target: index in Progra
 
 /* --- control flow ------------------------------------------------------------------------------------------------- */
 Handler branch_handler();         /* target: an instruction */
-Handler branch_indexed_handler(); /* index; target: a table */
+Handler branch_indexed_handler(); /* a: an index; target: a branch table */
 Handler call_handler();           /* target: a call site; immediate: the function */
 Handler call_indirect_handler();  /* target: a call site; op[0]: the function's address */
 Handler return_handler();
@@ -325,7 +333,7 @@ Handler exit_handler();
 Handler trap_handler();
 Handler sleep_handler(); /* a */
 
-/* The special registers: name, and number of components (0: none). */
+/* The special registers: name, and number of components (0: the register has none). */
 #define SIM_SPECIAL_REGISTERS(X)                                                                                       \
   X(tid, 3)                                                                                                            \
   X(ntid, 3)                                                                                                           \

@@ -4,7 +4,10 @@
 
 #include "sim/exec/warp.h"
 
-/* Handlers that apply a function to each lane. F::apply takes the sources and returns the result. */
+/*
+ * Handlers that apply a function to each lane. F::apply takes the values of the sources, and returns that of the
+ * result.
+ */
 namespace sim::exec {
 
 template <class F, class R, class A> void unary(Warp &w, const Instruction &ins, uint32_t lanes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mbarrier objects, and the bulk copies that report to them. An object is 64 bits of shared memory that count arrivals
- * and bytes.
+ * Operations on mbarriers, and the bulk copies that report to them. An mbarrier is a 64-bit object in shared memory,
+ * which counts arrivals and bytes.
  */
 #include "sim/exec/checker.h"
 #include "sim/exec/ops/instances.h"
@@ -13,7 +13,10 @@ namespace sim::exec {
 
 namespace {
 
-/* The fields of the 64 bits: pending arrivals, expected arrivals, pending bytes (with a bias), the phase. */
+/*
+ * The fields of an mbarrier's 64 bits: pending arrivals, expected arrivals, pending bytes (stored with a bias), and
+ * phase.
+ */
 struct State {
   static constexpr uint32_t count_mask = (1u << 20) - 1;
   static constexpr int64_t bytes_bias = 1 << 21;
@@ -68,8 +71,8 @@ void complete_bytes(Warp &w, const Instruction &ins, uint32_t lane, uint32_t mba
 namespace {
 
 /*
- * Operands: d (a state or a predicate), address, then a count, a parity or a state. A fourth operand of complete_tx is
- * the destination of the copy.
+ * Operands: d (a state or a predicate), the address of the mbarrier, then a count, a parity or a state. The fourth
+ * operand of complete_tx is the destination of the copy.
  */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);

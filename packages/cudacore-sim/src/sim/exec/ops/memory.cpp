@@ -50,7 +50,7 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
         std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* the range is not cached, so that the checks see all accesses */
+        if (Checker *checker = w.grid->checker.get()) /* not caching the range lets the checks see all accesses */
           checker->global(w, ins, lane,
                           {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
                           bytes, write);
@@ -138,7 +138,7 @@ std::byte *locate_parameter(Warp &w, const Instruction &ins, uint32_t lane, uint
                             bool write) {
   const std::vector<std::byte> &block = w.grid->launch.parameters;
   if (!write && address < block.size() && bytes <= block.size() - address)
-    return const_cast<std::byte *>(block.data()) + address; /* only read, as checked */
+    return const_cast<std::byte *>(block.data()) + address; /* safe, because the access is a read */
   w.access_fault(write ? FaultKind::invalid_address_space : FaultKind::illegal_address, ins, lane, address, bytes,
                  write, "param");
 }
@@ -192,7 +192,7 @@ template <StateSpace S, class T, bool Ordered> void store(Warp &w, const Instruc
   });
 }
 
-/* Variables at a fixed place of the frame. They always exist, so there is nothing to check. */
+/* Loads a variable at a fixed offset in the frame. Such variables always exist, so there is nothing to check. */
 template <class T> void load_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
   if (w.grid->checker)
     w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), false);
@@ -214,7 +214,7 @@ template <class T> void store_frame(Warp &w, const Instruction &ins, uint32_t la
       std::memcpy(at, w.in(ins.op[i]) + lane, sizeof(T));
   });
 }
-/* A kernel's parameter at a fixed place: the same for all lanes. */
+/* Loads a kernel's parameter at a fixed offset. All lanes get the same value. */
 template <class T> void load_kernel_parameter(Warp &w, const Instruction &ins, uint32_t lanes) {
   const std::byte *at = w.grid->launch.parameters.data() + ins.immediate;
   for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T)) {
@@ -225,7 +225,7 @@ template <class T> void load_kernel_parameter(Warp &w, const Instruction &ins, u
   }
 }
 
-/* A value of 128 bits, in two registers of 64 bits. */
+/* Loads or stores values of 128 bits, each in two registers of 64 bits. */
 template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint32_t count = ins.count;
   const uint64_t *base = w.in(ins.op[count]);
@@ -246,7 +246,7 @@ template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction 
   });
 }
 
-/* Chooses the instance for the type of a load or store. Loads extend signed integers by their sign. */
+/* Chooses the handler of a load or store by its type. Loads extend signed integers by their sign. */
 template <class Make> Handler for_access(Type type, Make make) {
   switch (type) {
   case Type::b8:
@@ -378,7 +378,7 @@ template <StateSpace S> void test_space(Warp &w, const Instruction &ins, uint32_
   w.set_predicate(ins.op[0], lanes, result);
 }
 
-/* The corresponding address in another block's shared memory. */
+/* Computes the address in another block's shared memory that corresponds to a shared address. */
 template <class T> void map_address(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t *d = w.out(ins.op[0]);
@@ -401,12 +401,12 @@ void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
     w.grid->checker->fences(w, ins, lanes);
 }
 
-/* Accesses to shared memory of the block and of its cluster have the same handlers. */
+/* Shared memory of the own block and of the cluster's other blocks is accessed by the same handlers. */
 StateSpace without_cluster(StateSpace space) {
   return space == StateSpace::shared_cluster ? StateSpace::shared : space;
 }
 
-/* Chooses the instance for a space, by its window of generic addresses. */
+/* Chooses the handler for the window of generic addresses that belongs to a state space. */
 template <class Make> Handler for_window(StateSpace space, Make make) {
   switch (space) {
   case StateSpace::global:

@@ -5,10 +5,10 @@
 #include "sim/exec/grid.h"
 #include "sim/isa/handlers.h"
 
-/* Translates addresses to host memory, with the checks of each state space. */
+/* Translation of addresses to host memory, with the checks of each state space. */
 namespace sim::exec {
 
-/* The slow paths: the address is not in the range used last, or the access is a fault. */
+/* The slow paths of locate(): the address is not in the range that was used last, or the access is a fault. */
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
@@ -18,10 +18,16 @@ std::byte *locate_parameter(Warp &w, const Instruction &ins, uint32_t lane, uint
 [[noreturn]] void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
                              bool write, StateSpace space);
 
-/* The bits of an address that count. Addresses in registers of 32 bits (the instruction's flag) wrap around. */
+/*
+ * Returns a mask of the address bits that are used. Addresses in 32-bit registers, which the instruction's flag marks,
+ * wrap around.
+ */
 inline uint64_t address_mask(const Instruction &ins) { return ins.flag ? 0xffffffffu : ~uint64_t{0}; }
 
-/* Finds `bytes` (a power of two) at an address of a space. Throws if they may not be accessed. */
+/*
+ * Returns the host address of `bytes` bytes (a power of two) at an address of a state space. Throws DeviceFault if the
+ * access is not allowed.
+ */
 template <StateSpace S>
 inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   if (address & (bytes - 1))
@@ -47,8 +53,8 @@ inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_
 }
 
 /*
- * All plain accesses are relaxed atomics, because races of kernels must not be undefined behaviour of the simulator. On
- * the host, they are as fast as plain accesses.
+ * All plain accesses are relaxed atomics, because a race in a kernel must not be undefined behaviour in the simulator.
+ * On the host, relaxed atomics are as fast as plain accesses.
  */
 template <class T> inline T load_relaxed(const std::byte *at) {
   return __atomic_load_n(reinterpret_cast<const T *>(at), __ATOMIC_RELAXED);

@@ -24,10 +24,7 @@ void move_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   }
 }
 
-/*
- * A register of 128 bits consists of two registers of 64 bits. The bytes of lane values are joined and split through a
- * buffer.
- */
+/* Joins elements. A 128-bit value consists of two 64-bit registers, so the bytes of a lane are joined in a buffer. */
 template <class T> void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t joined[2] = {0, 0};
@@ -59,7 +56,7 @@ uint64_t nanoseconds() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
-/* Time at 1.98 GHz, a clock rate of an H200. */
+/* Returns the time in clock cycles of 1.98 GHz, a clock rate of an H200. */
 uint64_t cycles() {
   auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) * 99 / 50;
@@ -69,7 +66,10 @@ uint64_t linear(const Dim3 &index, const Dim3 &extent) {
   return (uint64_t{index[2]} * extent[1] + index[1]) * extent[0] + index[0];
 }
 
-/* The barrier of a grid, which cooperative groups use, is at envreg1:envreg2. The other registers are zero. */
+/*
+ * Returns an environment register. envreg1 and envreg2 hold the address of the barrier of the grid, which cooperative
+ * groups use. The other environment registers are zero.
+ */
 uint32_t environment(const Grid &grid, uint32_t number) {
   if (!grid.launch.cooperative)
     return 0;
@@ -77,7 +77,7 @@ uint32_t environment(const Grid &grid, uint32_t number) {
   return number == 1 ? static_cast<uint32_t>(address >> 32) : number == 2 ? static_cast<uint32_t>(address) : 0;
 }
 
-/* The special registers that are the same for all lanes. */
+/* Returns the value of a special register that is the same for all lanes. */
 template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component) {
   const Block &block = *w.block;
   const Grid &grid = *w.grid;
@@ -145,7 +145,7 @@ template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component)
 }
 
 template <SpecialRegister S> void read_uniform(Warp &w, const Instruction &ins, uint32_t lanes) {
-  /* Programs read a clock to wait for time to pass. */
+  /* A program may read a clock repeatedly to wait until some time has passed. */
   if (S >= SpecialRegister::clock && S <= SpecialRegister::globaltimer_hi)
     w.polled();
   broadcast(w, ins, lanes, uniform<S>(w, ins.mode));

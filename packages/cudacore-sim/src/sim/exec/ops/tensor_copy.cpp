@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp.async.bulk.tensor copies a box of a tensor, here at once. A copy consists of rows along the innermost dimension,
- * and a row consists of pieces of 16 bytes. Pieces are permuted in shared memory if the tensor map requires it.
+ * cp.async.bulk.tensor copies a box of a tensor. Here, the copy is made at once. It consists of rows along the
+ * innermost dimension, and a row consists of pieces of 16 bytes. In shared memory, the pieces are permuted if the
+ * tensor map says so.
  */
 #include <algorithm>
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr uint32_t piece_bytes = 16, shared_alignment = 128, map_half = tensor_map_bytes / 2;
 
-/* The copy of one lane, in progress. */
+/* The state of one lane's copy. */
 struct Transfer {
   Warp &w;
   const Instruction &ins;
@@ -39,7 +40,7 @@ struct Transfer {
 
 int64_t coordinate(Warp &w, OperandIndex operand, uint32_t lane) { return get<int32_t>(w.in(operand), lane); }
 
-/* Reads the descriptor, which is in a parameter of the kernel, in constant or in global memory. */
+/* Reads the tensor map, which is in a parameter of the kernel, in constant memory or in global memory. */
 void read_map(Transfer &t) {
   uint64_t address = t.w.in(t.copy.map)[t.lane];
   auto window = static_cast<Window>(address >> window_shift);
@@ -64,7 +65,7 @@ void read_map(Transfer &t) {
   t.size = bytes_of(t.map.element);
 }
 
-/* The tensor's memory must exist, even if the whole box is out of bounds. */
+/* Checks that the memory of the tensor exists, even if the whole box is out of bounds. */
 void check_tensor(Transfer &t) {
   locate<StateSpace::global>(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
   if (!t.map.interleave && t.start[0] * t.size % piece_bytes)
@@ -81,18 +82,21 @@ void set_shared(Transfer &t) {
             "the address in shared memory is not a multiple of 128");
 }
 
-/* The width of the pattern in which pieces are permuted, in bytes; 0: they are not permuted. */
+/* Returns the width in bytes of the pattern in which pieces are permuted, or 0 if they are not permuted. */
 uint32_t span_of(const TensorMap &map) { return map.swizzle == 0 ? 0 : 16u << map.swizzle; }
 
-/* Swizzling combines (xor) the number of a piece in its line of 128 bytes with the number of the line. */
+/*
+ * Returns the permuted address of a piece: the number of the piece in its line of 128 bytes is combined (xor) with the
+ * number of this line.
+ */
 uint32_t swizzled(const TensorMap &map, uint32_t address) {
   return map.swizzle == 0 ? address : address ^ (address >> 3 & (span_of(map) - piece_bytes));
 }
 
-/* The value of elements out of bounds: zeros, or a special NaN. */
+/* Returns the value of elements out of bounds, repeated in 64 bits: zero or a special NaN. */
 uint64_t fill_of(const TensorMap &map) { return map.fills_nan ? 0x7ff77ff77ff77ff7 : 0; }
 
-/* Converts a number of 32 bits as loads do: TF32 is rounded. */
+/* Converts a 32-bit number in the way that loads do: TF32 is rounded. */
 uint32_t converted(TensorElement element, uint32_t bits) {
   if (element != TensorElement::tf32 && element != TensorElement::tf32_ftz)
     return bits;
@@ -100,7 +104,7 @@ uint32_t converted(TensorElement element, uint32_t bits) {
   return static_cast<uint32_t>(round_to(format_tf32, value, Rounding::nearest)) << 13;
 }
 
-/* Stores a piece in the shared memory of each block that the load goes to. */
+/* Stores a piece in the shared memory of each block to which the load writes. */
 void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high) {
   uint32_t address = swizzled(t.map, t.shared);
   for (uint32_t left = t.blocks; left; left &= left - 1) {
@@ -117,13 +121,13 @@ void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high
 }
 
 /*
- * Moves the elements of a piece. The first `first` elements are before the tensor, and the elements from `end` on are
- * after it.
+ * Moves the elements of a piece. The elements up to index `first` are before the start of the tensor, and the elements
+ * from index `end` on are after its end.
  */
 void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   const uint32_t count = piece_bytes / t.size;
   if (t.copy.way == TensorWay::store && end > 0)
-    end = count; /* a piece that begins in the tensor is stored as a whole, even into the padding of the row */
+    end = count; /* a piece that begins in the tensor is stored completely, even into the padding of the row */
   first = std::clamp<int64_t>(first, 0, count);
   end = std::clamp<int64_t>(end, first, count);
   auto in_memory = [&](int64_t i) {
@@ -169,7 +173,9 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   put_piece(t, source, words[0], words[1]);
 }
 
-/* Moves a row of slices of 16 or 32 bytes in an interleaved layout: every `stride`th slice. */
+/*
+ * Moves a row of slices in an interleaved layout, and of these only every `stride`th slice. A slice has 16 or 32 bytes.
+ */
 void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, uint32_t stride, bool inside) {
   const uint32_t bytes = piece_bytes * t.map.interleave;
   for (uint32_t i = 0; i < count; i += stride) {
@@ -181,7 +187,9 @@ void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, u
   }
 }
 
-/* Moves a row of `count` elements along the innermost dimension. `inside`: the other coordinates are in the tensor. */
+/*
+ * Moves a row of `count` elements along the innermost dimension. `inside`: the other coordinates are within the tensor.
+ */
 void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
   const int64_t extent = inside ? static_cast<int64_t>(t.map.dims[0]) : 0;
   const uint32_t begin = t.shared, bytes = count * t.size;
@@ -193,7 +201,7 @@ void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
   t.shared = begin + std::max(bytes, span_of(t.map)); /* a swizzled row takes the whole width of the pattern */
 }
 
-/* Copies out of shared memory can end beyond the tensor, but not begin before it. */
+/* Checks the coordinates of a copy from shared memory, which may end outside of the tensor, but not begin before it. */
 void check_coordinates(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at) {
   for (uint32_t i = 0; i < t.map.rank && t.copy.way != TensorWay::load; ++i)
     if (at[i] < 0)
@@ -203,8 +211,8 @@ void check_coordinates(const Transfer &t, const std::array<int64_t, max_tensor_r
 }
 
 /*
- * The address of the row at these coordinates, of which the innermost is ignored. `inside`: whether all other
- * coordinates are in the tensor.
+ * Returns the address of the row at these coordinates, ignoring the innermost one. Sets `inside` to whether the other
+ * coordinates are within the tensor.
  */
 uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at, bool &inside) {
   uint64_t address = t.map.address;
@@ -221,7 +229,7 @@ void move_box(Transfer &t) {
   std::array<uint32_t, max_tensor_rank> steps{};
   /*
    * In an interleaved layout, the second to last dimension counts slices of channels. Only one slice is moved, whatever
-   * the box.
+   * the size of the box in this dimension.
    */
   auto extent = [&](uint32_t i) { return t.map.interleave && i + 2 == t.map.rank ? 1 : t.map.box[i]; };
   for (;;) {
@@ -245,11 +253,14 @@ void move_box(Transfer &t) {
   }
 }
 
-/* Moves pixels of the bounding box, beginning with the first one: along W, then H, D and N. */
+/*
+ * Moves pixels of the bounding box, starting with the pixel at the given coordinates: first along W, then along H, D
+ * and N.
+ */
 void move_pixels(Transfer &t) {
   const uint32_t spatial = t.map.rank - 2, images = t.map.rank - 1;
   const uint32_t first =
-      t.map.interleave ? 0 : 1; /* index of W: channels come first, unless the layout is interleaved */
+      t.map.interleave ? 0 : 1; /* index of dimension W: the channels are before it, unless the layout is interleaved */
   for (uint32_t i = 0; i < spatial; ++i)
     if (int64_t end = static_cast<int64_t>(t.map.dims[i + first]) + t.map.upper[i];
         t.start[i + first] < t.map.lower[i] || t.start[i + first] >= end)

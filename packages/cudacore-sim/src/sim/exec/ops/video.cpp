@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scalar video instructions: arithmetic of bytes, halves and words with saturation and a second operation. */
+/* The scalar video instructions: arithmetic on bytes, halves and words with saturation and a second operation. */
 #include <algorithm>
 
 #include "sim/isa/handlers.h"
@@ -13,7 +13,7 @@ namespace {
 
 uint32_t bits_of(VideoPart part) { return part == VideoPart::word ? 32 : part >= VideoPart::h0 ? 16 : 8; }
 uint32_t shift_of(VideoPart part) {
-  constexpr uint8_t shifts[] = {0, 0, 8, 16, 24, 0, 16}; /* word, b0 to b3, h0, h1 */
+  constexpr uint8_t shifts[] = {0, 0, 8, 16, 24, 0, 16}; /* for word, b0 to b3, h0, h1 */
   return shifts[static_cast<size_t>(part)];
 }
 
@@ -24,7 +24,7 @@ int64_t extract(uint32_t word, VideoPart part, bool is_signed) {
   return static_cast<int64_t>(value & ((uint64_t{1} << bits) - 1));
 }
 
-/* Shifts and products have up to 65 bits. */
+/* An integer type for shifted values and products, which have up to 65 bits. */
 __extension__ using Wide = __int128;
 
 Wide saturated(Wide value, uint32_t bits, bool is_signed) {
@@ -32,7 +32,10 @@ Wide saturated(Wide value, uint32_t bits, bool is_signed) {
   return std::clamp(value, bottom, top);
 }
 
-/* (-)a * (-)b + (-)c, shifted and saturated. A negation is a complement, with one added to the sum. */
+/*
+ * Computes (-)a * (-)b + (-)c, shifts the sum, and saturates it. A term is negated by taking its complement, and adding
+ * one to the sum.
+ */
 uint32_t multiply_add(int64_t a, int64_t b, uint32_t c, const VideoMode &mode) {
   bool is_signed = mode.a_signed || mode.b_signed || mode.minus_product || mode.minus_c;
   Wide sum = static_cast<Wide>(a) * b, addend;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions that several lanes of a warp, warps of a block or blocks of a cluster execute together. */
+/*
+ * Instructions that several lanes of a warp, several warps of a block, or several blocks of a cluster execute together.
+ */
 #include "sim/exec/checker.h"
 #include "sim/isa/handlers.h"
 #include "sim/exec/ops/instances.h"
@@ -10,8 +12,9 @@ namespace sim::exec {
 namespace {
 
 /*
- * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes that run as one group can
- * belong to different sets, such as the tiles of a warp. The lanes of an incomplete set wait.
+ * Calls f(lanes) for every set of lanes that execute a .sync instruction together. The lanes that the interpreter runs
+ * as one group can belong to different sets, such as the tiles of a warp. The lanes of a set wait until the set is
+ * complete.
  */
 template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, bool anywhere, F &&f) {
   const uint64_t *masks = w.in(members);
@@ -32,7 +35,10 @@ template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, 
   }
 }
 
-/* The value of a register before the instruction, because the destination may be the source. */
+/*
+ * A copy of a source register. The destination of the instruction may be the same register, so the source is copied
+ * first.
+ */
 struct Snapshot {
   std::array<uint64_t, warp_size> value;
   Snapshot(const Warp &w, OperandIndex op) { std::memcpy(value.data(), w.in(op), sizeof value); }
@@ -174,7 +180,7 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint32_t predicate = ins.op[3] == no_operand ? 0 : w.predicate(ins.op[3]);
   const uint64_t *numbers = w.in(ins.op[1]);
   const uint64_t *counts = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
-  /* Lanes can use different barriers, but rarely do. */
+  /* In each round, handles the lanes that use the same barrier. Lanes rarely use different barriers. */
   while (lanes) {
     auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
     auto number = get<uint32_t>(numbers, first);
@@ -194,7 +200,10 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void cluster_arrive(Warp &w, const Instruction &, uint32_t lanes) { w.block->unit->arrive_cluster(w, lanes); }
-/* Lanes that arrived in this phase wait for its end. For other lanes, their phase has already ended. */
+/*
+ * Makes the lanes that have arrived in the current phase wait for its end. The phase for which the other lanes would
+ * wait has already ended.
+ */
 void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
   uint32_t early = lanes & w.cluster_arrived;
   if (w.grid->checker)

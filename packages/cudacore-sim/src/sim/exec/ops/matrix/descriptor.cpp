@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a matrix in shared memory. A descriptor has, from its lowest bits on: the start of the matrix, two
- * distances between its parts, and how pieces of 16 bytes are permuted ("swizzle").
+ * The place of a matrix in shared memory. The fields of a descriptor are, beginning with the lowest bits: the start of
+ * the matrix, two distances between parts of the matrix, and how pieces of 16 bytes are permuted ("swizzle").
  */
 #include <utility>
 
@@ -15,15 +15,16 @@ constexpr uint32_t lines_together = 8;
 
 } // namespace
 
-/* The number of adjacent bytes of a line: 16, or the width of the swizzle. */
+/* Returns the number of bytes of a line that are adjacent: 16, or the width of the swizzle pattern. */
 uint32_t MatrixDescriptor::width() const {
   auto mode = static_cast<uint32_t>(bits_ >> 62);
   return mode == 0 ? piece_bytes : 256u >> mode;
 }
 
 /*
- * Swizzling permutes pieces of 16 bytes. The number of a piece in its line is combined (xor) with the number of its
- * unit of 128 bytes, counted from the start of the pattern. The base offset determines where the pattern starts.
+ * Returns the permuted offset of a piece of 16 bytes. The number of the piece in its line is combined (xor) with the
+ * number of its 128-byte unit, counted from the start of the pattern. The base offset of the descriptor determines
+ * where the pattern starts.
  */
 uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
   auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;
@@ -36,10 +37,7 @@ uint32_t MatrixDescriptor::by_k(uint32_t line, uint32_t k_byte) const {
                   k_byte / width() * leading);
 }
 
-/*
- * Eight consecutive places in k are stored together. Without swizzling, the meanings of the two distances are
- * exchanged.
- */
+/* Eight consecutive places in k are stored together. Without swizzling, the two distances have each other's meaning. */
 uint32_t MatrixDescriptor::by_line(uint32_t line, uint32_t k) const {
   uint32_t leading = field(16), stride = field(32), line_byte = line * 2;
   if (width() == piece_bytes)

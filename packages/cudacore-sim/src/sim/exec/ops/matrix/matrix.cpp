@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions on matrices, which all lanes of a warp execute together: their registers, and shared memory. */
+/*
+ * Instructions on matrices, which all lanes of a warp execute together. The matrices are in registers or in shared
+ * memory.
+ */
 #include <algorithm>
 
 #include "sim/exec/checker.h"
@@ -23,7 +26,7 @@ template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t l
   f(present);
 }
 
-/* The index of a cell in MatrixBits. */
+/* Returns the index in MatrixBits of a cell of the matrix. */
 uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
   uint32_t one = fragment.rows() * fragment.columns();
   uint32_t at = fragment.role == MatrixRole::b ? cell.column * fragment.rows() + cell.row
@@ -31,7 +34,7 @@ uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
   return cell.product * one + at;
 }
 
-/* Calls f(lane, register, bit, place of the element in MatrixBits) for all elements. */
+/* Calls f(lane, number of the register, first bit in the register, index in MatrixBits) for all elements. */
 template <class F> void for_elements(const Fragment &fragment, F &&f) {
   uint32_t registers = fragment.registers_used(), per_register = fragment.per_register(),
            bits = bits_of(fragment.element);
@@ -51,7 +54,7 @@ void gather(const Warp &w, const Fragment &fragment, const OperandIndex *registe
 
 void scatter(Warp &w, const Fragment &fragment, const OperandIndex *registers, const MatrixBits &matrix,
              uint32_t present) {
-  if (bits_of(fragment.element) == 16) { /* halves of a register */
+  if (bits_of(fragment.element) == 16) { /* two elements in each register */
     for (uint32_t number = 0; number < fragment.registers(); ++number)
       for_lanes(present, [&](uint32_t lane) {
         uint32_t low = index_of(fragment, cell_of(fragment, lane, 2 * number)),
@@ -107,7 +110,7 @@ void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
 
 /* --- wgmma: four warps, each for its own rows ----------------------------------------------------------------- */
 
-/* Stores the elements of a piece of memory in the matrix, `step` apart. */
+/* Stores the elements of a piece of 16 bytes in the matrix, the first one at index `at`, the others `step` apart. */
 void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
   uint32_t bytes = bits_of(element) / 8;
   for (uint32_t i = 0; i < piece_bytes / bytes; ++i)
@@ -115,8 +118,8 @@ void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint3
 }
 
 /*
- * Reads lines of k elements: rows of A, or columns of B. CUDA does not define which thread of a warp reads which line;
- * here the first thread reads all.
+ * Reads lines of k elements: rows of A, or columns of B. CUDA does not define which thread of a warp reads which line.
+ * Here, the first thread reads all lines.
  */
 void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
                 bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
@@ -186,7 +189,10 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Products are computed at once, so only the wait has an effect here. The checks need the fence and the commit, too. */
+/*
+ * Products are computed at once, so that only wgmma.wait_group has an effect here. The checks also need the fence and
+ * the commit.
+ */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())
@@ -208,7 +214,10 @@ void use_accumulators(Warp &w, const Instruction &ins, uint32_t lanes) {
 constexpr uint32_t row_words = 4;
 using Rows = std::array<std::array<uint32_t, row_words>, 8>;
 
-/* The part of a matrix that a lane has: two elements of a row, or of a column if it is transposed. */
+/*
+ * Returns the part of a matrix that a lane holds: two adjacent elements of a row or, if the matrix is transposed, of a
+ * column.
+ */
 uint32_t part_of(const Rows &rows, uint32_t lane, bool transposed) {
   if (!transposed)
     return rows[lane / 4][lane % 4];
@@ -216,7 +225,7 @@ uint32_t part_of(const Rows &rows, uint32_t lane, bool transposed) {
   uint32_t row = lane % 4 * 2, column = lane / 4;
   return element(row, column) | element(row + 1, column) << 16;
 }
-/* Assembles a matrix from the parts of the lanes. */
+/* Assembles a matrix from the parts that the lanes hold. */
 Rows rows_of(const uint64_t *parts, bool transposed) {
   Rows rows{};
   for (uint32_t lane = 0; lane < warp_size; ++lane) {
@@ -232,7 +241,7 @@ Rows rows_of(const uint64_t *parts, bool transposed) {
   return rows;
 }
 
-/* A generic address has to be one of shared memory. */
+/* S is the state space of the address. A generic address must refer to shared memory. */
 template <StateSpace S>
 std::byte *locate_row(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, bool write) {
   if (S == StateSpace::generic && static_cast<Window>(address >> window_shift) != Window::shared)
@@ -289,7 +298,7 @@ void transpose(Warp &w, const Instruction &ins, uint32_t lanes) {
 
 /* --- wmma: fragments in memory -------------------------------------------------------------------------------- */
 
-/* Elements that are adjacent in a register and in memory are accessed together. */
+/* Loads or stores a fragment. Elements that are adjacent both in a register and in memory are accessed together. */
 template <StateSpace S, bool Write> void access_fragment(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     const MatrixAccess &what = w.grid->program.matrix_accesses[ins.target];

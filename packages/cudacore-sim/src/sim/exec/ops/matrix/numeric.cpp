@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of products as tensor cores compute them. For floating point, a block of products and the previous sum are added
- * in one step: their exact values are cut off below the same bit, at a fixed distance below the largest exponent. The
- * values that are left are added exactly, and the sum is rounded once.
+ * Sums of products, as tensor cores compute them. For floating-point types, a block of products and the previous sum
+ * are added in one step. First, the exact value of each of these terms is cut off, below a bit that is a fixed distance
+ * below the largest exponent of all terms. Then the remaining values are added exactly, and the sum is rounded once.
  */
 #include <algorithm>
 
@@ -13,16 +13,16 @@ namespace sim::exec {
 
 namespace {
 
-/* significand * 2^exponent, if it is finite. */
+/* A number is significand * 2^exponent if it is finite. `absent`: an element that a sparse matrix does not store. */
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
   int32_t significand;
-  int32_t exponent; /* exponent of the leading bit of the significand, as if the number were normal */
+  int32_t exponent; /* exponent of the significand's leading bit, as if the number were normal */
   Kind kind;
 };
 
-constexpr int no_exponent = -100000; /* the exponent of zero, which is ignored when exponents are compared */
-constexpr int least_exponent = -133; /* the least exponent of a sum: bits too far below it are cut off */
+constexpr int no_exponent = -100000; /* stands for the exponent of zero, which is ignored when exponents are compared */
+constexpr int least_exponent = -133; /* lower limit of a sum's largest exponent, relative to which bits are cut off */
 
 Number number_of(const Format &format, uint64_t bits) {
   uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
@@ -36,24 +36,25 @@ Number number_of(const Format &format, uint64_t bits) {
   return {negative ? -significand : significand, significand ? exponent : no_exponent, Kind::finite};
 }
 
-/* How an instruction computes sums. The names of instructions do not show this. */
+/* How an instruction computes sums. Several instructions can have the same model. */
 struct Model {
-  uint32_t block;    /* products that are added to the previous sum at once */
-  int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
+  uint32_t block;    /* number of products that are added to the previous sum at once */
+  int fraction_bits; /* number of bits kept below the largest exponent; in f32, also the limit of the sum's bits */
   /*
-   * Whether numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal. C
-   * is then added at the end, rounded to nearest, instead of being the first term of the sum.
+   * Whether numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal.
+   * If so, C is added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
-  uint32_t together = 0; /* if not 0, groups of this many columns go to two blocks in turn */
+  uint32_t together = 0; /* if not 0, groups of this many columns are assigned to two blocks alternately */
 };
 
 /*
- * The model of sm_90. Its tensor cores multiply 16 columns at once. For tf32, this number is 8, or 4 with wmma. In a
- * sparse A, only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
- * multiplied in two steps, and C is added without tensor cores. wgmma has such instructions. It adds all 32 products
- * and C in one sum, and keeps 13 bits below the largest exponent, even for C and for a result in f32. A result in f16
- * is that sum, rounded once. For all other types, wgmma computes sums like mma.
+ * Returns the model of an instruction on sm_90. The tensor cores of sm_90 multiply 16 columns at once, for tf32 only 8,
+ * or 4 with wmma. In a sparse A, only the stored columns count. For floating-point numbers of 8 bits, mma has no
+ * machine instruction: the numbers are converted to f16 and multiplied in two steps, and C is added without tensor
+ * cores. wgmma has such an instruction. It adds all 32 products and C in one sum, and keeps 13 bits below the largest
+ * exponent, even for C and for a result in f32. A result in f16 is this sum, rounded once. For all other types, wgmma
+ * computes sums like mma.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;
@@ -74,7 +75,7 @@ struct Matrix {
   std::array<Kind, max_elements> kind;
 };
 
-/* Lines of k numbers: rows of A, columns of B. */
+/* Decodes lines of k numbers: rows of A, or columns of B. */
 void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, const Model &model, Matrix &matrix) {
   const Format &from = format_of(element), &format = model.by_f16 ? format_f16 : from;
   const uint32_t together = model.together;
@@ -95,7 +96,7 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
     }
 }
 
-/* The kind and the sign of a sum in which a term is not finite. */
+/* Returns the kind and the sign of a sum with a term that is not finite. */
 Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i, uint32_t j, uint32_t count) {
   bool nan = c.kind == Kind::nan, positive = c.kind == Kind::infinite && c.significand > 0,
        negative = c.kind == Kind::infinite && c.significand < 0;
@@ -104,7 +105,7 @@ Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i
     if (x == Kind::absent || (x == Kind::finite && y == Kind::finite))
       continue;
     int64_t sign = int64_t{a.significand[i + t]} * b.significand[j + t];
-    nan |= x == Kind::nan || y == Kind::nan || sign == 0; /* zero times infinity */
+    nan |= x == Kind::nan || y == Kind::nan || sign == 0; /* a product of zero and infinity is a NaN */
     positive |= sign > 0;
     negative |= sign < 0;
   }
@@ -119,7 +120,7 @@ uint64_t special_bits(const Format &format, const Number &number) {
   return (uint64_t{number.significand < 0} << format.sign_shift()) | (format.largest + 1);
 }
 
-/* The bits of significand * 2^exponent. f32 is truncated, except on overflow. Zero has no sign. */
+/* Returns the bits of significand * 2^exponent. f32 is truncated, except on overflow. Zero is always positive. */
 uint64_t rounded(const Format &format, int64_t significand, int exponent) {
   bool negative = significand < 0, is_f32 = format.mantissa_bits == format_f32.mantissa_bits;
   auto magnitude = static_cast<uint64_t>(negative ? -significand : significand);
@@ -130,15 +131,15 @@ uint64_t rounded(const Format &format, int64_t significand, int exponent) {
   return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
 }
 
-/* Rows of A, columns of B. */
+/* The decoded matrices A (by rows) and B (by columns). */
 struct Operands {
   Model model;
-  int product_bits; /* bits of a product's fraction */
+  int product_bits; /* number of bits in the fraction of a product */
   bool may_be_special;
   Matrix a, b;
 };
 
-/* One block: c plus `count` products, starting at the ith element of A and the jth of B. */
+/* Returns the sum of one block: c plus `count` products, starting at element i of A and element j of B. */
 uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uint32_t i, uint32_t j, uint32_t count) {
   Number c = number_of(format, c_bits);
   if (o.may_be_special || c.kind != Kind::finite) {
@@ -166,14 +167,14 @@ uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uin
   return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
 }
 
-/* a + b, rounded to the nearest; both operands are f32, or both are f16. */
+/* Returns a + b, rounded to nearest. Both operands are f32, or both are f16. */
 uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
   return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
 }
 
 /*
- * The sum is computed in f32 if C or D is in f32. C is converted to the type of the sum first, and the sum to the type
- * of D at the end.
+ * Returns c plus k products. The sum is computed in f32 if C or D is in f32. First, C is converted to the type of the
+ * sum; at the end, the sum is converted to the type of D.
  */
 uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
                          uint32_t j, uint32_t k) {
@@ -189,7 +190,9 @@ uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format
   return &d_format == &format ? sum : round_to(d_format, value_of(format, sum), Rounding::nearest);
 }
 
-/* Calls f(index of an element of C, index of its row in A, index of its column in B) for all elements. */
+/*
+ * Calls f(index of an element of C, index of its row's start in A, index of its column's start in B) for all elements.
+ */
 template <class F> void for_elements(const MatrixShape &shape, F &&f) {
   for (uint32_t i = 0; i < shape.m; ++i)
     for (uint32_t j = 0; j < shape.n; ++j)
@@ -219,8 +222,8 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
 }
 
 /*
- * mma.m8n8k4, which does not use tensor cores. In f32, products are added one by one, and C at the end. If the sum is
- * f16, two halves of the products are computed, and C is added between them.
+ * Returns an element of mma.m8n8k4, which does not use tensor cores. If D is f32, the products are added one by one,
+ * and C at the end. If D is f16, the products are added in two halves, and C is added between the halves.
  */
 float sum_of_four(const float *x, const float *y, float c, bool in_halves) {
   if (in_halves)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sparse matrices: half of the numbers are zero and not stored. Words of metadata have the positions of the stored
+ * Sparse matrices: half of the numbers are zero and not stored. Metadata words hold the positions of the stored
  * numbers.
  */
 #include <algorithm>
@@ -13,13 +13,14 @@ namespace sim::exec {
 namespace {
 
 /*
- * The number of columns in a chunk, of which half are stored: four, or eight for 4-bit integers (in pairs), or two for
- * tf32.
+ * Returns the number of columns in a chunk, half of which are stored: two for tf32, eight (four pairs) for 4-bit
+ * integers, and four for other types.
  */
 uint32_t chunk_of(Element element) { return bits_of(element) == 4 ? 8 : bits_of(element) == 32 ? 2 : 4; }
 
 /*
- * The position in its chunk of the `which`th stored number or pair: two bits each, or one bit in chunks of two columns.
+ * Returns the position in its chunk of the stored number or pair with the index `which`. The position has two bits, or
+ * one bit in chunks of two columns.
  */
 uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
   return bits_of(element) == 32 ? chunk_bits >> 3 & 1 : chunk_bits >> 2 * which & 3;
@@ -28,14 +29,14 @@ uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
 } // namespace
 
 uint32_t selectors_of(const Fragment &a) {
-  uint32_t chunks = a.shape.k / chunk_of(a.element); /* chunks of a row; each has four bits of metadata */
+  uint32_t chunks = a.shape.k / chunk_of(a.element); /* chunks of a row; each of them has four bits of metadata */
   return chunks == 4 ? 4 : chunks == 8 ? 2 : 1;
 }
 
 /*
- * The words of row r and of row r + 8 are in one, two, or all of four lanes; the selector determines which. For numbers
- * of 16 bits and more, each half of a word belongs to one of the two rows. For smaller numbers, a whole word belongs to
- * one row.
+ * Each group of four lanes holds the metadata words of row r and of row r + 8. The words are in one or two of these
+ * lanes, which the selector determines, or in all four. For numbers of 16 bits and more, each half of a word belongs to
+ * one of the two rows. For smaller numbers, a whole word belongs to one row.
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a) {
   const Fragment &fragment = product.a;
@@ -46,7 +47,7 @@ void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a) 
   for (uint32_t row = 0; row < fragment.shape.m; ++row)
     for (uint32_t c = 0; c < chunks; ++c) {
       uint32_t lower = row / 8, lane = row % 8 * 4, shift = c % 8 * 4;
-      if (bits_of(fragment.element) >= 16) { /* halves of words */
+      if (bits_of(fragment.element) >= 16) { /* each half of a word is for one row */
         lane += chunks == 4 ? product.selector : 2 * product.selector + c / 4;
         shift = 16 * lower + c % 4 * 4;
       } else {

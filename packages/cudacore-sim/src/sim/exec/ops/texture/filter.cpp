@@ -13,7 +13,7 @@ namespace {
 
 using Number = Texels::Type;
 
-/* The linear values of the bytes of sRGB in units of 1 / 2^14, with about 8 bits of precision. */
+/* The linear value of each byte of an sRGB channel, in units of 1 / 2^14, with a precision of about 8 bits. */
 constexpr std::array<uint16_t, 256> linear_of_srgb{
     0,     5,     10,    15,    20,    25,    30,    35,    40,    45,    50,    55,    60,    66,    72,    78,
     85,    92,    99,    107,   115,   123,   131,   140,   150,   159,   169,   180,   190,   201,   213,   224,
@@ -33,14 +33,14 @@ constexpr std::array<uint16_t, 256> linear_of_srgb{
     14272, 14400, 14528, 14656, 14848, 14976, 15104, 15232, 15360, 15488, 15616, 15744, 16000, 16128, 16256, 16384,
 };
 
-/* Whether a channel is in sRGB. The last of several channels is opacity, which is linear. */
+/* Returns whether a channel holds an sRGB value. The last of several channels holds the opacity, which is linear. */
 bool is_srgb(const Sampler &sampler, size_t channel) {
   size_t colors = sampler.texels.channels == 4 ? 3 : 1;
   return sampler.srgb && channel < colors && sampler.texels.channel_bytes == 1 &&
          sampler.texels.type == Number::unsigned_integer;
 }
 
-/* The sRGB value of a linear one, both as fractions. */
+/* Returns the sRGB value of a linear value, both as fractions of 1. */
 float srgb_of(float linear) {
   constexpr float threshold = 0.0031308F, slope = 12.92F, scale = 1.055F, power = 1 / 2.4F;
   return linear > threshold ? scale * std::pow(linear, power) - (scale - 1) : slope * linear;
@@ -58,7 +58,7 @@ float float_of(uint32_t bits) {
   return value;
 }
 
-/* The largest number of a normalized format. */
+/* Returns the largest number of a normalized format. */
 double largest(const Texels &texels, size_t bytes) {
   return std::ldexp(1.0, static_cast<int>(8 * bytes) - (texels.type == Number::signed_integer ? 1 : 0)) - 1;
 }
@@ -70,7 +70,7 @@ float from_half(uint32_t bits) {
   return float_of((bits & 0x8000U) << 16 | 0x7f800000U | (bits & rest) << 13); /* NaNs keep their bits */
 }
 
-int64_t shifted(int64_t value, int64_t right) { /* rounds towards zero */
+int64_t shifted(int64_t value, int64_t right) { /* shifts to the right, rounding towards zero */
   if (right <= 0)
     return value * (int64_t{1} << std::min<int64_t>(-right, 62));
   int64_t magnitude = right > 62 ? 0 : std::abs(value) >> right;
@@ -83,12 +83,12 @@ struct Scaled {
   int exponent;
 };
 
-/* How texels are represented in filters. */
+/* The formats in which filters represent texels. */
 enum class Kind : uint8_t { single, half, srgb };
 
 /*
- * Denormal floats count as 0; denormal halves do not. A linear value of sRGB is cut to 8 bits, counted from the highest
- * bit of the largest of eight neighbouring values.
+ * Splits a texel's channel into value and exponent. Denormal floats count as 0; denormal halves do not. A linear value
+ * of sRGB is cut to 8 bits, counted from the highest bit of the largest of eight neighbouring values in the table.
  */
 Scaled parts_of(Kind kind, uint32_t bits) {
   if (kind == Kind::srgb) {
@@ -112,8 +112,8 @@ Scaled parts_of(Kind kind, uint32_t bits) {
 }
 
 /*
- * The sum of up to four products. Texels are aligned to the largest texel. The other texels keep only 4 bits below its
- * last bit, or no such bits for sRGB.
+ * Returns the sum of up to four products. The texels are aligned to the texel with the largest exponent. All others
+ * keep only 4 bits below the last bit of that texel, or no such bits for sRGB.
  */
 Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, size_t count) {
   const int guard = kind == Kind::srgb ? 0 : 4;
@@ -149,7 +149,7 @@ Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
   return {one.value * (1 << guard) + aligned, one.exponent - guard};
 }
 
-/* Ties are rounded away from zero. */
+/* Rounds a sum to a float. Ties are rounded away from zero. */
 float rounded(bool is_half, Scaled sum) {
   if (sum.value == 0)
     return 0;
@@ -165,7 +165,7 @@ float rounded(bool is_half, Scaled sum) {
   return static_cast<float>(sum.value < 0 ? -value : value);
 }
 
-/* Whether a term is infinite or a NaN. If so, `out` becomes the sum. */
+/* Returns whether a term is infinite or a NaN. If so, sets `out` to the sum of all terms. */
 bool has_special(bool is_half, const uint32_t *bits, const bool *takes_part, size_t count, float &out) {
   bool positive = false, negative = false, nan = false;
   for (size_t i = 0; i < count; i++) {
@@ -183,7 +183,7 @@ bool has_special(bool is_half, const uint32_t *bits, const bool *takes_part, siz
   return true;
 }
 
-/* Whether all texels that take part are negative: only then is a sum of zeros negative. */
+/* Returns whether all texels that take part are negative. Only then is a sum of zeros negative. */
 bool all_negative(Kind kind, const uint32_t *bits, const Weights &weights) {
   uint32_t sign = kind == Kind::srgb ? 0 : kind == Kind::half ? 0x8000 : 0x80000000;
   bool all = sign != 0;
@@ -192,7 +192,10 @@ bool all_negative(Kind kind, const uint32_t *bits, const Weights &weights) {
   return all;
 }
 
-/* A sum of bytes is scaled to 16 bits: by 65535 / 255, or by 32767 / 127 if they are signed. */
+/*
+ * Returns the weighted sum of texels in a normalized integer format. A sum of bytes is scaled to 16 bits: by 65535 /
+ * 255, or by 32767 / 127 if the bytes are signed.
+ */
 float normalized_sum(const Texels &texels, const uint32_t *bits, const int64_t *weights, size_t count) {
   constexpr int64_t half = weight_one / 2;
   int64_t sum = 0;
@@ -233,7 +236,7 @@ uint32_t border_bits(const Sampler &sampler, size_t channel) {
   if (texels.type == Number::real)
     return texels.channel_bytes == 4 ? bits_of(color)
                                      : static_cast<uint32_t>(round_to(format_f16, color, Rounding::nearest));
-  if (!gives_numbers(sampler)) { /* an integer takes as many bits of the color as the channel has */
+  if (!gives_numbers(sampler)) { /* integers take the lowest bits of the color */
     uint32_t bits = bits_of(color);
     return channel_bits(texels, reinterpret_cast<const std::byte *>(&bits), 0);
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The level of detail for derivatives of coordinates, computed with as few bits as on an H200. */
+/* The level of detail for given derivatives of the coordinates, computed with as few bits as on an H200. */
 #include "sim/exec/ops/texture/sampling.h"
 
 #include <algorithm>
@@ -28,13 +28,13 @@ constexpr std::array<uint8_t, 256> logarithms{
 constexpr unsigned length_bits = 10;
 constexpr int64_t length_one = 1 << (length_bits - 1);
 
-/* value * 2^exponent, where the value has length_bits bits, or is 0. */
+/* A length: value * 2^exponent. The value has length_bits bits, or is 0. */
 struct Length {
   int64_t value = 0;
   int exponent = 0;
 };
 
-/* The highest bits of a value. */
+/* Cuts a value to its length_bits highest bits. */
 Length cut(int64_t value, int exponent) {
   if (value == 0)
     return {};
@@ -50,7 +50,10 @@ bool is_less(Length a, Length b) {
 Length larger(Length a, Length b) { return is_less(a, b) ? b : a; }
 Length smaller(Length a, Length b) { return is_less(a, b) ? a : b; }
 
-/* A sum or a difference. The smaller operand keeps only 1 bit below the last bit of the larger one. */
+/*
+ * Returns the sum or the difference of two lengths. The smaller operand keeps only 1 bit below the last bit of the
+ * larger one.
+ */
 Length sum(Length a, Length b, bool is_difference = false) {
   if (is_less(a, b))
     std::swap(a, b);
@@ -58,14 +61,17 @@ Length sum(Length a, Length b, bool is_difference = false) {
   return cut(a.value * 2 + (is_difference ? -other : other), a.exponent - 1);
 }
 
-/* The product with 11/32, 11/16 or 121/512, rounded as an H200 does. */
+/* The products of a length with 11/32, 11/16 and 121/512, rounded as on an H200. */
 Length times_11_32(Length a) { return cut(a.value == 0 ? 0 : (11 * a.value + 4) >> 5, a.exponent); }
 Length times_11_16(Length a) { return cut(a.value == 0 ? 0 : (11 * a.value + 4) >> 3, a.exponent - 1); }
 Length times_121_512(Length a) { return cut(a.value == 0 ? 0 : (121 * a.value + 32) >> 8, a.exponent - 1); }
 
-/* The approximate length of a vector: the larger coordinate, plus 11/32 of the smaller one. */
+/* Returns the approximate length of a vector: the larger coordinate, plus 11/32 of the smaller coordinate. */
 Length length_of(Length x, Length y) { return sum(larger(x, y), times_11_32(smaller(x, y))); }
-/* The approximate length of the sum of two vectors, divided by the square root of 2: length_of() times 11/16. */
+/*
+ * Returns the approximate length of a sum of two vectors, divided by the square root of 2: length_of() times about
+ * 11/16.
+ */
 Length length_of_sum(Length x, Length y) { return sum(times_11_16(larger(x, y)), times_121_512(smaller(x, y))); }
 
 Length steps_of(double texels) {

@@ -32,22 +32,22 @@ int64_t placed(Address mode, int64_t index, int64_t extent) {
 /* Denormals count as zero. */
 float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
 
-/* A coordinate in units of 1 / 256 texel. */
+/* Returns a coordinate in units of 1 / 256 texel. */
 int64_t fixed(double texels) {
-  constexpr double max_position = 1ll << 40; /* far outside of any texture */
+  constexpr double max_position = 1ll << 40; /* a position far outside of any texture */
   return static_cast<int64_t>(std::floor(std::clamp(texels, -max_position, max_position) * weight_one + 0.5));
 }
 
-/* Cuts a normalized coordinate to the bits of its fraction that the hardware multiplies. */
+/* Cuts a normalized coordinate to the fraction bits that the hardware uses when it multiplies the coordinate. */
 double cut(double coordinate, uint32_t extent) {
   double unit = extent > 8192 ? 0x1p22 : 0x1p21;
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
 }
 
-constexpr float most_level = 16; /* the largest bias or limit */
+constexpr float most_level = 16; /* maximum of a bias or a limit of the level */
 constexpr int64_t most_bias = 15 * weight_one;
 
-/* A bias or a limit in units of 1 / 256 level. */
+/* Returns a bias or a limit of the level in units of 1 / 256 level. */
 int64_t level_units(float level, float least) {
   return static_cast<int64_t>(std::clamp(level, least, most_level) * weight_one);
 }
@@ -59,7 +59,7 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
   bool is_number = std::fabs(coordinate) >= 0x1p-126; /* denormals count as zero */
   double texels = is_number ? coordinate : 0;
   if (sampler.normalized) {
-    /* The part of the coordinate that repeats is removed first, so that the remainder is exact. */
+    /* The whole periods of the texture are subtracted first, so that the rest of the computation is exact. */
     constexpr double only_integers = 0x1p24;
     if (mode == Address::wrap)
       texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;
@@ -84,7 +84,10 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
 
 int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
 
-/* Numbers are preferred to NaN, and the last of several equal maxima is chosen. */
+/*
+ * Returns the face that a direction points to: the axis with the largest magnitude. Numbers are preferred to NaNs, and
+ * of equal magnitudes the last one is chosen.
+ */
 template <class T> uint32_t face_index(T x, T y, T z) {
   auto size = [](T value) { return value == value ? std::abs(value) : -1; };
   if (size(z) >= size(x) && size(z) >= size(y))
@@ -94,7 +97,7 @@ template <class T> uint32_t face_index(T x, T y, T z) {
   return x < 0 ? 1 : 0;
 }
 
-/* The coordinates of a direction on a face: to the right, and downwards. */
+/* Returns the coordinates on a face of the point that a direction points to: to the right, and downwards. */
 template <class T> std::pair<T, T> on_face(uint32_t face, T x, T y, T z) {
   switch (face) {
   case 0:
@@ -113,7 +116,10 @@ template <class T> std::pair<T, T> on_face(uint32_t face, T x, T y, T z) {
 }
 
 FacePoint face_of(float x, float y, float z) {
-  /* The compiler scales the direction by an approximate reciprocal of the largest coordinate; fmax ignores NaN. */
+  /*
+   * As in compiled code, the direction is scaled by an approximate reciprocal of the largest coordinate. fmax ignores
+   * NaNs.
+   */
   float scale = flushed(1 / flushed(std::fmax(std::fmax(std::fabs(x), std::fabs(y)), std::fabs(z))));
   x = flushed(x * scale), y = flushed(y * scale), z = flushed(z * scale);
   FacePoint point{};
@@ -139,8 +145,8 @@ FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
   if (is_inside(texel.x) && is_inside(texel.y))
     return texel;
   /*
-   * The texel's direction, in units of half a texel. The coordinate that leaves the face becomes the largest one, which
-   * selects the neighbouring face.
+   * The direction of the texel's centre, in units of half a texel. The coordinate that leaves the face is cut to the
+   * edge, where it is larger than the coordinate of the face itself: so the neighbouring face is selected.
    */
   int64_t s = std::clamp(2 * texel.x + 1 - extent, -extent, extent), m = extent - 1;
   int64_t t = std::clamp(2 * texel.y + 1 - extent, -extent, extent);

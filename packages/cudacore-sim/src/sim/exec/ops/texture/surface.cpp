@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suld, sust, sured. */
+/* Instructions on surfaces: suld, sust, sured. */
 #include "sim/exec/ops/texture/surface.h"
 
 #include "sim/exec/ops/memory.h"
@@ -18,8 +18,8 @@ using Shape = Texels::Shape;
 using ptx::bytes_of;
 
 /*
- * Finds the bytes of an access. The x coordinate counts bytes, or texels if the access is formatted. Null: the access
- * is outside, and is ignored.
+ * Returns the address of the bytes of an access. The x coordinate counts bytes, or texels if the access is formatted.
+ * Returns null for an access outside of the surface that has to be ignored.
  */
 std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane, const Texels &texels,
                 uint32_t bytes, bool write) {
@@ -35,7 +35,7 @@ std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, ui
     at[axis] = get<int32_t>(w.in(access.coordinates[first + axis]), lane);
   int64_t slices = axes == 3 ? level.depth : texels.shape == Shape::cube ? 6 * int64_t{texels.layers} : texels.layers;
   if (access.layered)
-    at[2] = get<uint16_t>(w.in(access.coordinates[0]), lane); /* the hardware uses only 16 bits */
+    at[2] = get<uint16_t>(w.in(access.coordinates[0]), lane); /* the hardware uses only 16 bits of the layer */
   int64_t unit = access.formatted ? texels.texel_bytes() : 1;
   int64_t x = at[0] * unit, row = static_cast<int64_t>(level.width) * texels.texel_bytes();
   if (x % bytes != 0)
@@ -78,7 +78,10 @@ void load(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* The value that a formatted store writes for a register: integers saturate, and numbers are truncated. */
+/*
+ * Returns the value that a formatted store writes for a register: integers saturate, and floating-point numbers are
+ * rounded towards zero.
+ */
 uint32_t formatted(const Texels &texels, uint32_t bits) {
   unsigned width = 8U * texels.channel_bytes;
   if (width == 32)
@@ -113,7 +116,7 @@ void store(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (at == nullptr)
       return;
     for (size_t i = 0; i < count; i++, at += size) {
-      bool is_given = i < access.registers.size(); /* channels without a register become 0 in a formatted store */
+      bool is_given = i < access.registers.size(); /* a formatted store writes 0 to the other channels */
       uint64_t value = is_given ? get<uint64_t>(w.in(access.registers[i]), lane) : 0;
       if (access.formatted)
         value = formatted(texels, static_cast<uint32_t>(value));
@@ -154,7 +157,7 @@ void reduce(Warp &w, const Instruction &ins, uint32_t lanes) {
     std::byte *at = find(w, ins, access, lane, surface.texels, bytes, true);
     if (at == nullptr)
       return;
-    /* sured.p takes the type from the surface. */
+    /* The type of the numbers is that of the surface for sured.p, otherwise that of the instruction. */
     bool has_sign =
         ptx::is_signed(access.type) || (access.formatted && surface.texels.type == Texels::Type::signed_integer);
     const uint64_t *values = w.in(access.registers[0]);

@@ -7,7 +7,10 @@
 
 namespace sim::exec {
 
-/* The object of a lane's handle. Throws if there is none, or if a texture is used as a surface or vice versa. */
+/*
+ * Returns the texture or surface to which a lane's handle refers. Throws DeviceFault if there is none, or if a texture
+ * is used as a surface or vice versa.
+ */
 const Sampler &sampler_of(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane);
 
 Handler surface_handler(const TextureAccess &access);

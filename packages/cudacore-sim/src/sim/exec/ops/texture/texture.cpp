@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tex, tld4, and queries. */
+/* Instructions on textures: tex, tld4, and queries. */
 #include "sim/isa/texture.h"
 
 #include "sim/exec/ops/memory.h"
@@ -45,7 +45,7 @@ const char *words_of(Shape shape) {
   return names[static_cast<size_t>(shape)];
 }
 
-/* The texture must have the geometry of the instruction. */
+/* Checks that the texture has the geometry that the instruction requires. */
 void check_geometry(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane, const Texels &texels) {
   auto shape = static_cast<Shape>(access.geometry);
   bool fits = shape == texels.shape || (shape == Shape::line && texels.shape == Shape::linear);
@@ -55,7 +55,7 @@ void check_geometry(Warp &w, const Instruction &ins, const TextureAccess &access
                 ", and the instruction is for " + words_of(shape) + (access.layered ? " with layers" : ""));
 }
 
-/* A texel, found with the checks of memory. Null: the border. */
+/* Finds texels for a lane, with the checks of memory accesses. A null pointer stands for the border color. */
 struct Fetch {
   Warp &w;
   const Instruction &ins;
@@ -84,15 +84,18 @@ using Color = std::array<float, 4>;
 
 struct SamplePosition {
   Taps x{}, y{}, z{};
-  bool may_cross_edges = false; /* whether texels may be on another face of the cube */
+  bool may_cross_edges = false; /* whether some of the texels may be on another face of the cube */
 };
 
-/* The texels that are read, on one or two levels, and their weights. */
+/* The texels that are read, from one or two mipmap levels, and their weights. */
 struct Samples {
   Weights weights;
   std::array<const std::byte *, Weights::max> texels{};
 
-  /* `axes`: the number of filtered axes; 0: only the texel at the position. */
+  /*
+   * Adds texels of a level. `axes`: the number of axes along which texels are filtered; 0: only the texel at the
+   * position.
+   */
   void add(const Fetch &fetch, const Texels::Level &level, const SamplePosition &position, size_t axes, int64_t all) {
     size_t first = weights.count;
     weights.add({position.x.weight, position.y.weight, position.z.weight}, axes, all);
@@ -106,7 +109,10 @@ struct Samples {
     }
   }
 
-  /* A texel across an edge belongs to another face. At a corner of the cube only three texels meet. */
+  /*
+   * Adds texels of a cube. A texel beyond an edge is replaced by one of the neighbouring face. At a corner of the cube,
+   * only three texels meet.
+   */
   void add_of_cube(const Fetch &fetch, const Texels::Level &level, const SamplePosition &position) {
     constexpr int64_t faces = 6;
     auto is_outside = [&](int64_t index) { return index < 0 || index >= level.width; };
@@ -132,7 +138,7 @@ struct Samples {
   }
 };
 
-/* The words of a texel as they are, extended to 32 bits. */
+/* Returns the channels of a texel without conversion, extended to 32 bits. */
 std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
   std::array<uint32_t, 4> words{};
   for (size_t channel = 0; channel < fetch.sampler.texels.channels; channel++)
@@ -140,7 +146,7 @@ std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
   return words;
 }
 
-/* The coordinates of a lane, resolved on a level. */
+/* Returns the position on a level to which a lane's coordinates refer. */
 SamplePosition position_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane,
                            const Texels::Level &level, bool linear) {
   SamplePosition position;
@@ -165,7 +171,7 @@ SamplePosition position_on(Warp &w, const TextureAccess &access, const Sampler &
   } else {
     for (size_t axis = 0; axis < count; axis++)
       *axes[axis] = taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
-    if (count == 1 && linear && !access.layered) /* a line is filtered as an image of one row, by its upper edge */
+    if (count == 1 && linear && !access.layered) /* a line is filtered as the upper edge of a row of an image */
       position.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
   if (access.layered) {
@@ -198,7 +204,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
   }
 }
 
-/* The value for channels that the format lacks. */
+/* The values of the channels that the format does not have. */
 constexpr Color missing{};
 
 void put_color(Warp &w, const TextureAccess &access, uint32_t lane, const Color &color) {
@@ -212,9 +218,9 @@ void put_words(Warp &w, const TextureAccess &access, uint32_t lane, const std::a
 }
 
 /*
- * The texel at integer coordinates. As on a GPU, no texel is found (null) outside of the texture, whatever the address
- * mode. None is found in a one-dimensional array, or by coordinates that are not integers. If a level is given,
- * coordinates are clamped.
+ * Returns the texel at integer coordinates. As on a GPU, the result is null (no texel) outside of the texture, whatever
+ * the address mode. It is always null for a one-dimensional CUDA array without layers, and for coordinates that are not
+ * integers. If the instruction gives a level, the coordinates are clamped instead.
  */
 const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
   Warp &w = fetch.w;
@@ -268,7 +274,7 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
   LevelTaps levels{};
   if (sampler.texels.levels.size() > 1)
     levels = levels_of(sampler, level_of(w, access, sampler, lane));
-  size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of filtered axes */
+  size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of axes along which texels are filtered */
   bool linear = sampler.linear && gives_numbers(sampler);
   if (!gives_numbers(sampler)) {
     const Texels::Level &level = sampler.texels.levels[levels.index[0]];
@@ -294,7 +300,7 @@ void sample(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { sample_lane(w, ins, access, lane); });
 }
 
-/* Numbers as filters use them: without denormals, and with a single NaN. */
+/* Returns a number as filters use it: denormals are flushed to zero, and all NaNs are the same. */
 float canonical(float value) {
   if (std::fabs(value) < 0x1p-126F)
     return std::copysign(0.0F, value);
@@ -304,7 +310,7 @@ float canonical(float value) {
   return value;
 }
 
-/* The four texels that a filter would combine, counterclockwise from the lower left. */
+/* Reads one channel of the four texels that a filter would combine, counterclockwise from the lower left. */
 void gather(Warp &w, const Instruction &ins, uint32_t lanes) {
   const TextureAccess &access = w.grid->program.texture_accesses[ins.target];
   for_lanes(lanes, [&](uint32_t lane) {
