@@ -45,8 +45,8 @@ private:
   Value result(const Warp &w, const Instruction &ins, const DataFlow &flow) const;
 
   std::unordered_map<size_t, Value> values_; /* undefined values, by place_of() */
-  std::unordered_map<uint32_t, std::array<Access, warp_size>>
-      accesses_; /* each lane's last access, by load instruction */
+  /* The last access of each lane, by load instruction. */
+  std::unordered_map<uint32_t, std::array<Access, warp_size>> accesses_;
 };
 
 } // namespace sim::exec

@@ -114,7 +114,7 @@ struct VideoMode {
   bool d_signed = false, a_signed = false, b_signed = false;
   bool saturate = false;
   VideoSecond second = VideoSecond::none;
-  bool merge = false;                          /* the result replaces the part of c for which d names the part */
+  bool merge = false;                          /* the result replaces a part of c: the part that d names */
   bool wrap = false;                           /* for shifts: amounts wrap around, rather than being limited to 32 */
   bool minus_product = false, minus_c = false; /* mad */
   bool plus_one = false;                       /* mad */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The places of the elements of a matrix in the registers of a warp. */
+/* The positions of the elements of a matrix in the registers of a warp. */
 #include "sim/isa/matrix.h"
 
 #include <utility>
@@ -30,33 +30,36 @@ namespace {
 
 bool is_transposed(const Fragment &fragment) { return fragment.spread == Spread::wmma && fragment.shape.n == 32; }
 
-/* The lanes form eight groups of four. Each group has a row of A and C, and a column of B. */
+/* The lanes form eight groups of four lanes. Each group holds a row of A, a row of C, and a column of B. */
 uint32_t group_of(uint32_t lane) { return lane / 4; }
 uint32_t place_of(uint32_t lane) { return lane % 4; }
 
 /*
- * The cell of an element in a tile of A, which has 16 rows if `tall`, or 8 rows. The elements of a register are
- * adjacent in k.
+ * Returns the cell of an element in a tile of A. The tile has 16 rows if `tall`, otherwise 8 rows. The elements of a
+ * register are consecutive in k.
  */
 MatrixCell a_cell(uint32_t lane, uint32_t index, uint32_t per_register, bool tall) {
   uint32_t number = index / per_register, part = index % per_register;
   uint32_t lower = tall ? number % 2 : 0, right = tall ? number / 2 : number;
   return {group_of(lane) + 8 * lower, (place_of(lane) + 4 * right) * per_register + part, 0};
 }
-/* The cell of an element in a tile of 8 columns of B. The elements of a register are adjacent in k. */
+/* Returns the cell of an element in a tile of 8 columns of B. The elements of a register are consecutive in k. */
 MatrixCell b_cell(uint32_t lane, uint32_t index, uint32_t per_register) {
   uint32_t number = index / per_register, part = index % per_register;
   return {(place_of(lane) + 4 * number) * per_register + part, group_of(lane), 0};
 }
 /*
- * The cell of an element in a tile of 8 columns of C. Each lane has two elements of a row, then two of the row that is
- * 8 rows further down.
+ * Returns the cell of an element in a tile of 8 columns of C. Each lane has two elements of one row, then two elements
+ * of the row that is 8 rows below.
  */
 MatrixCell c_cell(uint32_t lane, uint32_t index) {
   return {group_of(lane) + 8 * (index / 2), place_of(lane) * 2 + index % 2, 0};
 }
 
-/* mma.m8n8k4: lanes 0 to 3 and 16 to 19 have the first product, and so on. */
+/*
+ * Returns the cell of an element of mma.m8n8k4. Lanes 0 to 3 and 16 to 19 compute the first product, lanes 4 to 7 and
+ * 20 to 23 the second one, and so on.
+ */
 MatrixCell quad_pair_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
   uint32_t product = lane % 16 / 4, upper = lane / 16 * 4, place = lane % 4;
   if (fragment.role == MatrixRole::a)
@@ -80,8 +83,9 @@ MatrixCell mma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
 }
 
 /*
- * wmma consists of mma tiles of 16 rows and 8 columns. If there are more registers than elements, elements are
- * repeated. With 8 rows and 32 columns, everything is transposed.
+ * Returns the cell of an element of a wmma matrix, which consists of mma tiles of 16 rows and 8 columns. If there are
+ * more registers than elements, the elements are repeated. The shape with 8 rows and 32 columns is the transpose of
+ * that with 32 rows and 8 columns.
  */
 MatrixCell wmma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
   MatrixShape shape = fragment.shape;

@@ -5,8 +5,8 @@ namespace sim::exec {
 
 namespace {
 /*
- * Whether a value between two neighbours is rounded to the larger magnitude. `half`: it is in the middle or above,
- * `rest`: it is not exactly at a neighbour or in the middle.
+ * Returns whether a value between two neighbouring numbers is rounded to the one with the larger magnitude. `half`: the
+ * value is in the middle or above it. `rest`: the value is neither in the middle nor equal to a neighbour.
  */
 bool rounds_away(Rounding rounding, bool negative, bool odd, bool half, bool rest) {
   switch (rounding) {
@@ -31,7 +31,7 @@ uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int ex
     return sign;
   int shift_up = __builtin_clzll(mantissa);
   mantissa <<= shift_up;
-  exponent += 63 - shift_up; /* now the value is 1.xxx * 2^exponent, the 1 in bit 63 */
+  exponent += 63 - shift_up; /* now the value is 1.xxx * 2^exponent, with the 1 in bit 63 */
   int lowest = 1 - format.bias();
   int drop = 63 - format.mantissa_bits + (exponent < lowest ? lowest - exponent : 0);
   uint64_t kept = drop < 64 ? mantissa >> drop : 0;
@@ -39,7 +39,7 @@ uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int ex
   bool rest = sticky || drop > 64 || (drop > 1 && (mantissa << (65 - drop)) != 0);
   if (rounds_away(rounding, negative, kept & 1, half, rest))
     ++kept;
-  /* The leading one of the mantissa adds one to the exponent; so does a carry out of the mantissa. */
+  /* The leading one of the mantissa will add one to the exponent; so will a carry out of the mantissa. */
   uint64_t biased = exponent < lowest ? 0 : static_cast<uint64_t>(exponent + format.bias() - 1);
   bool overflow = exponent > format.bias() + 1;
   uint64_t bits = overflow ? 0 : (biased << format.mantissa_bits) + kept;
@@ -94,7 +94,7 @@ double add_to_odd(double a, double b) {
   auto bits = bit_cast<uint64_t>(sum);
   if (error == 0 || (bits & 1))
     return sum;
-  /* The exact sum is between `sum`, which is even, and an odd neighbour of it. The result is this neighbour. */
+  /* The exact sum is between `sum`, which is even, and one of its odd neighbours. The result is this odd neighbour. */
   bool away = (error > 0) == (sum > 0);
   return bit_cast<double>(away ? bits + 1 : bits - 1);
 }

@@ -9,14 +9,14 @@
 
 #include "sim/isa/handlers.h"
 
-/* Floating-point formats and correct rounding between them. */
+/* Floating-point formats, and conversions between them with correct rounding. */
 namespace sim::exec {
 
 struct Format {
   int exponent_bits;
   int mantissa_bits;
   bool has_infinity;
-  uint64_t nan;     /* the NaN that operations give */
+  uint64_t nan;     /* the NaN that operations return */
   uint64_t largest; /* the largest finite number */
 
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
@@ -30,7 +30,10 @@ inline constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
 inline constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
 inline constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
 
-/* The format of a PTX type, or of an element of a matrix. Types without a format of their own are computed in f32. */
+/*
+ * Returns the format of a PTX type, or of an element of a matrix. Types without a format of their own are computed in
+ * f32.
+ */
 template <class T> constexpr const Format &format_of(T type) {
   switch (type) {
   case T::f16:
@@ -51,17 +54,21 @@ template <class T> constexpr const Format &format_of(T type) {
 }
 
 /*
- * The bits of mantissa * 2^exponent, rounded. `sticky`: the exact value is a little larger in magnitude. Overflow gives
- * infinity or the largest number, depending on the rounding; `satfinite`: always the largest number.
+ * Returns the bits of mantissa * 2^exponent, rounded. `sticky`: the magnitude of the exact value is slightly larger. An
+ * overflow gives infinity or the largest number, depending on the rounding mode; with `satfinite`, it always gives the
+ * largest number.
  */
 uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int exponent, bool sticky, Rounding rounding,
                   bool satfinite);
-/* The bits of a double, rounded to a format. The double may be a NaN or infinite. */
+/* Returns the bits of a double that is rounded to a format. The double may be a NaN or infinite. */
 uint64_t round_to(const Format &format, double value, Rounding rounding, bool satfinite = false);
-/* The value of a number in a format. A double represents it exactly, because no format is wider than f64. */
+/* Returns the value of a number in a format. It is always exact, because no format is wider than f64. */
 double value_of(const Format &format, uint64_t bits);
 
-/* a + b, rounded to odd if inexact. Rounding the result to at most 51 bits gives the exact sum, rounded. */
+/*
+ * Returns a + b, rounded to odd if the sum is inexact. If the result is then rounded to 51 bits or fewer, this gives
+ * the correctly rounded sum.
+ */
 double add_to_odd(double a, double b);
 
 template <class To, class From> inline To bit_cast(From from) {
@@ -72,11 +79,11 @@ template <class To, class From> inline To bit_cast(From from) {
 }
 
 inline float canonical_nan(float value) { return value == value ? value : bit_cast<float>(0x7fffffffu); }
-/* f64 operations keep the sign and payload of a NaN, and make it a quiet one. */
+/* Makes a NaN quiet, and keeps its sign and its payload, as operations on f64 do. */
 inline double quiet_nan(double value) { return bit_cast<double>(bit_cast<uint64_t>(value) | uint64_t{1} << 51); }
 /*
- * The NaN that an operation gives: the first source that is a NaN. If no source is a NaN, it is the NaN of invalid
- * operations.
+ * Returns the NaN that an operation returns: the first source that is a NaN. If no source is a NaN, this is the NaN of
+ * invalid operations.
  */
 inline double first_nan(std::initializer_list<double> sources) {
   for (double one : sources)
@@ -89,10 +96,10 @@ inline float flush(float value) {
                                                         : value;
 }
 inline double flush(double value) { return value; }
-/* [0, 1], NaN to 0. */
+/* Limits a value to the range [0, 1]; a NaN becomes 0. */
 template <class T> inline T saturate_unit(T value) { return value > T{0} ? (value < T{1} ? value : T{1}) : T{0}; }
 
-/* Sets a rounding mode of the host for the lifetime of the object. */
+/* Sets a rounding mode of the host's floating-point unit for the lifetime of the object. */
 template <Rounding R> class RoundingScope {
 public:
   RoundingScope() {

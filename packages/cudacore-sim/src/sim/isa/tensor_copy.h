@@ -5,19 +5,19 @@
 #include "sim/isa/handlers.h"
 #include "sim/isa/tensor_map.h"
 
-/* Copies between global memory that a tensor map describes and shared memory. */
+/* Copies between shared memory and the part of global memory that a tensor map describes. */
 namespace sim::exec {
 
 enum class TensorWay : uint8_t { load, store, reduce, prefetch };
 
-/* The operands of a copy, which are too many for an Instruction. */
+/* The operands of a tensor copy. There are too many of them for an Instruction. */
 struct TensorCopy {
   TensorWay way = TensorWay::load;
   bool im2col = false;
   uint32_t rank = 1;
-  AtomicOp op = AtomicOp::add; /* the operation of a reduction */
+  AtomicOp op = AtomicOp::add; /* the operation, if the copy is a reduction */
   OperandIndex map = no_operand, shared = no_operand, mbarrier = no_operand;
-  OperandIndex blocks = no_operand; /* the mask of a multicast; absent: no multicast */
+  OperandIndex blocks = no_operand; /* mask of the blocks of a multicast; absent: no multicast */
   std::array<OperandIndex, max_tensor_rank> at{};
   std::array<OperandIndex, max_tensor_rank - 2> offsets{}; /* the offsets of an im2col load */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 128 bytes of a tensor map. */
+/* The encoding of a tensor map in 128 bytes. */
 #include "sim/isa/tensor_map.h"
 
 #include <algorithm>
@@ -10,13 +10,16 @@ namespace sim::exec {
 
 namespace {
 
-/* The bit positions of the fields, as in the driver of an H200. Numbers that cannot be zero are stored minus one. */
+/*
+ * The bit positions of the fields, as in the tensor maps of an H200's driver. Numbers that cannot be zero are stored
+ * minus one.
+ */
 constexpr uint32_t address_at = 0, im2col_at = 64, rank_at = 68, element_at = 71, interleave_at = 75, swizzle_at = 77,
                    fill_at = 79, tf32_at = 80, l2_at = 81, stride_at = 96, high_stride_at = 224, dim_at = 256,
                    element_stride_at = 416, inner_at = 440, box_at = 448, corner_at = 448, upper_at = 464,
                    pixel_at = 480, bytes_at = 512, alignment_at = 576;
 
-/* The numbers of the element types in a tensor map. TF32 is f32 with a flag. */
+/* The number in a tensor map of each element type. TF32 has the number of f32; a flag tells them apart. */
 constexpr uint8_t element_codes[tensor_element_count] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7, 8};
 
 uint64_t take(const std::byte *from, uint32_t at, uint32_t bits) {
@@ -35,7 +38,10 @@ void put(std::byte *out, uint32_t at, uint32_t bits, uint64_t value) {
   }
 }
 
-/* The corners of images have 16, 8 or 5 bits for each dimension, depending on the number of dimensions. */
+/*
+ * Returns the number of bits that a coordinate of a corner of the bounding box has, which depends on the number of
+ * dimensions.
+ */
 uint32_t corner_bits(uint32_t rank) { return rank == 3 ? 16 : rank == 4 ? 8 : 5; }
 int32_t signed_of(uint64_t value, uint32_t bits) {
   return static_cast<int32_t>(value ^ uint64_t{1} << (bits - 1)) - (int32_t{1} << (bits - 1));
@@ -143,7 +149,7 @@ void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64
   switch (field) {
   case TensorField::global_address:
     return put(map, address_at, 64, value);
-  case TensorField::rank: /* in PTX, the value is already the rank minus one */
+  case TensorField::rank: /* PTX gives the rank minus one, as it is stored */
     return put(map, rank_at, 3, value);
   case TensorField::box_dim:
     return put(map, dimension == 0 ? inner_at : box_at + 8 * (dimension - 1), 8, value - 1);
@@ -154,7 +160,7 @@ void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64
     return put(map, high_stride_at + 4 * dimension, 4, value >> 36);
   case TensorField::element_stride:
     return put(map, element_stride_at + 3 * dimension, 3, value - 1);
-  case TensorField::elemtype: { /* PTX uses the numbers of the map, and larger numbers for TF32 */
+  case TensorField::elemtype: { /* PTX gives the number that is stored, except for TF32, which has larger numbers */
     constexpr uint64_t tf32 = 11, f32 = 7;
     put(map, element_at, 4, value >= tf32 ? value - tf32 + f32 : value);
     return put(map, tf32_at, 1, value >= tf32 ? 1 : 0);

@@ -9,7 +9,7 @@
 
 namespace sim::exec {
 
-/* An instruction on a texture or a surface: tex, tld4, txq, suld, sust, sured, suq. */
+/* An instruction that accesses a texture or a surface: tex, tld4, txq, suld, sust, sured, suq. */
 struct TextureAccess {
   enum class Op : uint8_t { sample, gather, query, load, store, reduce };
   enum class Geometry : uint8_t { line, plane, volume, cube };
@@ -35,13 +35,13 @@ struct TextureAccess {
   Reduction reduction = Reduction::add;
   Query query = Query::width;
   bool integer_coordinates = false;
-  bool formatted = false;          /* sust.p, sured.p: the texel's format converts the value */
-  ptx::Type type = ptx::Type::f32; /* the type of results and values */
+  bool formatted = false;          /* sust.p, sured.p: the value is converted to the format of the texel */
+  ptx::Type type = ptx::Type::f32; /* the type of the results, or of the values to store */
   uint8_t channel = 0;             /* the channel that tld4 reads */
   OperandIndex object = no_operand;
-  std::vector<OperandIndex> registers;   /* results, or values to store */
-  std::vector<OperandIndex> coordinates; /* the layer comes first, if there are layers */
-  std::vector<OperandIndex> more;        /* a level, or gradients in x and in y */
+  std::vector<OperandIndex> registers;   /* the results, or the values to store */
+  std::vector<OperandIndex> coordinates; /* if there are layers, the layer is first */
+  std::vector<OperandIndex> more;        /* the level, or the gradients in x and in y */
 };
 
 constexpr size_t axes_of(TextureAccess::Geometry geometry) {

@@ -47,7 +47,7 @@ enum class Type : uint8_t {
 #undef SIM_PTX_TYPE
 };
 
-/* `name` without its dot. Type::none: there is no such type. */
+/* Returns the type with a name, which is given without its dot, or Type::none if there is no such type. */
 Type type_named(std::string_view name);
 std::string_view name_of(Type type);
 uint32_t bits_of(Type type);
@@ -58,7 +58,7 @@ inline bool is_integer(Type type) {
   return class_of(type) == TypeClass::signed_integer || class_of(type) == TypeClass::unsigned_integer;
 }
 
-/* The state space that an instruction or a declaration names. `generic`: it names none. */
+/* The state space of an instruction or a declaration. `generic` means that no state space is named. */
 enum class StateSpace : uint8_t { generic, global, shared, shared_cluster, local, constant, param, reg };
 
 } // namespace sim::ptx

@@ -11,7 +11,7 @@
 #include "sim/engine.h"
 #include "sim/isa/types.h"
 
-/* The syntax tree of PTX, with names that are not resolved yet. All string_views refer to the compiled text. */
+/* The syntax tree of PTX. Names in it are not resolved yet. All string_views refer to the compiled text. */
 namespace sim::ptx::ast {
 
 struct Operand {
@@ -21,7 +21,7 @@ struct Operand {
     floating, /* value: bits of a double if `wide`, otherwise of a float */
     address,  /* [name+value], [value]; for a tensor copy [name, {elements}] */
     vector,   /* {a, b} */
-    list      /* (a, b), of a call */
+    list      /* (a, b): the arguments or results of a call */
   };
   Kind kind = Kind::name;
   bool negated = false;
@@ -32,7 +32,7 @@ struct Operand {
   std::string_view name;
   std::string_view component; /* the x of %tid.x */
   std::string_view second;    /* the name after | */
-  uint64_t value = 0;         /* a number, or an offset from a name: bytes, or elements if `indexed` */
+  uint64_t value = 0;         /* a number, or an offset from `name`: in bytes or, if `indexed`, in elements */
   std::vector<Operand> elements;
 };
 
@@ -46,17 +46,17 @@ struct Instruction {
   std::string_view guard;
   bool guard_negated = false;
   std::string_view opcode;
-  std::vector<std::string_view> modifiers; /* without dots */
+  std::vector<std::string_view> modifiers; /* the modifiers, without their dots */
   std::vector<Operand> operands;
 };
 
 enum class Linkage : uint8_t { internal, visible, external, weak };
 
-/* One value of an initialiser, at its index in the array. */
+/* One value of an initialiser, with its index in the array. */
 struct InitialValue {
   uint64_t index = 0;
-  Operand value;        /* integer, floating, or a name with an addend */
-  bool generic = false; /* generic(name) */
+  Operand value;        /* an integer, a floating-point number, or a name with an addend */
+  bool generic = false; /* written as generic(name) */
   uint32_t line = 0;
 };
 
@@ -67,9 +67,9 @@ struct Declaration {
   Type type = Type::none;
   uint32_t vector = 1;    /* 2 with .v2 */
   uint64_t alignment = 0; /* 0: not given */
-  uint64_t elements = 1;  /* elements of an array, in all dimensions together */
+  uint64_t elements = 1;  /* number of elements of an array, over all dimensions */
   bool is_array = false;
-  bool unsized = false;        /* name[] without an initialiser that determines the size */
+  bool unsized = false;        /* name[] without an initialiser, which would determine the size */
   uint32_t register_count = 0; /* %r<8> */
   std::string_view name;
   std::vector<InitialValue> initial;
@@ -94,7 +94,7 @@ struct Statement {
   Kind kind = Kind::instruction;
   uint32_t line = 0;
   std::string_view label;
-  /* The index in the function's list for this kind of statement. The lists keep statements small. */
+  /* The index in the list of the function that belongs to this kind of statement. These lists keep statements small. */
   size_t index = 0;
 };
 

@@ -11,13 +11,13 @@
 #include "sim/ptx/ast.h"
 #include "sim/ptx/lexer.h"
 
-/* Code generation for a module and its functions: symbols, registers and labels. */
+/* Generation of code for a module and its functions: symbols, registers and labels. */
 namespace sim::ptx {
 
 using exec::Instruction;
 using exec::OperandIndex;
 
-/* An error in one statement. The other statements are still checked. */
+/* The exception for an error in one statement. The compiler still checks the other statements. */
 struct StatementError {
   std::string message;
   CompileResult::Failure failure = CompileResult::Failure::syntax;
@@ -28,20 +28,20 @@ struct Symbol {
     none,
     reg,
     predicate,
-    global,           /* index: a variable of the module */
-    shared,           /* index: a shared variable */
-    frame,            /* offset: in bytes, from the start of the frame */
-    kernel_parameter, /* offset: in the argument block */
+    global,           /* index: that of a variable of the module */
+    shared,           /* index: that of a shared variable */
+    frame,            /* offset: in bytes from the start of the frame */
+    kernel_parameter, /* offset: in bytes from the start of the argument block */
     function          /* index */
   };
   Kind kind = Kind::none;
   Type type = Type::none;
   StateSpace space = StateSpace::generic;
-  OperandIndex op = exec::no_operand; /* reg, predicate */
+  OperandIndex op = exec::no_operand; /* for registers and predicates */
   uint32_t index = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
-  uint64_t element = 0; /* bytes of an array's element, for name[2] */
+  uint64_t element = 0; /* size in bytes of an array's element, for name[2] */
 };
 
 class ModuleBuilder {
@@ -75,7 +75,7 @@ private:
   std::unordered_map<std::string_view, Symbol> symbols_;
   std::unordered_map<uint64_t, OperandIndex> constants_;
   std::vector<const ast::Declaration *> variable_declarations_;
-  std::vector<uint32_t> registers_; /* an estimate, by function */
+  std::vector<uint32_t> registers_; /* an estimate of the number of registers, by function */
   std::string log_;
   uint32_t errors_ = 0;
   CompileResult::Failure failure_ = CompileResult::Failure::none;
@@ -89,26 +89,35 @@ constexpr uint64_t aligned(uint64_t offset, uint64_t alignment) {
 class FunctionBuilder {
 public:
   FunctionBuilder(ModuleBuilder &module, const ast::Function &tree, uint32_t index);
-  /* Appends the function's code to the program. Returns an estimate of the registers that it needs. */
+  /*
+   * Appends the code of the function to the program. Returns an estimate of the number of registers that the function
+   * needs.
+   */
   uint32_t build();
 
   /* --- for instructions --------------------------------------------------------------------------------------- */
   const Symbol &resolve(std::string_view name);
   bool knows(std::string_view name) { return find(name) != nullptr; }
-  /* The registers of a vector register (.reg .v4 .f32 %v), by name; null: there is no such vector. */
+  /*
+   * Returns the names of the registers that make up a vector register (.reg .v4 .f32 %v), or null if there is no vector
+   * register of this name.
+   */
   const std::vector<std::string_view> *vector_elements(std::string_view name);
-  /* The number of a label. Its instruction is known when the function is complete. */
+  /* Returns the number of a label. The label's instruction is known only when the function is complete. */
   uint32_t label(std::string_view name);
   const ast::Prototype *prototype(std::string_view name) const;
   const ast::BranchTargets *branch_targets(std::string_view name) const;
-  /* A register of 64 bits for a temporary value of the instruction that is being decoded. */
+  /* Returns a 64-bit register for a temporary value of the instruction that is being decoded. */
   OperandIndex scratch();
   OperandIndex scratch_predicate();
   void emit(const Instruction &instruction) {
     module.program().code.push_back(instruction);
     module.program().flows.emplace_back();
   }
-  /* Records that the instruction that is being decoded reads or writes a register, or the mask of a predicate. */
+  /*
+   * reads() and writes() record that the instruction that is being decoded reads or writes a register, or the mask of a
+   * predicate.
+   */
   void reads(OperandIndex value) { reads_.push_back(value); }
   void writes(OperandIndex value) { writes_.push_back(value); }
   void emit_branch(Instruction instruction, uint32_t label);
@@ -129,7 +138,7 @@ private:
   struct Scope {
     Names<Symbol> symbols;
     Names<RegisterRange> ranges;
-    Names<std::vector<std::string_view>> vectors; /* the registers that make up each vector register */
+    Names<std::vector<std::string_view>> vectors; /* the names of the registers that make up each vector register */
     Names<uint32_t> labels;
     Names<const ast::Prototype *> prototypes;
     Names<const ast::BranchTargets *> branch_targets;
@@ -147,7 +156,7 @@ private:
   ast::Operand without_vectors(const ast::Operand &operand);
   Symbol new_frame_variable(const ast::Declaration &declaration);
   const Symbol *find(std::string_view name);
-  /* The meaning of a name in the innermost scope that has it; null: no scope has it. */
+  /* Returns what a name stands for in the innermost scope that declares it, or null if no scope does. */
   template <class T> const T *find_in(Names<T> Scope::*names, std::string_view name) const;
   void touch(const Symbol &symbol);
   void keep_accumulator_uses(size_t begin);
@@ -157,29 +166,29 @@ private:
   uint32_t estimate_registers();
 
   const ast::Function &tree_;
-  std::vector<Scope> scopes_;                         /* all scopes, in the order of their beginnings in the text */
-  std::vector<size_t> open_scopes_;                   /* scopes around the current statement */
-  std::vector<uint32_t> labels_;                      /* the instruction of each label */
-  std::vector<std::pair<size_t, uint32_t>> branches_; /* branch instructions with their labels */
-  std::vector<uint32_t> tables_;                      /* branch tables that still have labels instead of instructions */
+  std::vector<Scope> scopes_;                         /* all scopes, in the order in which they begin in the text */
+  std::vector<size_t> open_scopes_;                   /* the scopes around the current statement */
+  std::vector<uint32_t> labels_;                      /* the index of the instruction at each label */
+  std::vector<std::pair<size_t, uint32_t>> branches_; /* the branch instructions, and the labels to which they branch */
+  std::vector<uint32_t> tables_; /* the branch tables in which labels have not been replaced by instructions yet */
   std::unordered_map<OperandIndex, Live> live_;
-  /* In functions with wgmma: registers that an instruction uses. */
+  /* The registers that an instruction uses. This is recorded only in functions that may contain wgmma. */
   struct Use {
     uint32_t at;
     bool moves;
     std::vector<OperandIndex> registers;
   };
   std::vector<Use> uses_;
-  std::vector<OperandIndex> touched_;        /* operands that the instruction that is being decoded uses */
+  std::vector<OperandIndex> touched_;        /* the operands used by the instruction that is being decoded */
   std::vector<OperandIndex> reads_, writes_; /* see reads() and writes() */
-  const bool keeps_uses_;                    /* true if the code may have wgmma */
+  const bool keeps_uses_;                    /* whether the code may contain wgmma */
   uint32_t slots_ = 0;
   uint32_t predicates_in_slot_ = 64;
   uint32_t predicate_slot_ = 0;
   OperandIndex sink_ = exec::no_operand, predicate_sink_ = exec::no_operand;
   std::vector<OperandIndex> scratch_;
   bool has_vectors_ = false;
-  std::deque<std::string> names_; /* names of registers for vectors, which are not in the PTX text */
+  std::deque<std::string> names_; /* the names of the registers in vectors, which do not occur in the PTX text */
   size_t scratch_used_ = 0;
   uint64_t frame_bytes_ = 0;
   Symbol found_;

@@ -203,7 +203,10 @@ uint64_t Coder::immediate(const ast::Operand &operand, Type type) const {
   fail("a floating-point number cannot be of type ." + std::string(name_of(type)));
 }
 
-/* Special registers, such as %tid.x. A declared register hides a special one of the same name. */
+/*
+ * Returns whether an operand is a special register, such as %tid.x. A declared register hides a special register of the
+ * same name.
+ */
 bool Coder::special(const ast::Operand &operand, Instruction &read) const {
   using exec::SpecialRegister;
   struct Row {
@@ -251,7 +254,10 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
-/* Only special registers, vectors and some instructions take components or signs. All of these were handled before. */
+/*
+ * Refuses a component or a sign. Only special registers, vectors and the operands of some instructions can have one,
+ * and these operands were handled before.
+ */
 void Coder::refuse_component(const ast::Operand &operand) const {
   if (operand.minus)
     fail("'" + std::string(operand.name) + "' cannot have a minus sign");
@@ -259,7 +265,7 @@ void Coder::refuse_component(const ast::Operand &operand) const {
     fail("'" + std::string(operand.name) + "' has no component '." + std::string(operand.component) + "'");
 }
 
-/* The offset from the address of a variable. */
+/* Returns the offset of an operand from the address of the variable that it names, in bytes. */
 uint64_t Coder::addend(const ast::Operand &operand, const Symbol &symbol) const {
   if (!operand.indexed)
     return operand.value;
@@ -339,7 +345,8 @@ uint64_t Coder::integer(size_t i) const {
 }
 
 Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
-  bool element = operand.kind == ast::Operand::Kind::name && operand.indexed; /* ld.global.u32 d, array[2] */
+  /* An operand such as array[2], as in ld.global.u32 d, array[2]. */
+  bool element = operand.kind == ast::Operand::Kind::name && operand.indexed;
   if (operand.kind != ast::Operand::Kind::address && !element)
     fail("expected an address in brackets");
   if (!operand.elements.empty())
@@ -452,7 +459,7 @@ void Coder::emit_branch(uint32_t label) {
 }
 
 namespace {
-/* only_compute: the instructions of the group read and write registers, and do nothing else. */
+/* The groups of decoders. only_compute: the instructions of the group only read and write registers. */
 constexpr struct {
   const Decoder *decoders;
   bool only_compute;

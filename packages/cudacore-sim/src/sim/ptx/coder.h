@@ -7,8 +7,8 @@
 namespace sim::ptx {
 
 /*
- * An instruction that is being decoded. Decoders take its modifiers one by one until none is left, convert its
- * operands, and emit instructions of the program.
+ * An instruction that is being decoded. A decoder takes the modifiers of the instruction one by one until none is left,
+ * converts the operands, and emits instructions of the program.
  */
 class Coder {
 public:
@@ -16,15 +16,19 @@ public:
 
   /* --- modifiers ---------------------------------------------------------------------------------------------- */
   bool take(std::string_view modifier);
-  /* Takes the first modifier that is one of `names`. Returns its index in `names`, or `count`. */
+  /*
+   * Takes the first of the instruction's modifiers that is in `names`. Returns its index in `names`, or `count` if
+   * there is none.
+   */
   size_t take_one_of(const std::string_view *names, size_t count);
-  /* A modifier, and its meaning. */
+  /* A modifier, and the value that it stands for. */
   template <class T> struct Choice {
     std::string_view name;
     T meaning;
   };
   /*
-   * Takes the first of `choices` that the instruction has, and stores its meaning. False: it has none of them.
+   * Takes the first of `choices` whose modifier the instruction has, and stores the value that it stands for. Returns
+   * false if the instruction has none of these modifiers.
    */
   template <class T, size_t N> bool take_choice(const Choice<T> (&choices)[N], T &meaning) {
     for (const Choice<T> &one : choices)
@@ -34,17 +38,17 @@ public:
       }
     return false;
   }
-  /* Takes the first type that is left, or returns Type::none. */
+  /* Takes the first remaining modifier that is a type. Returns Type::none if there is none. */
   Type take_type();
   Type need_type();
   void need_type(Type exactly);
-  StateSpace take_space(); /* takes the first state space that is left; generic: none is left */
+  StateSpace take_space(); /* takes the first remaining modifier that is a state space, or returns `generic` */
   exec::Rounding take_rounding();
-  /* .v2, .v4, .v8 */
+  /* Takes .v2, .v4 or .v8. Returns the number of elements, or 1. */
   uint32_t take_vector();
-  /* Takes modifiers without effect here: hints for caches and the memory system. */
+  /* Takes the modifiers that have no effect here: hints for caches and the memory system. */
   void skip_cache_hints();
-  /* Takes .sem and .scope. True: the access orders or shares memory. */
+  /* Takes the modifiers of the memory order and the scope. Returns whether the access is strong, as PTX calls it. */
   bool take_memory_order();
   void take_scope();
   [[noreturn]] void unsupported() const;
@@ -63,9 +67,9 @@ public:
   OperandIndex source_predicate(const ast::Operand &operand);
   OperandIndex destination(size_t i, Type type) { return destination(tree_.operands[i], type); }
   OperandIndex source(size_t i, Type type) { return source(tree_.operands[i], type); }
-  /* Needs exactly a destination and sources of these types, and stores them in `out`. */
+  /* Checks that the operands are one destination and sources, all of these types, and stores them in `out`. */
   void operands(std::initializer_list<Type> types);
-  void operands(Type type, size_t sources); /* all operands have the same type */
+  void operands(Type type, size_t sources); /* for operands that all have the same type */
   OperandIndex constant(uint64_t value) { return function_.module.constant(value); }
   uint64_t integer(size_t i) const;
   Type register_type(const ast::Operand &operand);
@@ -73,20 +77,26 @@ public:
   struct Address {
     enum class Kind : uint8_t { dynamic, frame, kernel_parameter } kind = Kind::dynamic;
     OperandIndex base = exec::no_operand;
-    bool narrow = false; /* the base has 32 bits */
+    bool narrow = false; /* the register with the base has 32 bits */
     int64_t offset = 0;
   };
   Address address(const ast::Operand &operand, uint64_t bytes);
-  /* Stores base, offset and width of an address in `out`. */
+  /* Stores the base, the offset and the width of an address in `out`. */
   void set_address(const ast::Operand &operand, size_t place, uint64_t bytes = 1);
-  /* Whether an operand is a special register; `read` becomes the instruction that reads it, without a destination. */
+  /*
+   * Returns whether an operand is a special register. If so, makes `read` the instruction that reads this register,
+   * which still lacks its destination.
+   */
   bool special(const ast::Operand &operand, Instruction &read) const;
-  /* Computes the address of a symbol into a register. */
+  /* Emits instructions that compute the address of a symbol, plus an offset, in a register. */
   void emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex into);
 
   /* --- results ------------------------------------------------------------------------------------------------ */
   Instruction out;
-  /* Adds the instruction. `handler` null: PTX has no such instruction. All modifiers must have been taken. */
+  /*
+   * Adds `out` to the program, with this handler. Fails if `handler` is null (PTX has no such instruction), or if
+   * modifiers are left that were not taken.
+   */
   void emit(exec::Handler handler);
   void emit_before(Instruction instruction);
   void emit_branch(uint32_t label);
@@ -108,10 +118,10 @@ private:
 
 /* Decodes an instruction and adds it to the code. Throws StatementError. */
 void decode(Coder &coder);
-/* Whether an instruction reads and writes registers, and does nothing else. */
+/* Returns whether instructions with this opcode only read and write registers. */
 bool only_computes(std::string_view opcode);
 
-/* The tables of decoders, by groups of instructions. Each ends with a null name. */
+/* The tables of decoders, one for each group of instructions. The last row of each table has a null name. */
 struct Decoder {
   const char *name;
   void (*decode)(Coder &);

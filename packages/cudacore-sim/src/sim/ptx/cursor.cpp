@@ -7,12 +7,12 @@
 namespace sim::ptx {
 
 namespace {
-constexpr int max_depth = 64; /* limit for nested expressions, so that no text exhausts the stack */
+constexpr int max_depth = 64; /* maximum nesting of expressions, so that no text exhausts the stack */
 
 struct Level {
   std::string_view operators[4];
 };
-/* The binary operators, from the weakest to the strongest precedence. */
+/* The binary operators, from the lowest to the highest precedence. */
 constexpr Level levels[] = {
     {{"||"}},       {{"&&"}},     {{"|"}},           {{"^"}}, {{"&"}}, {{"==", "!="}}, {{"<", "<=", ">", ">="}},
     {{"<<", ">>"}}, {{"+", "-"}}, {{"*", "/", "%"}},
@@ -27,7 +27,7 @@ ast::Operand integer_operand(uint64_t value, bool is_unsigned = false) {
   return result;
 }
 
-/* The result of a comparison; none: the operator is another one. */
+/* Returns the result of a comparison, or nothing if the operator is not a comparison. */
 template <class T> std::optional<bool> compare(std::string_view op, T a, T b) {
   if (op == "==")
     return a == b;
@@ -44,7 +44,7 @@ template <class T> std::optional<bool> compare(std::string_view op, T a, T b) {
   return std::nullopt;
 }
 
-/* Operators whose result is unsigned if an operand is. */
+/* Applies an operator whose result is unsigned if an operand is unsigned. */
 ast::Operand combine(std::string_view op, uint64_t a, uint64_t b, bool is_unsigned, const Cursor &cursor) {
   if (op == "|")
     return integer_operand(a | b, is_unsigned);
@@ -70,8 +70,8 @@ ast::Operand combine(std::string_view op, uint64_t a, uint64_t b, bool is_unsign
 }
 
 /*
- * Applies an operator to integers. The rules are those of ptxas, including which results are unsigned. Shifts use the
- * lowest six bits.
+ * Applies an operator to integers by the rules of ptxas, which also determine whether the result is unsigned. Shifts
+ * use only the lowest six bits of the shift amount.
  */
 ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Operand &right, const Cursor &cursor) {
   uint64_t a = left.value, b = right.value;
@@ -213,7 +213,7 @@ ast::Operand Cursor::unary(int depth) {
 
 ast::Operand Cursor::primary(int depth) {
   if (accept("(")) {
-    /* A cast does not change bits, only their interpretation. */
+    /* A cast does not change the bits, only whether they count as signed. */
     if (peek().kind == TokenKind::dotted && (is(".s64") || is(".u64"))) {
       bool is_unsigned = take().text == ".u64";
       expect(")");

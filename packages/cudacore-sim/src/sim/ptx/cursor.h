@@ -7,7 +7,7 @@
 
 namespace sim::ptx {
 
-/* A position in the tokens, with functions that all parts of the grammar need. */
+/* A position in the list of tokens, with functions that all parts of the grammar need. */
 class Cursor {
 public:
   explicit Cursor(const std::vector<Token> &tokens) : tokens_(tokens) {}
@@ -36,7 +36,7 @@ public:
   }
   std::string_view identifier(const char *what);
   uint64_t integer(const char *what);
-  Dim3 triple(const char *what); /* one to three integers; missing ones are 1 */
+  Dim3 triple(const char *what); /* reads one to three integers; missing ones are 1 */
   [[noreturn]] void fail(const std::string &message) const;
 
   /* Reads a constant expression. Its value is an integer or a floating-point number, never a name. */

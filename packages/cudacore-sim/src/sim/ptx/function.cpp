@@ -24,7 +24,7 @@ uint32_t FunctionBuilder::build() {
   uint32_t begin = static_cast<uint32_t>(program.code.size());
   function().entry = begin;
   collect_labels();
-  open_scopes_.push_back(0); /* the scope of the formal parameters */
+  open_scopes_.push_back(0); /* the scope of the function's formal parameters */
   try {
     declare_formals();
   } catch (const StatementError &error) {
@@ -57,7 +57,7 @@ uint32_t FunctionBuilder::build() {
       module.error(statement.line, error);
     }
   }
-  /* The end of the body is a return. */
+  /* At the end of its body, a function returns. */
   Instruction end;
   end.run = exec::return_handler();
   end.line = tree_.line;
@@ -70,7 +70,7 @@ uint32_t FunctionBuilder::build() {
   return estimate_registers();
 }
 
-/* Labels can be used before they are defined, so all are collected before the first instruction. */
+/* Collects all labels before the first instruction is decoded, because labels can be used before they are defined. */
 void FunctionBuilder::collect_labels() {
   scopes_.emplace_back();
   std::vector<size_t> open{0};
@@ -218,7 +218,7 @@ Symbol FunctionBuilder::new_frame_variable(const ast::Declaration &one) {
 }
 
 namespace {
-/* A name such as %r12, split into %r and 12, because .reg %r<20> declares many. */
+/* A name such as %r12, split into %r and 12. It may be one of the registers that .reg %r<20> declares. */
 struct Numbered {
   explicit Numbered(std::string_view name) {
     size_t digits = name.size();
@@ -236,7 +236,7 @@ struct Numbered {
 };
 } // namespace
 
-/* Declares V.x, V.y and so on for V. Nothing else in the text can have such names. */
+/* Declares the components V.x, V.y and so on of a vector register V. No other name in the text can be the same. */
 void FunctionBuilder::add_vector(Scope &scope, std::string_view name, Type type, uint32_t count) {
   if (class_of(type) == TypeClass::predicate)
     throw StatementError{quoted(name) + " cannot be a vector of predicates"};
@@ -271,7 +271,9 @@ const std::vector<std::string_view> *FunctionBuilder::vector_elements(std::strin
   return nullptr;
 }
 
-/* Replaces a vector register by the list of its registers, and a component (V.x) by its register. */
+/*
+ * Replaces a vector register by the list of its registers, and a component such as V.x by the register that it names.
+ */
 ast::Operand FunctionBuilder::without_vectors(const ast::Operand &operand) {
   ast::Operand result = operand;
   for (ast::Operand &element : result.elements)
@@ -419,8 +421,8 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
 }
 
 /*
- * Records the data flow of an instruction of PTX, at the last instruction that was emitted for it. The instructions
- * that were emitted before only compute addresses and special values.
+ * Records the data flow of an instruction of PTX, for the last of the instructions that were emitted for it. The others
+ * only compute addresses and special values.
  */
 void FunctionBuilder::keep_flow(const ast::Instruction &one) {
   using exec::Flow;
@@ -446,8 +448,8 @@ void FunctionBuilder::keep_flow(const ast::Instruction &one) {
 }
 
 /*
- * Lists the instructions that use accumulators of wgmma, or registers to which accumulators are moved: compilers move
- * them between two products.
+ * Lists the instructions that use accumulators of wgmma. Registers to which accumulators are copied count as
+ * accumulators, too, because compilers copy accumulators between two products.
  */
 void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   exec::Program &program = module.program();
@@ -491,8 +493,9 @@ void FunctionBuilder::touch(const Symbol &symbol) {
 }
 
 /*
- * The maximum of registers that are live at once. A register is live from its first to its last mention. If the last
- * mention is in a loop, the register is live until the loop ends.
+ * Returns an estimate of the registers that a compiler would need: the maximum number of registers that are live at the
+ * same time. A register is live from its first to its last mention. If the last mention is in a loop, the register is
+ * live until the end of the loop.
  */
 uint32_t FunctionBuilder::estimate_registers() {
   std::vector<Live> intervals;
@@ -514,13 +517,14 @@ uint32_t FunctionBuilder::estimate_registers() {
     changes.emplace_back(live.begin, static_cast<int32_t>(live.words));
     changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
   }
-  std::sort(changes.begin(), changes.end()); /* at the same instruction, ranges end before others begin */
+  /* At the same instruction, the ends of live ranges come before the beginnings. */
+  std::sort(changes.begin(), changes.end());
   int32_t now = 0, max = 0;
   for (auto [at, change] : changes) {
     now += change;
     max = std::max(max, now);
   }
-  constexpr uint32_t always = 6; /* registers for addresses of the stack, the parameters and so on */
+  constexpr uint32_t always = 6; /* number of registers for addresses of the stack, the parameters and so on */
   return std::min(255u, static_cast<uint32_t>(max) + always);
 }
 

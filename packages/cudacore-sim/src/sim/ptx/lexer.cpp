@@ -9,7 +9,7 @@ namespace sim::ptx {
 
 namespace {
 
-/* Unlike isdigit(): independent of the locale, and safe for any byte. */
+/* Unlike isdigit(), is_digit() does not depend on the locale, and can be called with any byte. */
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }

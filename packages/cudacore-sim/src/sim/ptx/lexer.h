@@ -14,7 +14,7 @@ enum class TokenKind : uint8_t {
   dotted,     /* .s32, .shared::cluster, .reg; text includes the dot */
   integer,
   floating, /* bits of a double in `value` if `wide`, otherwise of a float */
-  string,   /* text without quotes, escapes as written */
+  string,   /* the text without its quotes; escape sequences are not replaced */
   punctuation,
   end
 };
@@ -24,8 +24,8 @@ struct Token {
   std::string_view text;
   uint32_t line = 0;
   uint64_t value = 0;
-  bool wide = false;        /* floating: `value` holds a double */
-  bool is_unsigned = false; /* integer: written with a U, or too large for a signed one */
+  bool wide = false;        /* for floating: `value` holds the bits of a double */
+  bool is_unsigned = false; /* for integer: written with a U, or too large for a signed integer */
 };
 
 /* An error that ends compilation at once: the rest of the text cannot be read. */
@@ -34,7 +34,7 @@ struct SyntaxError {
   std::string message;
 };
 
-/* Returns all tokens of `text`, and one of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
+/* Returns all tokens of `text`, followed by a token of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
 std::vector<Token> tokenize(std::string_view text, uint32_t first_line = 1);
 
 } // namespace sim::ptx

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links modules, like a linker does. */
+/* Links modules of PTX, as a linker does with object files. */
 #include "sim/ptx/link.h"
 
 #include <algorithm>
@@ -38,9 +38,9 @@ public:
   }
 
 private:
-  /* The meaning of a name that the modules share. */
+  /* What a name that the modules share stands for. */
   struct Shared {
-    size_t module = 0; /* the module of the definition, or of the first declaration */
+    size_t module = 0; /* index of the module with the definition, or with the first declaration */
     bool is_defined = false;
     bool is_weak = false;
     ast::Function *function = nullptr;    /* the definition, or the first declaration */
@@ -52,7 +52,10 @@ private:
                  names_[first.module] + "'\n";
   }
 
-  /* A function is visible if one of its declarations is marked as visible. A kernel is always visible. */
+  /*
+   * Returns the linkage of a function. It is visible if one of its declarations is marked as visible. A kernel is
+   * always visible.
+   */
   static Linkage linkage_of(const ast::Function &function, const ast::Module &module) {
     Linkage found = function.is_entry && function.linkage == Linkage::internal ? Linkage::visible : function.linkage;
     for (const ast::Function &other : module.functions)
@@ -75,7 +78,7 @@ private:
                  (known.module != index && !one.is_entry &&
                   (!same_formals(known.function->parameters, one.parameters) ||
                    !same_formals(known.function->results, one.results)))) {
-        if (known.module != index) /* in one module, the error is reported when that module is built */
+        if (known.module != index) /* an error within one module is reported when the module is built */
           conflict("Prototype doesn't match for", one.name, index, "first specified", known);
         continue;
       }
@@ -115,7 +118,7 @@ private:
         continue;
       }
       if (known.module == index)
-        continue; /* a second declaration is reported when the module is built */
+        continue; /* an error within one module is reported when the module is built */
       if (known.variable == nullptr || known.variable->space != one.space) {
         conflict("Memory space doesn't match for", one.name, index, "first specified", known);
       } else if (!one.unsized && !known.variable->unsized && one.bytes() != known.variable->bytes()) {
@@ -200,7 +203,7 @@ private:
     }
     for (ast::Function &one : module.functions) {
       rename(one.name, renamed);
-      Renamed seen = renamed; /* `renamed` without the names that the function declares itself */
+      Renamed seen = renamed; /* `renamed`, without the names that the function itself declares */
       for (const auto *list : {&one.results, &one.parameters, &one.declarations})
         for (const ast::Declaration &own : *list)
           seen.erase(own.name);

@@ -56,7 +56,7 @@ bool has_sizes(const std::vector<exec::ValueLocation> &places, const std::vector
                     [](const exec::ValueLocation &place, uint32_t size) { return place.size == size; });
 }
 
-/* The bits of a number in an initialiser, converted to the type of the element. */
+/* Returns the bits of a number in an initialiser, converted to the type of the array's elements. */
 uint64_t bits_of_value(const ast::Operand &value, Type type) {
   if (value.kind == ast::Operand::Kind::integer) {
     if (class_of(type) != TypeClass::floating)
@@ -112,7 +112,7 @@ CompileResult ModuleBuilder::build() {
     if (!one.has_body || !symbol || symbol->kind != Symbol::Kind::function)
       continue;
     const exec::Function &declared = module_->program.functions[symbol->index];
-    /* A definition that differs from its declaration was already reported. */
+    /* If the definition differs from the declaration, the error was already reported. */
     if (declared.is_entry != one.is_entry || (!one.is_entry && !has_signature(declared, one)))
       continue;
     if (declared.is_defined) {
@@ -190,12 +190,12 @@ uint32_t ModuleBuilder::add_shared(const ast::Declaration &one) {
   return static_cast<uint32_t>(module_->program.shared_variables.size() - 1);
 }
 
-/* Computes the initial bytes, when all names are known. */
+/* Computes the initial bytes of variables, once all names are known. */
 void ModuleBuilder::resolve_initial_values() {
   for (size_t i = 0; i < variable_declarations_.size(); ++i) {
     const ast::Declaration &one = *variable_declarations_[i];
     Variable &variable = module_->info.variables[i];
-    /* A variable without an initialiser is zero. If it is large, its bytes are not stored. */
+    /* A variable without an initialiser is zero. The bytes of a large variable are not stored. */
     if (one.initial.empty()) {
       if (!variable.is_external && variable.size <= max_initialised_bytes)
         variable.initial.resize(variable.size);
@@ -289,7 +289,7 @@ void ModuleBuilder::declare_functions() {
   }
 }
 
-/* A function without a body must be one of the runtime environment. */
+/* Checks that each function without a body is one of the runtime environment. */
 void ModuleBuilder::check_externals() {
   std::vector<exec::Function> &functions = module_->program.functions;
   for (const ast::Function &one : tree_.functions) {
@@ -341,8 +341,8 @@ std::vector<uint32_t> ModuleBuilder::reachable(uint32_t from) const {
 }
 
 /*
- * Variables are placed in the order of their declarations, as compilers do, although sorting them by alignment would
- * waste less.
+ * Places shared variables in the order of their declarations, as compilers do, although sorting them by alignment would
+ * waste less memory.
  */
 void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout) const {
   const exec::Program &program = module_->program;
@@ -353,7 +353,10 @@ void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   uint64_t end = 0, dynamic_alignment = 1;
-  /* Compilers pad for all dynamic variables of the module, even in kernels that use none. */
+  /*
+   * Compilers pad the static variables for the alignment of all dynamic variables of the module, even in kernels that
+   * use no dynamic variables.
+   */
   for (const exec::SharedVariable &variable : program.shared_variables)
     if (variable.is_dynamic)
       dynamic_alignment = std::max({dynamic_alignment, uint64_t{variable.alignment}, uint64_t{16}});
@@ -396,7 +399,7 @@ KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
     info.registers = std::max(info.registers, registers_[one]);
     info.local_bytes = std::max(info.local_bytes, module_->program.functions[one].local_bytes);
   }
-  /* Compilers obey the launch bounds, and spill registers. */
+  /* Compilers keep within the number of registers that the launch bounds allow, and store other values in memory. */
   const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
   uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
   if (threads)
@@ -424,9 +427,12 @@ namespace sim {
 
 namespace {
 
-constexpr size_t max_quoted = 200; /* characters of a line of PTX in an error */
+constexpr size_t max_quoted = 200; /* maximum length of the line of PTX that an error quotes, in characters */
 
-/* A text to compile, and the numbers of its first line and of its lines, counted through all texts. */
+/*
+ * A text to compile. `first` is the number of its first line, counted through all texts, and `count` its number of
+ * lines.
+ */
 struct Lines {
   std::string_view name, text;
   uint32_t first = 1, count = 0;
@@ -443,7 +449,7 @@ std::string_view line_of(std::string_view text, size_t number) {
   return text.substr(at, text.find('\n', at) - at);
 }
 
-/* Adds the text of the line, and its file, to each error of the form "line 3: message". */
+/* Appends the text of the line, and the name of its file, to each error of the form "line 3: message". */
 std::string with_lines(const std::string &log, const std::vector<Lines> &texts) {
   std::string result;
   for (size_t at = 0; at < log.size();) {

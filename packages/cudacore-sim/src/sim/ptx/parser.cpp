@@ -7,8 +7,8 @@ namespace sim::ptx {
 
 namespace {
 
-constexpr uint64_t max_elements = uint64_t{1} << 34; /* limit of one variable; a larger number must be a mistake */
-constexpr int max_nesting = 200;                     /* limit for nested blocks and initializers */
+constexpr uint64_t max_elements = uint64_t{1} << 34; /* maximum for one variable; a larger number must be a mistake */
+constexpr int max_nesting = 200;                     /* maximum nesting of blocks and of initialisers */
 
 class Parser {
 public:
@@ -94,7 +94,7 @@ private:
 
   void section() {
     in_.take();
-    in_.take(); /* the name of the section */
+    in_.take(); /* skips the name of the section */
     in_.expect("{");
     while (!in_.is("}")) {
       if (in_.at_end())
@@ -124,7 +124,7 @@ private:
         in_.take();
       }
     }
-    /* Line 0 means that the code has no line; the last known line is more useful. */
+    /* Line 0 means that the code belongs to no line. The last known line is more useful in messages. */
     if (at.line != 0)
       source_ = at;
   }
@@ -167,7 +167,10 @@ private:
     return StateSpace::generic;
   }
 
-  /* Parses what precedes the names: space, alignment, vector, type, and attributes without effect here. */
+  /*
+   * Parses the part of a declaration before the names: state space, alignment, vector, type, and attributes that have
+   * no effect here.
+   */
   ast::Declaration declaration_head(ast::Linkage linkage) {
     ast::Declaration head;
     head.linkage = linkage;
@@ -201,7 +204,10 @@ private:
     return head;
   }
 
-  /* `.u64 .ptr .global .align 8 name`: hints of what a parameter points to. */
+  /*
+   * Parses attributes that say what a parameter points to, as in `.u64 .ptr .global .align 8 name`. They are only
+   * hints.
+   */
   void pointer_attributes() {
     if (!in_.accept(".ptr"))
       return;
@@ -227,7 +233,7 @@ private:
     if (one.space == StateSpace::reg && in_.accept("<")) {
       if (in_.peek().kind != TokenKind::integer)
         in_.fail("expected the number of registers");
-      uint64_t count = in_.take().value; /* a number only: in an expression, the > would be an operator */
+      uint64_t count = in_.take().value; /* only a number is accepted: in an expression, the > would be an operator */
       in_.expect(">");
       if (count == 0 || count > (1u << 24))
         in_.fail("too many registers, or none");
@@ -276,7 +282,10 @@ private:
       in_.fail("too many values in an initialiser");
   }
 
-  /* Parses the values of dimension `level`, from element `at` on. Returns the index after the last one. */
+  /*
+   * Parses the values of an initialiser for dimension `level`, beginning with element `at`. Returns the index after the
+   * last value.
+   */
   uint64_t initial_list(ast::Declaration &one, const std::vector<uint64_t> &dimensions, size_t level, uint64_t at) {
     if (level > static_cast<size_t>(max_nesting))
       in_.fail("an initialiser is nested too deeply");
@@ -391,7 +400,7 @@ private:
         in_.integer("a limit");
       else if (in_.is(".pragma"))
         pragma();
-      else if (in_.is(".language")) /* .language is for kernels of cuda.tile, whose launch is not documented */
+      else if (in_.is(".language")) /* .language is for kernels of cuda.tile; how to launch them is not documented */
         in_.fail("kernels of cuda.tile are not simulated");
       else if (!in_.accept(".noreturn") && !in_.accept(".unified") && !in_.accept(".blocksareclusters"))
         return;
@@ -569,7 +578,7 @@ private:
     } else {
       result.value = in_.integer("an address");
     }
-    if (in_.accept(",")) /* [map, {c0, c1}]: the operand is a tensor map, a texture or a surface */
+    if (in_.accept(",")) /* [map, {c0, c1}]: the name is that of a tensor map, a texture or a surface */
       result.elements = group("{", "}", Operand::Kind::vector, 0).elements;
     in_.expect("]");
     return result;
@@ -577,7 +586,7 @@ private:
 
   Cursor in_;
   const uint32_t first_file_;
-  bool in_call_ = false; /* whether the parser is in a call, whose operands can be lists */
+  bool in_call_ = false; /* whether the parser is in a call: only there can operands be lists */
   ast::Module module_;
   ast::SourcePosition source_;
 };

@@ -8,8 +8,8 @@
 namespace sim::ptx {
 
 /*
- * Parses a module. The result refers to `text`. Lines and the files of .loc are counted from the given numbers, so that
- * they differ between texts that are linked. Throws SyntaxError.
+ * Parses a module. The result refers to `text`. Line numbers begin with `first_line`, and the numbers of .loc files
+ * with `first_file`, so that they differ between texts that are linked. Throws SyntaxError.
  */
 ast::Module parse(std::string_view text, uint32_t first_line = 1, uint32_t first_file = 0);
 

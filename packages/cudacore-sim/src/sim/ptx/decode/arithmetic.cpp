@@ -32,7 +32,7 @@ void integer(Coder &c, IntegerOp op, Type type, size_t sources) {
   c.emit(exec::integer_handler(op, type));
 }
 
-/* For carries, b32 and b64 are unsigned numbers. */
+/* Returns the type in which carries are computed: for b32 and b64, the unsigned integers. */
 Type as_unsigned(Type type) { return type == Type::b32 ? Type::u32 : type == Type::b64 ? Type::u64 : type; }
 
 void add_or_sub(Coder &c, bool sub) {
@@ -168,10 +168,10 @@ void sqrt(Coder &c) {
   floating(c, approximate ? FloatOp::sqrt_approx : FloatOp::sqrt, c.need_type(), 1);
 }
 template <FloatOp Op> void approximation(Coder &c) {
-  c.take("approx"); /* f16 forms of ex2 and tanh can have .approx, too */
+  c.take("approx"); /* .approx is optional for the f16 forms of ex2 and tanh */
   floating(c, Op, c.need_type(), 1);
 }
-/* copysign.f32 d, a, b: the sign of a, the magnitude of b. */
+/* copysign.f32 d, a, b: d has the sign of a and the magnitude of b. */
 void copysign(Coder &c) {
   Type type = c.need_type();
   if (type != Type::f32 && type != Type::f64)
@@ -206,7 +206,7 @@ void dp2a(Coder &c) {
     c.unsupported();
   dot(c, hi ? exec::DotOp::dp2a_hi : exec::DotOp::dp2a_lo);
 }
-/* vabsdiff4.u32.atype.btype{.add} d, a, b, c: the only instruction of its family that compilers emit. */
+/* vabsdiff4.u32.atype.btype{.add} d, a, b, c. Of the video instructions on four bytes, compilers emit only this one. */
 void vabsdiff4(Coder &c) {
   c.need_type(Type::u32);
   dot(c, c.take("add") ? exec::DotOp::absdiff4_sum : exec::DotOp::absdiff4);

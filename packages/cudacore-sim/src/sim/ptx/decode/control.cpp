@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches, calls, ends. */
+/* Branches, calls, and the ends of threads. */
 #include "sim/ptx/coder.h"
 
 namespace sim::ptx {
@@ -31,7 +31,10 @@ void brx(Coder &c) {
   c.emit(exec::branch_indexed_handler());
 }
 
-/* The place of a value that is passed: a .param variable, a register, or a number. `formal` determines its size. */
+/*
+ * Returns the location of an argument or result of a call: a .param variable, a register, or a number. If it has no
+ * size of its own, it has the size `formal`, that of the formal parameter.
+ */
 exec::ValueLocation location_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
   exec::ValueLocation place;
   if (operand.kind == ast::Operand::Kind::name) {
@@ -80,7 +83,7 @@ void pass(Coder &c, const ast::Operand &list, const std::vector<uint32_t> &sizes
   }
 }
 
-/* call (results), function, (arguments), prototype; all but the function can be missing. */
+/* call (results), function, (arguments), prototype. All of these except the function can be missing. */
 void call(Coder &c) {
   static const ast::Operand empty = [] {
     ast::Operand list;
@@ -151,7 +154,7 @@ void nanosleep(Coder &c) {
   c.out.op[0] = c.source(0, Type::u32);
   c.emit(exec::sleep_handler());
 }
-/* setmaxnreg.action.sync.aligned.u32 n: the number of registers has no effect here. */
+/* setmaxnreg.action.sync.aligned.u32 n. It has no effect here, because the number of registers does not matter. */
 void set_registers(Coder &c) {
   if (c.function().module.target() != "sm_90a")
     c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
@@ -168,7 +171,10 @@ void set_registers(Coder &c) {
   c.emit(exec::nop_handler());
 }
 
-/* These have no effect: a breakpoint without a debugger, events of a profiler, dependent launches. */
+/*
+ * Instructions that have no effect here: breakpoints (there is no debugger), events for profilers, and the control of
+ * dependent launches.
+ */
 void nothing(Coder &c) {
   for (const char *word : {"wait", "launch_dependents"})
     c.take(word);

@@ -21,7 +21,9 @@ Type piece_of(uint32_t bits) {
   }
 }
 
-/* The type of the elements that a value is packed from, or unpacked to. Sets their number in `out`. */
+/*
+ * Returns the type of the elements that a value is packed from, or unpacked to. Sets the number of elements in `out`.
+ */
 Type take_elements(Coder &c, const std::vector<ast::Operand> &elements, Type type) {
   size_t count = elements.size();
   Type element = count ? piece_of(bits_of(type) / static_cast<uint32_t>(count)) : Type::none;
@@ -54,7 +56,10 @@ void unpack(Coder &c, Type type) {
   c.emit(exec::unpack_handler(element));
 }
 
-/* mov.v2.b32 {d, ...}, {a, ...}: all are read before any is written, as a destination may be a source. */
+/*
+ * mov.v2.b32 {d, ...}, {a, ...}. All sources are read before any destination is written, because a register may be
+ * both.
+ */
 void move_vector(Coder &c, uint32_t count, Type type) {
   if (!c.is_list(0) || !c.is_list(1) || c.operand(0).elements.size() != count || c.operand(1).elements.size() != count)
     c.fail("expected vectors of " + std::to_string(count));
@@ -83,7 +88,7 @@ void mov(Coder &c) {
   if (type == Type::pred) {
     c.out.op[0] = c.destination_predicate(c.operand(0).name);
     if (Instruction read = c.out; c.operand(1).kind == ast::Operand::Kind::name && c.special(c.operand(1), read)) {
-      /* %is_explicit_cluster is a number here, so it is compared with 0 */
+      /* Here, the special register %is_explicit_cluster is a number. So a comparison with 0 makes it a predicate. */
       read.op[0] = c.out.op[2] = c.function().scratch();
       c.emit_before(read);
       c.out.op[3] = c.constant(0);
@@ -155,7 +160,8 @@ void cvt(Coder &c) {
     return cvt_pack(c);
   exec::Conversion conversion;
   conversion.rounding = c.take_rounding();
-  if (conversion.rounding == exec::Rounding::none) /* a second rounding remains, and is refused */
+  /* A second rounding modifier would not be taken, so that the instruction is refused. */
+  if (conversion.rounding == exec::Rounding::none)
     take_integral(c, conversion);
   conversion.ftz = c.take("ftz");
   conversion.sat = c.take("sat");
@@ -193,7 +199,7 @@ void cvta(Coder &c) {
   bool back = c.take("to");
   StateSpace space = c.take_space();
   Type type = address_type(c);
-  /* A function's parameters lie in its frame. */
+  /* In a function that is not a kernel, parameters are in the frame, which is in local memory. */
   if (space == StateSpace::param && !c.function().is_entry())
     space = StateSpace::local;
   c.operands(type, 1);

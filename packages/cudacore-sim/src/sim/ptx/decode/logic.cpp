@@ -80,7 +80,7 @@ void lop3(Coder &c) {
   c.emit(exec::bit_handler(BitOp::lop3, Type::b32));
 }
 
-/* popc, clz, bfind: the result has 32 bits. */
+/* popc, clz and bfind: the result has 32 bits, whatever the type of the source. */
 void counting(Coder &c, BitOp op) {
   Type type = c.need_type();
   c.operands({Type::b32, type});
@@ -133,7 +133,7 @@ bool take_comparison(Coder &c, Type type, Comparison &comparison) {
       {"ltu", Comparison::ltu}, {"leu", Comparison::leu}, {"gtu", Comparison::gtu}, {"geu", Comparison::geu},
       {"num", Comparison::num}, {"nan", Comparison::nan}, {"lo", Comparison::lt},   {"ls", Comparison::le},
       {"hi", Comparison::gt},   {"hs", Comparison::ge}};
-  /* Bits can only be equal or not. */
+  /* Values of the types .b16, .b32 and .b64 can only be compared for equality. */
   bool only_equality = class_of(type) == TypeClass::bits;
   return c.take_choice(all, comparison) &&
          (!only_equality || comparison == Comparison::eq || comparison == Comparison::ne);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor cores: mma, wmma, wgmma, and loads and stores of matrices. The accepted forms are those of ptxas for sm_90, or
- * sm_90a.
+ * Tensor cores: mma, wmma, wgmma, and loads and stores of matrices. The accepted forms are those that ptxas accepts for
+ * sm_90 or sm_90a.
  */
 #include <iterator>
 
@@ -61,13 +61,16 @@ bool is_eight_bit_float(Element element) { return element == Element::e4m3 || el
 bool is_integer(Element element) {
   return element == Element::s4 || element == Element::u4 || element == Element::s8 || element == Element::u8;
 }
-/* Types that can be combined for A and B. */
+/* Returns whether two types can be combined for A and B. */
 bool go_together(Element a, Element b) {
   return a == b || (is_eight_bit_float(a) && is_eight_bit_float(b)) ||
          (is_integer(a) && is_integer(b) && exec::bits_of(a) == exec::bits_of(b));
 }
 
-/* An accepted type of A, with a shape. If types can be combined, only one of them is listed. */
+/*
+ * An accepted combination of a type of A and a shape. Of types that can be combined with each other, only one is
+ * listed.
+ */
 struct Form {
   Element a;
   MatrixShape shape;
@@ -208,7 +211,10 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
 
 /* --- mma ------------------------------------------------------------------------------------------------------ */
 
-/* Two operands of a sparse product: words with the positions of the numbers of A, and the lanes of these words. */
+/*
+ * Adds two operands of a sparse product: the words with the positions of the numbers of A, and the selector of the
+ * lanes that hold these words.
+ */
 void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
   product.a.sparse = true;
   product.metadata = c.source(place, Type::b32);
@@ -253,7 +259,7 @@ void mma(Coder &c) {
 
 /* --- wmma ----------------------------------------------------------------------------------------------------- */
 
-/* Checks that there is a product with this fragment: its type and its shape have to fit. */
+/* Checks that wmma has a product with this fragment, by the fragment's type and shape. */
 void check_wmma_fragment(Coder &c, const Fragment &fragment) {
   if (fragment.role != MatrixRole::c)
     return check_form(c, wmma_forms, fragment.element, fragment.shape);
@@ -271,7 +277,10 @@ void check_wmma_fragment(Coder &c, const Fragment &fragment) {
   c.fail("there is no matrix C of " + name_of(fragment.element) + " in the shape " + name_of(fragment.shape));
 }
 
-/* wmma.load.a.sync.aligned.layout.shape{.space}.type r, [p]{, stride}; wmma.store.d likewise, the address first */
+/*
+ * wmma.load.a.sync.aligned.layout.shape{.space}.type r, [p]{, stride}; wmma.store.d has the same form, with the address
+ * first.
+ */
 void wmma_access(Coder &c, bool store) {
   exec::MatrixAccess access;
   Fragment &fragment = access.fragment;
@@ -305,7 +314,7 @@ void wmma_access(Coder &c, bool store) {
   c.emit(store ? exec::store_fragment_handler(space) : exec::load_fragment_handler(space));
 }
 
-/* wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype d, a, b, c: by default, A and B are f16 */
+/* wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype d, a, b, c. Without types, A and B are f16. */
 void wmma_mma(Coder &c) {
   bool has_bits = c.take("and"), is_and = has_bits;
   has_bits |= c.take("xor");
@@ -351,12 +360,15 @@ void wmma(Coder &c) {
 
 /* --- wgmma ---------------------------------------------------------------------------------------------------- */
 
-/* The number of columns of A. A row of A has 32 bytes. They hold all columns, or half of the columns if A is sparse. */
+/*
+ * Returns the number of columns of A. A row of A is stored in 32 bytes, which hold all columns or, if A is sparse, half
+ * of them.
+ */
 uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
 
 /*
- * Takes a shape m64nNk16, or one with another k. N is a multiple of 8 up to 256. For integers above 32, it is a
- * multiple of 16.
+ * Takes the shape m64nNkK, where K is given by `k`. N is a multiple of 8 up to 256 or, for integers, one of 8, 16, 24
+ * and the multiples of 16 from 32 on.
  */
 MatrixShape take_group_shape(Coder &c, Element a, uint32_t k) {
   bool is_integral = is_integer(a) || a == Element::b1;
@@ -474,7 +486,7 @@ uint32_t take_count(Coder &c) {
   c.fail("expected .x1, .x2 or .x4");
 }
 
-/* ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16 r, [p]; stmatrix likewise, the address first */
+/* ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16 r, [p]; stmatrix has the same form, with the address first. */
 void rows(Coder &c, bool store) {
   need_eight_rows(c);
   uint32_t count = take_count(c);

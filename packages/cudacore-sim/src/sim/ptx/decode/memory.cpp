@@ -42,7 +42,7 @@ const std::vector<ast::Operand> &elements_of(Coder &c, const ast::Operand &opera
   return operand.elements;
 }
 
-/* The value operand of a load or store: one register, or a vector of them. */
+/* Decodes the operand of a load or store with the values: one register, or a vector of registers. */
 template <class Operand> void values(Coder &c, const ast::Operand &operand, uint32_t vector, Operand &&operand_of) {
   if (vector == 1 && operand.kind != ast::Operand::Kind::vector) {
     c.out.op[0] = operand_of(operand);
@@ -53,7 +53,7 @@ template <class Operand> void values(Coder &c, const ast::Operand &operand, uint
     c.out.op[i] = operand_of(elements[i]);
 }
 
-/* Fills in the address. mode.space becomes the space that is actually accessed. */
+/* Decodes the address operand. Sets mode.space to the state space that the access really uses. */
 void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMode &mode) {
   uint64_t bytes = uint64_t{bytes_of(mode.type)} * vector;
   Coder::Address where = c.address(operand, bytes);
@@ -69,7 +69,7 @@ void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMo
     mode.space = StateSpace::local;
 }
 
-/* Takes the modifiers of a load or a store: its mode, and the number of its elements. */
+/* Takes the modifiers of a load or store. Returns its mode, and sets `vector` to the number of elements. */
 AccessMode take_access(Coder &c, uint32_t &vector) {
   AccessMode mode;
   mode.ordered = c.take_memory_order();
@@ -92,13 +92,15 @@ void ld(Coder &c) {
   c.emit(exec::load_handler(mode));
 }
 
-/* The properties of all operations on an mbarrier. Nearly all order memory, so none is treated as relaxed. */
+/*
+ * The flags of all operations on an mbarrier. Nearly all of them order memory, so none of them is treated as relaxed.
+ */
 constexpr uint8_t mbarrier_access =
     exec::access_strong | exec::access_acquire | exec::access_release | exec::access_update | exec::access_barrier;
 
 /*
- * Ends an asynchronous operation, which is already complete: makes the mbarrier count its bytes. This releases the
- * written data, but orders nothing for the thread that began the operation.
+ * Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. The mbarrier
+ * releases the written data, but the thread that began the operation is not ordered after anything.
  */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
                           const ast::Operand &mbarrier, OperandIndex bytes) {
@@ -111,7 +113,10 @@ void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand
   c.emit(exec::mbarrier_handler(MbarrierOp::complete_tx, StateSpace::shared));
 }
 
-/* st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {b, c}, [mbarrier]: a store, done at once. */
+/*
+ * st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {b, c}, [mbarrier]. The store is executed at
+ * once.
+ */
 void st_async(Coder &c) {
   AccessMode mode;
   const Instruction whole = c.out;
@@ -151,9 +156,9 @@ void st(Coder &c) {
 void ldu(Coder &c) { ld(c); }
 
 /*
- * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, because each element is atomic by
- * itself. The old values are stored separately first, because a destination can be the address or the source of a later
- * element.
+ * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}. The elements are updated one after the other, because only each
+ * single update is atomic. The old values go to temporary registers first, because a destination register can also be
+ * the address or a source of a later element.
  */
 void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Type type, bool returns) {
   size_t first = returns ? 1 : 0;
@@ -170,7 +175,8 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
   for (uint32_t i = 0; i < vector; ++i) {
     Instruction part = whole;
     part.run = handler;
-    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first element checks the alignment of the vector */
+    /* The access to the first element checks the alignment of the whole vector. */
+    part.count = static_cast<uint8_t>(i == 0 ? vector : 1);
     part.immediate += int64_t{i} * bytes;
     part.op[2] = c.source(sources[i], type);
     if (returns)
@@ -204,7 +210,7 @@ void atomic(Coder &c, bool returns) {
   Type type = c.need_type();
   bool is_half = type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
   if (is_half && op != AtomicOp::add &&
-      (vector == 1 || !keeps_subnormals)) /* minima and maxima exist only for vectors */
+      (vector == 1 || !keeps_subnormals)) /* without a vector, these types have no minimum or maximum */
     c.unsupported();
   if (vector > 1)
     return vector_atomic(c, op, space, vector, type, returns);
@@ -223,7 +229,7 @@ void atomic(Coder &c, bool returns) {
 }
 void atom(Coder &c) { atomic(c, true); }
 
-/* The atomic operations that have an asynchronous form, for shared memory. */
+/* Returns whether an atomic operation has an asynchronous form, which operates on shared memory. */
 bool is_asynchronous(AtomicOp op, Type type) {
   switch (op) {
   case AtomicOp::inc:
@@ -243,7 +249,10 @@ bool is_asynchronous(AtomicOp op, Type type) {
   }
 }
 
-/* red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [a], b, [mbarrier]: done at once. */
+/*
+ * red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [a], b, [mbarrier]. It is executed at
+ * once.
+ */
 void red_async(Coder &c) {
   const Instruction whole = c.out;
   AtomicOp op;
@@ -304,7 +313,7 @@ void applypriority(Coder &c) {
   c.set_address(c.operand(0), 0);
   c.emit(exec::nop_handler());
 }
-/* discard.L2 makes the contents of memory undefined. Here they are kept, which is also valid. */
+/* discard.L2 makes the contents of memory undefined. Here the contents are kept, which is also allowed. */
 void discard(Coder &c) {
   if (c.take_space() != StateSpace::global && c.count() != 2)
     c.unsupported();
@@ -408,9 +417,9 @@ void cp_reduce(Coder &c) {
 }
 
 /*
- * cp.async.mbarrier.arrive completes the copies here, as early as possible. With .noinc, the instruction then arrives,
- * because the mbarrier already expects the arrival. Without .noinc, the arrival would first raise the expected count by
- * one, so nothing changes.
+ * cp.async.mbarrier.arrive completes the copies here, which is the earliest time that PTX allows. With .noinc, the
+ * instruction then arrives at the mbarrier, whose expected count includes this arrival. Without .noinc, the instruction
+ * would first add one to the expected count and then arrive, so the mbarrier does not change.
  */
 void cp_mbarrier(Coder &c) {
   c.out.access = mbarrier_access;
@@ -503,7 +512,7 @@ void mbarrier_wait(Coder &c) {
   c.out.access = mbarrier_access;
   StateSpace space = c.take_space();
   c.need_type(Type::b64);
-  c.need(3, 4); /* the fourth is how long try_wait may sleep */
+  c.need(3, 4); /* the fourth operand is the maximum time for which try_wait sleeps */
   c.out.op[0] = c.destination_predicate(c.operand(0).name);
   c.set_address(c.operand(1), 1, 8);
   c.out.op[2] = c.source(2, parity ? Type::u32 : Type::b64);

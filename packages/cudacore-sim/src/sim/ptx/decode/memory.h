@@ -5,17 +5,19 @@
 #include "sim/isa/tensor_copy.h"
 #include "sim/ptx/coder.h"
 
-/* Shared by the decoders of memory instructions. */
+/* Functions that several decoders of memory instructions share. */
 namespace sim::ptx {
 
-/* An address as a value: in a register, with an offset added. */
+/*
+ * Returns a register with the address of an operand, including its offset. Sets `narrow` if the register has 32 bits.
+ */
 exec::OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow);
-/* .add, .min, ...; false: there is none. */
+/* Takes .add, .min or another operation. Returns false if there is none. */
 bool take_atomic_op(Coder &c, exec::AtomicOp &op);
 
 /*
- * cp.async.bulk.tensor, cp.reduce.async.bulk.tensor or cp.async.bulk.prefetch.tensor, whose words up to this point were
- * consumed. A load can turn out to be a store.
+ * Decodes cp.async.bulk.tensor, cp.reduce.async.bulk.tensor or cp.async.bulk.prefetch.tensor, after these words were
+ * taken. For a copy that is not a reduction or a prefetch, `way` is a load, which can turn out to be a store.
  */
 void tensor_copy(Coder &c, exec::TensorWay way);
 

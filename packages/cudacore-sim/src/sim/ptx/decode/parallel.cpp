@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions that several threads execute together: warps, blocks, clusters. */
+/* Instructions that several threads execute together: the threads of a warp, a block or a cluster. */
 #include "sim/ptx/coder.h"
 
 namespace sim::ptx {
@@ -114,7 +114,7 @@ void cluster_barrier(Coder &c) {
   c.emit(arrive ? exec::cluster_arrive_handler() : exec::cluster_wait_handler());
 }
 
-/* bar.red.op d, a, b, p: the count b may be left out. */
+/* bar.red.op d, a, b, p. The thread count b can be missing. */
 void reducing_barrier(Coder &c) {
   bool popc = c.take("popc"), all = c.take("and");
   if (!popc && !all && !c.take("or"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor; and changes
- * of tensor maps: tensormap.
+ * Copies that use tensor maps (cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor), and
+ * instructions that change tensor maps (tensormap).
  */
 #include "sim/ptx/decode/memory.h"
 
@@ -44,7 +44,7 @@ void set_offsets(Coder &c, size_t place, TensorCopy &copy) {
 
 bool writes(TensorWay way) { return way == TensorWay::store || way == TensorWay::reduce; }
 
-/* Takes the state spaces. A copy that is no reduction is a load or a store, depending on them. */
+/* Takes the state spaces. They determine whether a copy that is not a reduction is a load or a store. */
 TensorWay take_way(Coder &c, TensorWay way) {
   if (way == TensorWay::prefetch) {
     if (!c.take("L2") || c.take_space() != StateSpace::global)
@@ -61,7 +61,7 @@ TensorWay take_way(Coder &c, TensorWay way) {
   return way;
 }
 
-/* Takes .tile or .im2col, and the modifier for how the completion is signalled. */
+/* Takes .tile or .im2col, and the modifier that says how the completion of the copy is signalled. */
 void take_modes(Coder &c, TensorCopy &copy) {
   copy.im2col = c.take(writes(copy.way) ? "im2col_no_offs" : "im2col");
   if ((copy.im2col && copy.rank < 3) || (!copy.im2col && c.take("im2col")))
@@ -73,8 +73,8 @@ void take_modes(Coder &c, TensorCopy &copy) {
 }
 
 /*
- * load: shared address, [map, {...}], mbarrier, offsets, blocks; store and reduce: [map, {...}], shared address;
- * prefetch: [map, {...}], offsets. Offsets, blocks and a hint at the end can be absent.
+ * Operands of a load: shared address, [map, {...}], mbarrier, offsets, blocks. Of a store or a reduction: [map, {...}],
+ * shared address. Of a prefetch: [map, {...}], offsets. Offsets, blocks, and a cache hint at the end can be absent.
  */
 void set_operands(Coder &c, TensorCopy &copy) {
   bool loads = copy.way == TensorWay::load, has_offsets = copy.im2col && !writes(copy.way);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Textures and surfaces, by the handles of their objects. */
+/* Textures and surfaces. An operand has the handle of the texture or surface object. */
 #include "sim/ptx/coder.h"
 
 namespace sim::ptx {
@@ -19,7 +19,7 @@ void take_geometry(Coder &c, TextureAccess &access) {
   access.layered = found >= 4;
 }
 
-/* One register, or a vector of them. */
+/* Decodes the operand with the values: one register, or a vector of registers. */
 template <class Operand>
 void registers(const ast::Operand &operand, std::vector<OperandIndex> &out, Operand operand_of) {
   if (operand.kind != ast::Operand::Kind::vector) {
@@ -38,8 +38,8 @@ void results(Coder &c, const ast::Operand &operand, TextureAccess &access, size_
 }
 
 /*
- * [object, {coordinates}]: the layer comes first. The last element of a vector of four counts only if the geometry
- * needs it.
+ * [object, {coordinates}]. If there are layers, the layer comes first. In a vector of four coordinates, the last one is
+ * used only if the geometry needs it.
  */
 void place(Coder &c, const ast::Operand &operand, TextureAccess &access) {
   if (operand.kind != ast::Operand::Kind::address || operand.name.empty() || operand.value != 0)
@@ -129,7 +129,7 @@ void tld4(Coder &c) {
 void query(Coder &c) {
   TextureAccess access;
   access.op = Op::query;
-  static constexpr std::string_view names[] = {"width", "height", "depth"}; /* sm_90 has no other queries */
+  static constexpr std::string_view names[] = {"width", "height", "depth"}; /* for sm_90, there are no other queries */
   if (c.take("level"))
     access.level = TextureAccess::Level::given;
   size_t found = c.take_one_of(names, std::size(names));
@@ -152,7 +152,7 @@ void take_clamp(Coder &c, TextureAccess &access) {
   access.clamp = found == 3 ? TextureAccess::Clamp::trap : static_cast<TextureAccess::Clamp>(found);
 }
 
-/* The common part of suld and sust; returns the length of their vectors. */
+/* Decodes what suld and sust have in common. Returns the number of elements of the vector. */
 uint32_t surface(Coder &c, TextureAccess &access, Op op) {
   access.op = op;
   access.integer_coordinates = true;

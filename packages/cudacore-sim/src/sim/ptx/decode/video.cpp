@@ -11,7 +11,7 @@ using exec::VideoOp;
 using exec::VideoPart;
 using exec::VideoSecond;
 
-/* Removes the part from an operand: %r1.b2 becomes %r1. */
+/* Removes the name of a part from an operand (%r1.b2 becomes %r1), and returns the part. */
 VideoPart take_part(Coder &c, ast::Operand &operand) {
   static constexpr std::string_view names[] = {"", "b0", "b1", "b2", "b3", "h0", "h1"};
   for (size_t i = 0; i < std::size(names); ++i)
@@ -69,10 +69,10 @@ void take_comparison(Coder &c, VideoMode &mode) {
   mode.comparison = static_cast<uint8_t>(comparison);
 }
 
-/* v<op>.d.a.b{.sat} d, a{.part}, b{.part}; with .add, .min or .max, or with d.part, there is a c. */
+/* v<op>.d.a.b{.sat} d, a{.part}, b{.part}. With .add, .min or .max, or if d has a part, there is also an operand c. */
 template <VideoOp Op> void video(Coder &c) {
   VideoMode mode;
-  if (Op != VideoOp::set) /* vset returns 0 or 1 */
+  if (Op != VideoOp::set) /* vset has no type for d, because its result is 0 or 1 */
     mode.d_signed = take_sign(c);
   mode.a_signed = take_sign(c);
   mode.b_signed = take_sign(c);
@@ -100,7 +100,7 @@ template <VideoOp Op> void video(Coder &c) {
   if (mode.merge && mode.second != VideoSecond::none)
     c.fail("a part of the destination leaves no second operation");
   bool has_c = mode.merge || mode.second != VideoSecond::none;
-  c.need(has_c ? 4 : 3, 4); /* c is allowed even if it is not used */
+  c.need(has_c ? 4 : 3, 4); /* c may be given even if it is not used */
   ast::Operand a = c.operand(1), b = c.operand(2);
   mode.a = take_part(c, a);
   mode.b = take_part(c, b);
