@@ -167,10 +167,7 @@ private:
     return StateSpace::generic;
   }
 
-  /*
-   * Parses the part of a declaration before the names: state space, alignment, vector, type, and attributes that have
-   * no effect here.
-   */
+  /* Parses what precedes the names in a declaration: state space, alignment, vector, type, and other attributes. */
   ast::Declaration declaration_head(ast::Linkage linkage) {
     ast::Declaration head;
     head.linkage = linkage;
@@ -204,10 +201,7 @@ private:
     return head;
   }
 
-  /*
-   * Parses attributes that say what a parameter points to, as in `.u64 .ptr .global .align 8 name`. They are only
-   * hints.
-   */
+  /* Parses hints about the memory that a parameter points to, as in `.u64 .ptr .global .align 8 name`. */
   void pointer_attributes() {
     if (!in_.accept(".ptr"))
       return;
