@@ -23,12 +23,12 @@ namespace sim {
 using Dim3 = std::array<uint32_t, 3>;
 
 struct Parameter {
-  uint32_t offset; /* offset in the argument block, in bytes */
+  uint32_t offset; /* offset of the parameter in the argument block, in bytes */
   uint32_t size;
   uint32_t alignment;
 };
 
-/* The properties of a kernel. */
+/* A kernel, with the properties that the driver needs. */
 struct KernelInfo {
   std::string name;
   std::vector<Parameter> parameters;
@@ -36,23 +36,23 @@ struct KernelInfo {
   uint32_t static_shared_bytes = 0;
   uint32_t local_bytes = 0;       /* bytes of local memory that PTX declares for the stack frame of a thread */
   uint32_t registers = 0;         /* an estimate: the registers of PTX that are live at once, at most 255 */
-  Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros: not given */
-  Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
+  Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros if not given */
+  Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros if not given */
   uint32_t min_blocks = 0;        /* .minnctapersm */
-  Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros: not given */
+  Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros if not given */
   bool explicit_cluster = false;  /* .explicitcluster */
 };
 
 enum class Space { global, constant };
 
-/* A variable of a module. The driver gives it an address before anything runs. */
+/* A variable of a module. The driver gives the variable an address before any kernel of the module runs. */
 struct Variable {
   std::string name;
   Space space;
   uint64_t size;
   uint64_t alignment;
   bool is_external;               /* .extern: the variable is defined outside of the module */
-  std::vector<std::byte> initial; /* `size` bytes */
+  std::vector<std::byte> initial; /* `size` bytes; empty: external, or large and zero */
   struct Relocation { /* stores the address of `symbol` (variable or function) plus the addend at `offset` */
     uint64_t offset;
     std::string symbol;
@@ -79,14 +79,14 @@ struct CompileResult {
     syntax,
     unsupported_instruction,
     unsupported_version,
-    unresolved, /* a name that nothing defines */
-    conflict    /* texts that cannot be linked */
+    unresolved, /* no text defines a name that is used */
+    conflict    /* the texts contradict each other, for example by two definitions */
   } failure = Failure::none;
 };
 
-/* PTX to be linked with other PTX. */
+/* A text of PTX that is compiled and linked with others. */
 struct PtxText {
-  std::string name; /* the name for messages */
+  std::string name; /* the name of the text in messages */
   std::string text;
 };
 
@@ -116,7 +116,7 @@ struct Range {
   uint64_t begin, end; /* device addresses */
   std::byte *host;     /* the host address of the byte at `begin` */
   bool writable;
-  uint64_t allocation;          /* identifies the allocation in reports */
+  uint64_t allocation;          /* a number that identifies the allocation in reports */
   std::byte *written = nullptr; /* a flag for each byte, nonzero once it was written; null: writes are not recorded */
 };
 struct MemoryMap {
@@ -134,7 +134,7 @@ struct Texels {
     volume,
     cube,
     linear
-  }; /* linear: the kind of texture memory that CUDA calls linear, one row of any length */
+  }; /* linear: CUDA's linear texture memory, a single row of any length */
   enum class Type : uint8_t { unsigned_integer, signed_integer, real };
   struct Level {
     uint64_t address;
@@ -157,7 +157,7 @@ struct Sampler {
   bool is_surface = false;
   std::array<Address, 3> modes{Address::clamp, Address::clamp, Address::clamp};
   bool linear = false, linear_levels = false; /* whether to filter linearly between texels, and between levels */
-  bool normalized = false;                    /* whether coordinates are normalized */
+  bool normalized = false;                    /* whether coordinates are between 0 and 1, rather than counting texels */
   bool as_integer = false, srgb = false, seamless = false;
   uint32_t anisotropy = 0;
   float bias = 0, min_level = 0, max_level = 0;
@@ -168,14 +168,14 @@ using SamplerMap = std::unordered_map<uint64_t, std::shared_ptr<const Sampler>>;
 /* The heap of malloc() in kernels. Each context has one, which outlives launches. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
-size_t pieces_in(Heap &heap); /* the number of allocations that were not freed */
+size_t pieces_in(Heap &heap); /* returns the number of allocations that were not freed */
 
 /* The optional checks of a running kernel, which find defects that a GPU does not report. */
 struct Checks {
-  bool sync = false;  /* barriers and masks whose effect is undefined */
-  bool init = false;  /* reads of memory that was never written, or was freed */
-  bool race = false;  /* accesses of a kernel that nothing orders */
-  bool order = false; /* unordered accesses of different work; the engine only reports which bytes a kernel accesses */
+  bool sync = false;  /* finds barriers and masks whose effect is undefined */
+  bool init = false;  /* finds reads of memory that was never written, or was freed */
+  bool race = false;  /* finds accesses of a kernel that race with each other */
+  bool order = false; /* finds races between different work; the engine only reports the bytes that a kernel accesses */
   bool any() const { return sync || init || race || order; }
 };
 
@@ -204,7 +204,7 @@ struct Launch {
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
   uint64_t heap_bytes = 8 << 20;   /* the heap's size until the first allocation; afterwards, the size is fixed */
-  uint64_t printf_limit = 1 << 20; /* bytes of output that are kept; more is dropped */
+  uint64_t printf_limit = 1 << 20; /* maximum bytes of output; the rest is dropped */
   /*
    * Called with the output of printf and, with `is_error` set, with the messages of failed assertions. The order of the
    * calls is one that is possible on a GPU.
@@ -219,23 +219,23 @@ struct Launch {
   std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end of the launch */
   std::byte fill{0};                               /* the initial value of each byte of shared memory */
-  const std::atomic<bool> *abandoned = nullptr;    /* when this becomes true, the launch ends soon, without a fault */
+  const std::atomic<bool> *abandoned = nullptr;    /* once this is true, the launch ends soon and without a fault */
   uint64_t instruction_limit = 0; /* maximum for each thread, to stop endless loops in tests; 0: no limit */
 };
 
 enum class FaultKind {
   none,
-  illegal_address,    /* out of bounds or freed: CUDA_ERROR_ILLEGAL_ADDRESS */
+  illegal_address,    /* memory out of bounds or freed: CUDA_ERROR_ILLEGAL_ADDRESS */
   misaligned_address, /* CUDA_ERROR_MISALIGNED_ADDRESS */
   invalid_address_space,
-  illegal_instruction, /* CUDA_ERROR_ILLEGAL_INSTRUCTION, e.g. a call of a non-function */
+  illegal_instruction, /* CUDA_ERROR_ILLEGAL_INSTRUCTION, e.g. a call of an address without a function */
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */
   assertion,           /* CUDA_ERROR_ASSERT */
   hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
   /* The kinds from here on are findings of checks. */
   synchronization,
   unwritten, /* a read of memory that nobody wrote */
-  freed,     /* memory that free() has released, or malloc() never returned */
+  freed,     /* an access to heap memory that was freed or not allocated */
   race
 };
 
@@ -245,7 +245,7 @@ struct Fault {
   std::string kernel;
   Dim3 block{}, thread{};
   uint32_t ptx_line = 0;
-  std::string source_file; /* the file of .loc; empty if unknown */
+  std::string source_file; /* the source file that .loc names; empty if unknown */
   uint32_t source_line = 0;
   uint64_t address = 0;
   uint32_t access_bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of synchronization and initialization, and the parts common to all checks. */
+/* The checks of synchronization and of initialization, and the functions that all checks share. */
 #include "sim/exec/checker.h"
 
 #include <algorithm>

@@ -71,7 +71,7 @@ static void settle(BarrierClocks &arrivals, uint32_t threads) {
     settle_one(fences);
 }
 
-/* After the barrier, each thread is ordered after all threads that have arrived. */
+/* Orders a thread that leaves a barrier after all threads that have arrived at it. */
 static void pass(ThreadHistory &thread, const BarrierClocks &arrivals, uint32_t threads) {
   thread.clock = arrivals.arrived.result(threads);
   for (size_t scope = 0; scope < scopes; ++scope)
@@ -122,7 +122,7 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
   settle(arrivals, grid_.warps * warp_size);
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    BarrierClocks both = arrivals; /* the thread's clock may have grown since it arrived */
+    BarrierClocks both = arrivals; /* includes what the thread acquired after its arrival */
     both.arrived.add(thread.clock);
     for (size_t scope = 0; scope < scopes; ++scope)
       both.fences[scope].add(thread.fences[scope].clock);
@@ -166,7 +166,10 @@ void Races::awaits_reads(Warp &w, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { join(thread_of(w, lane), clock); });
 }
 
-/* Operations on an mbarrier order memory for all threads, because compilers leave the scope out. */
+/*
+ * Returns the scope of an access. Operations on an mbarrier order memory for all threads, because compilers leave out
+ * their scope.
+ */
 static Scope scope_of(const Instruction &ins) { return ins.access & access_barrier ? Scope::all : ins.scope(); }
 
 /*
@@ -239,7 +242,7 @@ void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, 
   if (!write)
     return;
   if (!is_update && found != released_.end())
-    released_.erase(found); /* this store overwrites the value that carried the release */
+    released_.erase(found); /* the store overwrites the released value, so that no later read can acquire it */
   if ((ins.access & access_release) || thread_of(w, lane).fences[0].exists)
     release(w, ins, lane, released_[key]);
 }
@@ -281,9 +284,11 @@ bool Races::happens_before(const PastAccess &past, const VectorClockPtr &clock) 
 }
 
 /*
- * wgmma reads memory through the async proxy, and stores write through the generic one, so wgmma can find old values. A
- * fence.proxy.async is needed in between, by the thread that wrote or by a thread that is ordered after it. Bulk copies
- * also write through the async proxy. Whether other asynchronous copies need a fence is not checked.
+ * Returns whether a fence.proxy.async is missing between a write and a wgmma that reads the written memory. Stores
+ * write through the generic proxy and wgmma reads through the async proxy, so that without a fence, wgmma may read old
+ * values. The fence must be executed by the thread that wrote or by a thread that is ordered after the write. Bulk
+ * copies write through the async proxy, too, and need no fence. Whether other asynchronous copies need one is not
+ * checked.
  */
 bool Races::lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const {
   if (ins.run != group_product_handler() || !write.bytes || (write.flags & access_strong))
@@ -336,7 +341,7 @@ void Races::note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot
   }
 }
 
-/* Whether two accesses are strong, and the scope of each includes the thread of the other. */
+/* Returns whether both accesses are strong, and the scope of each of them includes the thread of the other access. */
 bool Races::are_synchronizing(const PastAccess &one, const PastAccess &other) const {
   return (one.flags & other.flags & access_strong) && includes(scope_of(one), one.block, other.block) &&
          includes(scope_of(other), other.block, one.block);
@@ -569,7 +574,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const PastAcc
   fault.access_bytes = bytes;
   fault.is_write = write;
   fault.space = spot.space;
-  /* Chance determines which access came first, so the report lists them in the order of the code. */
+  /* Which of the two accesses came first is random, so the report lists them in the order of the code. */
   const Instruction &first = before.pc < w.pc ? other : ins;
   uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
   bool is_of_update = wrote ? !write && (before.flags & access_update) : (ins.access & access_update) != 0;

@@ -8,13 +8,13 @@
 #include "sim/exec/checker.h"
 
 /*
- * A detector of races: two threads access the same bytes, at least one writes, at least one access is not strong, and
- * neither happens before the other. It uses vector clocks: the clock of a thread has, for each other thread, the time
- * up to which that thread's accesses happen before the thread's next one. Clocks are joined at barriers, at
- * __syncwarp(), and when a thread acquires what another one released. For each byte, the last accesses are kept with
- * their threads and times. A kept access happens before a new one if the clock of the thread that makes the new access
- * reaches the time of the kept access. One thread of the host runs a grid that is checked for races, so nothing needs a
- * lock.
+ * A detector of races. In a race, two threads access the same bytes, at least one of the accesses is a write, at least
+ * one is not strong, and neither access happens before the other. The detector uses vector clocks. The clock of a
+ * thread T contains a time for each other thread: the accesses of that thread up to this time happen before the next
+ * access of T. Clocks are joined at barriers, at __syncwarp(), and when a thread acquires what another thread has
+ * released. For each byte, the last accesses are kept with their threads and times. A kept access happens before a new
+ * access if the clock of the thread that makes the new access reaches the time of the kept access. A single host thread
+ * runs a grid that is checked for races, so no locks are needed.
  */
 namespace sim::exec {
 
@@ -35,12 +35,15 @@ struct BarrierClocks {
 struct ThreadHistory {
   LogicalTime now = 1;
   VectorClockPtr clock;
-  std::array<Fence, scopes> fences; /* by scope: the last fence of that scope or a wider one */
+  std::array<Fence, scopes> fences; /* by scope: the last fence of this scope or a wider one */
   Fence proxy_fence;                /* the last fence.proxy.async */
-  /* By scope: the clocks of values that relaxed reads saw, for the next fence of that scope or a wider one. */
+  /*
+   * By scope: the clocks that were released with values that relaxed reads returned. The next fence of this scope or a
+   * wider one acquires them.
+   */
   std::array<ClockJoin, scopes> observed;
   bool has_observed = false;
-  /* The last plain reads: the address, and the index of the instruction. */
+  /* The address and the index of the instruction of each of the last plain reads. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
   uint32_t next_read = 0;
 };
@@ -55,10 +58,10 @@ struct PastAccess {
   uint32_t pc = 0;
 };
 
-/* The last accesses to a group of four bytes. */
+/* The kept accesses to four aligned bytes of memory. */
 struct Cell {
   PastAccess write;
-  std::array<PastAccess, 2> reads; /* reads by two threads, neither of which happened before the other */
+  std::array<PastAccess, 2> reads; /* the last reads, by up to two threads */
 };
 
 /* An access to a block's shared memory by a thread of another block of the cluster. */
@@ -93,7 +96,7 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<BarrierClocks, barrier_count> barriers;
-  BarrierClocks cluster; /* all arrivals at the cluster's barrier, in the first block of the cluster */
+  BarrierClocks cluster; /* in the first block of a cluster: all arrivals at the cluster's barrier */
   std::array<ClockJoin, max_warps / group_warps> group_reads; /* the ends of reads by wgmma, for each group of warps */
   /* The last access to this block's shared memory by each thread of other blocks, by block and thread. */
   std::map<std::pair<uint32_t, uint32_t>, RemoteAccess> remote_accesses;
@@ -138,7 +141,10 @@ private:
   static ThreadId id_of(Warp &w, uint32_t lane);
   Cell &cell_of(uint64_t address);
   void join(ThreadHistory &thread, const VectorClockPtr &clock);
-  /* Applies an access that orders memory: acquires what was released at `key`, and releases there. */
+  /*
+   * Applies the ordering of an access: the access acquires what was released at the address `key`, or releases there,
+   * or both.
+   */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
   void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
@@ -148,10 +154,13 @@ private:
   /* Returns whether an access happens before the next access of a thread, or before everything that has a clock. */
   static bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread);
   static bool happens_before(const PastAccess &past, const VectorClockPtr &clock);
-  /* Whether wgmma would read memory that was written through the generic proxy, without a fence in between. */
+  /*
+   * Returns whether a wgmma reads memory that was written through the generic proxy, without a fence after the write.
+   */
   bool lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const;
   /*
-   * Reports an access to memory that an asynchronous copy is still to write, because nothing has waited for the copy.
+   * Reports an access to memory that an asynchronous copy has not written yet, because no thread has waited for the
+   * copy.
    */
   void check_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
                     uint32_t bytes, bool write);
@@ -170,7 +179,7 @@ private:
   Grid &grid_;
   Checker &checker_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
+  std::unordered_map<uint64_t, ReleasedHere> released_; /* what was released, by address */
   /*
    * Races of a plain read with an update, by the instruction of the read. Such a race is not reported if the reading
    * thread then updates the same address, as compare-and-swap loops do: the first read of such a loop may return any
@@ -182,8 +191,8 @@ private:
     uint64_t other;
   };
   std::multimap<uint32_t, Deferred> deferred_;
-  std::set<uint32_t> speculative_;    /* the reads of these loops */
-  std::set<uint64_t> mbarriers_;      /* mbarriers in shared memory, by their address */
+  std::set<uint32_t> speculative_;    /* the reads of compare-and-swap loops, by instruction */
+  std::set<uint64_t> mbarriers_;      /* host addresses of the mbarriers in shared memory */
   const std::byte *copied_ = nullptr; /* the bytes that an asynchronous copy is about to write */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows values that were read from memory that nobody wrote. */
+/* Tracks the values that were loaded from memory that nobody wrote. */
 #include "sim/exec/undefined.h"
 
 namespace sim::exec {

@@ -15,7 +15,10 @@ namespace sim::exec {
 using LogicalTime = uint32_t;
 using BlockTimes = std::vector<LogicalTime>; /* the times of a block's threads */
 
-/* The times of the threads of each block. Vector clocks are immutable, so threads can share one after a barrier. */
+/*
+ * The times of all threads, by block. Vector clocks are immutable, so that threads can share the same clock after a
+ * barrier.
+ */
 struct VectorClock {
   std::map<uint32_t, std::shared_ptr<const BlockTimes>> blocks;
 };
@@ -25,7 +28,7 @@ struct ThreadId {
   uint32_t block, thread;
 };
 
-/* Joins vector clocks: the result has the maximum of the times of each thread. */
+/* Joins vector clocks: for each thread, the result has the maximum of the thread's times in these clocks. */
 class ClockJoin {
 public:
   void add(const VectorClockPtr &clock);

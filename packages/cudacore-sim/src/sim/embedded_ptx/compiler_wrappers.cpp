@@ -57,7 +57,10 @@ std::string text_of(std::string ptx) {
   return ptx;
 }
 
-/* A process can load several NVRTC or nvJitLink libraries; each has its own replacement functions. */
+/*
+ * The maximum number of NVRTC libraries, and of nvJitLink libraries, in a process. Each of them needs replacement
+ * functions of its own.
+ */
 constexpr size_t max_libraries = 8;
 
 /* The functions that replace a library's functions for the size and the bytes of a cubin. */
@@ -126,7 +129,7 @@ int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)
     return type;
-  if (begins("\177ELF", 4)) /* e_machine is CUDA in cubins, and the host's machine in object files */
+  if (begins("\177ELF", 4)) /* in ELF files, e_machine is 190 (CUDA) for cubins; object files have the host's number */
     return code.size() > 19 && static_cast<unsigned char>(code[18]) == 190 && code[19] == 0 ? input_cubin : 0;
   if (begins("\xED\x43\x4E\x7F", 4))
     return input_ltoir;
@@ -143,7 +146,7 @@ struct Input {
 struct Linking {
   std::vector<std::string> options;
   std::vector<Input> inputs;
-  std::vector<char> cubin; /* empty if no cubin was requested */
+  std::vector<char> cubin; /* the result; empty if no cubin was requested */
 };
 
 std::map<void *, std::shared_ptr<Linking>> linkings;
@@ -356,7 +359,7 @@ template <class Library> bool wrap(void *&function, const char *path, const std:
   for (std::string known : Library::names) {
     size_t at = name.find(known);
     std::string suffix = at != name.npos ? name.substr(at + known.size()) : "";
-    /* The plain name, or a name with a version: __nvJitLinkCreate_12_0. */
+    /* The name can be plain, or have a prefix and a version, as in __nvJitLinkCreate_12_0. */
     bool is_plain = at == 0 && suffix.empty(), is_versioned = at == 2 && suffix.compare(0, 1, "_") == 0;
     if (at == name.npos || (!is_plain && !is_versioned))
       continue;

@@ -24,7 +24,7 @@ int cudasim_keep_ptx(const char *cubin, const char *const *files) {
     return -1;
   bool written = std::fwrite(made.data(), 1, made.size(), out) == made.size();
   written = std::fclose(out) == 0 && written;
-  if (!written) /* an incomplete cubin would be worse than no cubin */
+  if (!written) /* remove the file: an incomplete cubin would be worse than none */
     std::remove(cubin);
   return written ? 0 : -1;
 }

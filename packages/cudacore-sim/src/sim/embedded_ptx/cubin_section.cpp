@@ -46,7 +46,10 @@ bool read(const char *data, size_t size, Elf64_Ehdr &header, std::vector<Elf64_S
   return names.sh_offset <= size && names.sh_size <= size - names.sh_offset;
 }
 
-/* Finds the last section of this kind, because nvJitLink copies the sections of its inputs to its output. */
+/*
+ * Finds the section with PTX. If there are several, the last one counts, because nvJitLink copies the sections of its
+ * inputs to its output.
+ */
 const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
                        const std::vector<Elf64_Shdr> &sections) {
   const Elf64_Shdr &names = sections[header.e_shstrndx];
@@ -86,7 +89,7 @@ bool read_file(const char *name, std::vector<char> &out) {
   char part[65536];
   for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
     out.insert(out.end(), part, part + got);
-  bool complete = std::ferror(file) == 0; /* a directory can be opened, but not read */
+  bool complete = std::ferror(file) == 0; /* for example, a directory can be opened, but not read */
   std::fclose(file);
   return complete;
 }
@@ -98,7 +101,10 @@ std::vector<char> embed_ptx(const char *cubin, size_t size, const std::vector<Em
   if (!read(cubin, size, header, sections))
     return out;
   auto align = [&] { out.resize((out.size() + 7) / 8 * 8); };
-  /* Existing sections stay where they are; longer tables of names and sections are appended. */
+  /*
+   * The existing sections stay where they are. A new table of names and a new table of sections, both longer, are
+   * appended.
+   */
   align();
   Elf64_Shdr section{};
   section.sh_type = SHT_PROGBITS;
@@ -166,11 +172,11 @@ std::vector<char> empty_cubin(int capability) {
   header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_ident[EI_OSABI] = 0x33; /* CUDA's */
   header.e_ident[EI_ABIVERSION] =
-      7; /* version 7: the flags have the real capability in byte 0, and the virtual capability in byte 2 */
+      7; /* version 7: byte 0 of the flags is the real capability, byte 2 the virtual capability */
   header.e_type = ET_EXEC;
   header.e_machine = machine_cuda;
   header.e_version = EV_CURRENT;
-  header.e_flags = static_cast<Elf64_Word>(capability | capability << 16 | 0x500); /* 64-bit addresses */
+  header.e_flags = static_cast<Elf64_Word>(capability | capability << 16 | 0x500); /* 0x500: 64-bit addresses */
   header.e_ehsize = sizeof header;
   header.e_shentsize = sizeof(Elf64_Shdr);
   header.e_shnum = 2;

@@ -8,15 +8,16 @@
 #include <vector>
 
 /*
- * The PTX of a cubin, in a section of the ELF file. So the PTX is present wherever the cubin is copied, such as in
- * caches on disk and in other processes. The simulator runs this PTX, because it cannot run machine code.
+ * The section of a cubin, which is an ELF file, that holds the PTX from which the cubin was made. The simulator runs
+ * this PTX, because it cannot run machine code. In the cubin itself, the PTX is still present after the cubin was
+ * copied, for example to a cache on disk or to another process.
  */
 namespace sim {
 
-/* The PTX of an input that a cubin was made from. */
+/* The PTX of one of the inputs from which a cubin was made. */
 struct EmbeddedPtx {
   std::string name; /* the input's name, for messages */
-  std::string code; /* PTX, or a fat binary with PTX; empty: not known */
+  std::string code; /* PTX, or a fat binary with PTX; empty if it is not known */
 };
 
 /*
@@ -25,14 +26,14 @@ struct EmbeddedPtx {
  */
 std::vector<char> embed_ptx(const char *cubin, size_t size, const std::vector<EmbeddedPtx> &parts);
 
-/* The inputs in the section of a cubin; empty if the cubin has no such section. */
+/* Returns the inputs that are stored in a cubin. The result is empty if the cubin has no section for them. */
 std::vector<EmbeddedPtx> embedded_ptx(const char *cubin, size_t size);
 
 bool starts_as_ptx(std::string_view text);
 
 bool read_file(const char *name, std::vector<char> &out);
 
-/* A cubin without machine code, for a capability such as 90. */
+/* Returns a cubin without machine code, for a compute capability such as 90. */
 std::vector<char> empty_cubin(int capability);
 
 } // namespace sim

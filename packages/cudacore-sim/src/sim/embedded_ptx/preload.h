@@ -13,7 +13,7 @@ namespace sim {
 
 using LookUp = void *(*)(void *library, const char *name);
 
-LookUp real_dlsym(); /* dlsym() of the C library */
+LookUp real_dlsym(); /* returns dlsym() of the C library */
 
 template <class F> F as_function(void *symbol) {
   F function = nullptr;
@@ -21,7 +21,7 @@ template <class F> F as_function(void *symbol) {
   return function;
 }
 
-bool gives_cubins(const char *name); /* whether a function of NVRTC or nvJitLink with this name is replaced */
+bool gives_cubins(const char *name); /* whether the NVRTC or nvJitLink function of this name is replaced */
 bool is_own(const void *function);   /* whether the function is in the preloaded library */
 
 /*

@@ -15,7 +15,7 @@ std::atomic<LookUp> real{nullptr};
 
 } // namespace
 
-/* The dlsym of the C library is found by its symbol version, because the dlsym below has no version. */
+/* Finds dlsym of the C library by its symbol version: the dlsym that is defined below has no version. */
 LookUp real_dlsym() {
   LookUp found = real.load(std::memory_order_relaxed);
   constexpr const char *versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
@@ -45,7 +45,10 @@ void *replacement(void *library, const char *name) {
 
 } // namespace sim
 
-/* Other names are passed to dlsym of the C library. The call is a jump, because RTLD_NEXT depends on the caller. */
+/*
+ * Looks up a function that may be replaced. For all other names, this function jumps to dlsym of the C library; it does
+ * not call it, because RTLD_NEXT depends on the caller.
+ */
 extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict library,
                                                               const char *__restrict name) noexcept {
   using namespace sim;
@@ -53,7 +56,7 @@ extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict l
   if (library == RTLD_NEXT || !gives_cubins(name))
     return look_up(library, name);
   void *found = look_up(library, name);
-  if (found != nullptr && is_own(found)) /* look_up found the function of this library first */
+  if (found != nullptr && is_own(found)) /* look_up found this library's function instead of the real one */
     return linked_function(name, __builtin_return_address(0));
   return replacement(library, name);
 }

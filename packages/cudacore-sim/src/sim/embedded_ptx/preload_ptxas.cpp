@@ -14,10 +14,10 @@
 
 namespace {
 
-/* The arguments of ptxas; null in other processes. */
+/* The arguments of this process if it is ptxas, otherwise null. */
 char **arguments = nullptr;
 
-/* The output file of ptxas, and its state before ptxas has run. */
+/* The output file of ptxas, and the file's state before ptxas writes it. */
 const char *output = "elf.o";
 struct stat before;
 

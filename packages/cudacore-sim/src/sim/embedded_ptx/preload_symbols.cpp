@@ -49,7 +49,7 @@ void *linked_function(const char *name, const void *caller) {
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr)
     if (void *found = find_in(where.dli_fname, name))
       return found;
-  /* This search finds the function if the caller is the program itself. */
+  /* If the caller is the program itself, the libraries that were loaded after this one have the function. */
   if (void *found = replaced(real_dlsym()(RTLD_NEXT, name), name))
     return found;
   /*

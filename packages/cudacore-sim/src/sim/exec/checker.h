@@ -11,7 +11,9 @@ namespace sim::exec {
 class Races;
 class Touches;
 
-/* Spot::space is compared with the address of this text, so all files must share one object. */
+/*
+ * The name in Spot::space for shared memory. Its address is compared, so all source files must share a single object.
+ */
 inline constexpr char shared_space[] = "shared";
 
 /* The memory that an access refers to. */
@@ -19,7 +21,7 @@ struct Spot {
   const char *space;
   uint64_t address;
   const std::byte *host;
-  std::byte *written; /* one flag for each byte: whether it was written; null if writes are not recorded */
+  std::byte *written; /* a flag for each byte, nonzero once it was written; null: writes are not recorded */
 };
 
 /*
@@ -32,8 +34,8 @@ public:
   ~Checker();
 
   void begins(Block &block);
-  void ended(Unit &unit); /* all threads of the unit have ended */
-  void finish();          /* the grid has ended */
+  void ended(Unit &unit); /* called when all threads of the unit have ended */
+  void finish();          /* called when the grid has ended */
 
   /*
    * names: lanes reach an instruction that all lanes in `members` execute together. gathers: the lanes in `present` now
@@ -48,10 +50,13 @@ public:
   void group_orders(Warp &w, const Instruction &ins);
   void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);
   void group_has_multiplied(Warp &w);
-  /* Lanes continue after wgmma.wait_group. */
+  /* Called when lanes continue after wgmma.wait_group. */
   void group_passes(Warp &w, uint32_t lanes);
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
-  /* comes: lanes reach a barrier of the block. arrives: they arrive at it. completes: the barrier completes. */
+  /*
+   * comes: lanes reach a barrier instruction. arrives: lanes arrive at the barrier `number`. completes: the barrier
+   * completes.
+   */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
   void arrives(Warp &w, uint32_t lanes, uint32_t number);
   void completes(Block &block, uint32_t number, const Barrier &done);

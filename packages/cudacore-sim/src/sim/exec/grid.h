@@ -55,7 +55,7 @@ private:
   uint64_t printed_ = 0;
 };
 
-/* One of a block's named barriers. */
+/* The state of one of a block's barriers (barrier 0 to 15). */
 struct Barrier {
   uint32_t expected = 0; /* the number of threads that the barrier waits for; 0: all threads of the block */
   uint32_t population = 0;
@@ -73,8 +73,8 @@ struct Block {
   uint32_t rank = 0; /* rank of the block in its cluster */
   std::vector<std::byte> shared;
   uint64_t unchecked_bytes = 0;          /* the size of `shared` if it is accessed without checks, otherwise 0 */
-  std::vector<std::byte> written;        /* a flag for each byte, nonzero once it was written; empty: not recorded */
-  std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
+  std::vector<std::byte> written;        /* flags for the bytes, nonzero once written; empty: writes are not recorded */
+  std::shared_ptr<BlockHistory> history; /* the accesses so far, to find races; null: they are not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* the reserved part of shared memory, initially zero */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;

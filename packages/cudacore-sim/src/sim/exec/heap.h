@@ -13,7 +13,7 @@
 
 namespace sim {
 
-/* The device heap of a context. Thread-safe. */
+/* The heap of a context from which malloc() in kernels allocates. Thread-safe. */
 class Heap {
 public:
   Heap() = default;
@@ -51,8 +51,8 @@ private:
   std::atomic<std::byte *> memory_{nullptr}; /* set by the first allocation, then constant */
   std::byte *states_ = nullptr;              /* also set by the first allocation; null: states are not recorded */
   uint64_t size_ = 0;
-  std::map<uint64_t, uint64_t> free_;                 /* offset -> size; adjacent ranges are merged */
-  std::map<uint64_t, uint64_t> taken_;                /* offset -> size */
+  std::map<uint64_t, uint64_t> free_;                 /* sizes of free ranges by offset; adjacent ranges are merged */
+  std::map<uint64_t, uint64_t> taken_;                /* sizes of allocations by offset */
   std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and reused only if no other memory is free */
 };
 

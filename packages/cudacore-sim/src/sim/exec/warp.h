@@ -48,7 +48,7 @@ class Warp {
 public:
   enum class Result : uint8_t { finished, blocked, yielded };
 
-  /* Prepares the warp to run a kernel from its start. */
+  /* Resets the warp, so that it runs a kernel from its start. */
   void start(Block &of, uint32_t warp_index, uint32_t lanes);
   bool finished() const { return alive == 0; }
   bool can_run() const { return (alive & ~blocked_) != 0; }
@@ -148,10 +148,10 @@ public:
   uint32_t next = 0;                    /* the index of the instruction at which the running group continues */
   uint32_t active = 0;                  /* lanes of the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
-  uint32_t carries = 0;                 /* CC.CF, one bit for each lane */
+  uint32_t carries = 0;                 /* the carry flag CC.CF, one bit for each lane */
   uint64_t stores = 0;                  /* number of instructions that store; a sign of progress */
   Range range{0, 0, nullptr, false, 0}; /* the range that was accessed last, which the next access is likely to be in */
-  std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
+  std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid of each lane, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
   uint32_t awaited = 0;         /* lanes that still had code to run when other lanes began to wait for them */

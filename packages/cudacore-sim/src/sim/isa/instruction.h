@@ -43,7 +43,7 @@ enum AccessFlag : uint8_t {
   access_aligned = 128 /* a barrier that all threads of a warp must execute together */
 };
 
-/* The threads for which an atomic or a fence orders memory. */
+/* The set of threads among which an atomic or a fence orders memory. */
 enum class Scope : uint8_t { block, cluster, all };
 constexpr size_t scopes = 3;
 

@@ -29,7 +29,7 @@ enum class MatrixRole : uint8_t { a, b, c }; /* D also has the role `c` */
 /* The family of an instruction, which determines how a matrix is distributed over the lanes. */
 enum class Spread : uint8_t {
   mma,
-  quad_pairs, /* mma.m8n8k4 of f16: four products, each of eight lanes */
+  quad_pairs, /* mma.m8n8k4 of f16: the warp computes four products, each with eight lanes */
   wmma,
   wgmma /* like mma; each of the four warps has 16 rows of A and C, and C is divided into tiles of eight columns */
 };

@@ -80,7 +80,7 @@ struct AccumulatorUse {
 /* How undefined operands of an instruction make its results undefined, for the check of initialization. */
 enum class Flow : uint8_t {
   computes, /* the results are undefined if an operand is undefined */
-  selects,  /* the result is undefined if the condition or the chosen operand is undefined */
+  selects,  /* the result is undefined if the condition or the selected operand is undefined */
   ands,     /* for predicates: the result is defined if one operand is false and defined */
   ors,      /* for predicates: the result is defined if one operand is true and defined */
   loads,    /* the results come from memory; the address has to be defined */

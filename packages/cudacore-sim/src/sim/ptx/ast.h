@@ -19,7 +19,7 @@ struct Operand {
     name,     /* %r1, symbol, symbol+8, symbol[2], %p1|%p2, !%p1, %tid.x */
     integer,  /* value */
     floating, /* value: bits of a double if `wide`, otherwise of a float */
-    address,  /* [name+value], [value]; for a tensor copy [name, {elements}] */
+    address,  /* [name+value] or [value]; for tensor copies and textures [name, {elements}] */
     vector,   /* {a, b} */
     list      /* (a, b): the arguments or results of a call */
   };
@@ -30,8 +30,8 @@ struct Operand {
   bool minus = false;       /* -%r1 */
   bool indexed = false;     /* symbol[2]: `value` counts elements of the variable */
   std::string_view name;
-  std::string_view component; /* the x of %tid.x */
-  std::string_view second;    /* the name after | */
+  std::string_view component; /* in %tid.x: x */
+  std::string_view second;    /* in a pair such as %p1|%p2: the name after the | */
   uint64_t value = 0;         /* a number, or an offset from `name`: in bytes or, if `indexed`, in elements */
   std::vector<Operand> elements;
 };

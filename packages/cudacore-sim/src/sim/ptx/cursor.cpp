@@ -61,10 +61,10 @@ ast::Operand combine(std::string_view op, uint64_t a, uint64_t b, bool is_unsign
   if (b == 0)
     cursor.fail("division by zero in a constant expression");
   if (op == "%")
-    return integer_operand(a % b, is_unsigned); /* computed as unsigned, even if the operands are signed */
+    return integer_operand(a % b, is_unsigned); /* computed with unsigned numbers, even if the operands are signed */
   if (is_unsigned)
     return integer_operand(a / b, true);
-  /* INT64_MIN / -1 has no value in C++ */
+  /* INT64_MIN / -1 is undefined in C++ */
   auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
   return integer_operand(sb == -1 ? 0 - a : static_cast<uint64_t>(sa / sb));
 }

@@ -15,7 +15,7 @@ namespace sim::ptx {
 namespace {
 
 constexpr uint32_t max_errors = 20;
-constexpr uint32_t newest_major = 9; /* the newest major version of PTX */
+constexpr uint32_t newest_major = 9; /* the newest major version of PTX that is accepted */
 constexpr uint64_t max_variable_bytes = uint64_t{1} << 33;
 constexpr uint64_t max_initialised_bytes = uint64_t{1} << 30;
 constexpr uint64_t max_shared_bytes = 1u << 22;

@@ -517,7 +517,7 @@ private:
       return address();
     if (in_.is("{"))
       return group("{", "}", Operand::Kind::vector, depth);
-    if (in_.is("(") && in_call_) /* outside of a call, ( begins a constant expression */
+    if (in_.is("(") && in_call_) /* only in a call is ( the beginning of a list; elsewhere it begins an expression */
       return group("(", ")", Operand::Kind::list, depth);
     if (in_.is("!") || (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ")))
       return named();

@@ -25,7 +25,7 @@ struct Add {
       return static_cast<T>(a + b);
   }
 };
-/* Sums of f32 in global memory flush subnormal numbers; those in shared memory do not. */
+/* Adds f32 numbers as atomics on global memory do, which flush subnormal numbers. Atomics on shared memory do not. */
 struct AddFlushed {
   static float apply(float a, float b) { return flush(Add::apply(flush(a), flush(b))); }
 };

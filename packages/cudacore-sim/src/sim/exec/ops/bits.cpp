@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logic, shifts, bit fields, permutation, and predicates. */
+/* Instructions on bits: logic, shifts, bit fields, permutation of bytes, and predicates. */
 #include "sim/isa/handlers.h"
 #include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/instances.h"
@@ -51,8 +51,8 @@ struct Clz {
   }
 };
 /*
- * The position of the highest bit that differs from the sign bit or, in an unsigned type, of the highest bit that is
- * set.
+ * Returns the position of the highest bit that differs from the sign bit or, for an unsigned type, of the highest bit
+ * that is set.
  */
 template <bool Shift> struct Bfind {
   template <class T> static uint32_t apply(T a) {
@@ -86,7 +86,7 @@ struct Fns {
     return 0xffffffffu;
   }
 };
-/* Ones in the `length` lowest bits. */
+/* Returns a number whose `length` lowest bits are ones. */
 template <class U> U low_ones(uint32_t length) {
   return length >= sizeof(U) * 8 ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << length) - 1);
 }

@@ -189,7 +189,7 @@ template <Type To> void pair_from_f32(Warp &w, const Instruction &ins, uint32_t 
     std::memcpy(d + lane, &both, width / 4);
   });
 }
-/* Converts a pair to a pair: f16x2 to 8-bit formats and back. */
+/* Converts a pair of numbers to a pair of another format: f16x2 to 8-bit formats, and vice versa. */
 template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]);
   uint64_t *d = w.out(ins.op[0]);

@@ -6,7 +6,7 @@
 
 #include "sim/isa/handlers.h"
 
-/* Functions that several groups of instructions share. */
+/* Functions that the handlers of several groups of instructions share. */
 namespace sim::exec {
 
 struct Min {
@@ -25,7 +25,10 @@ struct Xor {
   template <class T> static T apply(T a, T b) { return a ^ b; }
 };
 
-/* Whether a comparison of numbers holds. Inlined: for a constant `comparison`, the compiler drops all other cases. */
+/*
+ * Returns whether a comparison of two numbers is true. It is inlined so that, for a constant `comparison`, the compiler
+ * drops all other cases.
+ */
 template <class T> [[gnu::always_inline]] inline bool holds(Comparison comparison, T a, T b) {
   bool unordered = false;
   if constexpr (std::is_floating_point_v<T>)

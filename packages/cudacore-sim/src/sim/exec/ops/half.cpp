@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f16, bf16 and their pairs. Intermediate results are exact enough that one rounding gives the exact result. */
+/*
+ * f16, bf16 and pairs of them. Intermediate results have so many bits that rounding them once gives the correctly
+ * rounded result.
+ */
 #include <algorithm>
 
 #include "sim/exec/ops/instances.h"

@@ -23,7 +23,7 @@ template <auto... constants, class Value, class Make> Handler for_constant(Value
   return handler;
 }
 
-/* The type of PTX that corresponds to an integer type of C++. */
+/* Returns the type of PTX that corresponds to an integer type of C++. */
 template <class T> constexpr Type integer_type() {
   if (sizeof(T) == 1)
     return std::is_signed_v<T> ? Type::s8 : Type::u8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mov in all its forms: registers, vectors, special registers, addresses. */
+/* All forms of mov: from registers, vectors, special registers and addresses. */
 #include <chrono>
 
 #include "sim/exec/grid.h"

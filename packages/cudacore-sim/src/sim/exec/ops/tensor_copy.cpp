@@ -24,9 +24,9 @@ struct Transfer {
   uint32_t lane;
   const TensorCopy &copy;
   TensorMap map;
-  uint32_t size; /* size of an element */
+  uint32_t size; /* size of an element in bytes */
   std::array<int64_t, max_tensor_rank> start{};
-  std::array<int64_t, max_tensor_rank - 2> offsets{}; /* offsets of im2col: W, H, D */
+  std::array<int64_t, max_tensor_rank - 2> offsets{}; /* the offsets of an im2col load, along W, H, D */
   uint32_t shared = 0;                                /* address of the next piece in shared memory */
   uint32_t moved = 0;                                 /* bytes copied so far */
   uint32_t blocks = 0;                                /* mask of the blocks of the cluster that a load writes to */
@@ -198,7 +198,7 @@ void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
     move_piece(t, address + static_cast<uint64_t>(at * t.size), inside ? -at : piece_bytes, extent - at);
   }
   t.moved += bytes;
-  t.shared = begin + std::max(bytes, span_of(t.map)); /* a swizzled row takes the whole width of the pattern */
+  t.shared = begin + std::max(bytes, span_of(t.map)); /* a swizzled row occupies the whole width of the pattern */
 }
 
 /* Checks the coordinates of a copy from shared memory, which may end outside of the tensor, but not begin before it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensormap.replace, which changes a tensor map in memory, and tensormap.cp_fenceproxy, which copies one. */
+/* tensormap.replace, which changes a tensor map in memory, and tensormap.cp_fenceproxy, which copies a tensor map. */
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/tensor_map.h"
 

@@ -152,7 +152,7 @@ void st(Coder &c) {
   c.emit(exec::store_handler(mode));
 }
 
-/* ldu is a load of data that no other thread writes. */
+/* ldu is a load from memory that no thread writes meanwhile, and is executed like ld. */
 void ldu(Coder &c) { ld(c); }
 
 /*
@@ -349,7 +349,7 @@ void cp_bulk(Coder &c) {
   if (c.take("commit_group") || c.take("wait_group")) {
     c.take("read");
     c.need(0, 1);
-    return c.emit(exec::nop_handler()); /* bulk copies are complete at once, so no wait is needed */
+    return c.emit(exec::nop_handler()); /* bulk copies are executed at once, so there is nothing to wait for */
   }
   bool prefetches = c.take("prefetch");
   if (c.take("tensor"))
@@ -371,7 +371,7 @@ void cp_bulk(Coder &c) {
   c.out.op[2] = c.source(2, Type::u32);
   if (counted)
     c.out.op[3] = computed_address(c, c.operand(3), narrow[2]);
-  /* Shared addresses can also be in registers of 64 bits. */
+  /* If the space is shared, the operand is a shared address, even in a 64-bit register. */
   auto is_shared = [](StateSpace space) { return space == StateSpace::shared || space == StateSpace::shared_cluster; };
   c.out.mode = static_cast<uint8_t>((narrow[0] || is_shared(to) ? 1 : 0) | (narrow[1] || is_shared(from) ? 2 : 0) | 4);
   c.emit(exec::copy_bulk_handler());

@@ -147,9 +147,9 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 }
 
 /*
- * Each warp computes its part of a product of four warps. A warp waits until all four have reached the product, so it
- * sees the data that any of the four has copied to memory, as on an H200. The product is complete when all warps have
- * finished reading. Programs rely on this, and have no barriers of their own.
+ * Computes a warp's part of a product of four warps. The warp waits until all four warps have reached the product, so
+ * it reads the data that any of them has written to memory before. The product is complete when all four warps have
+ * finished reading. This is also so on an H200, and programs rely on it instead of using barriers.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -251,7 +251,8 @@ std::byte *locate_row(Warp &w, const Instruction &ins, uint32_t lane, uint64_t a
 }
 
 /*
- * Lanes 0 to 7 have the addresses of the rows of the first matrix, lanes 8 to 15 those of the second matrix, and so on.
+ * Loads or stores matrices of eight rows. Lanes 0 to 7 hold the addresses of the rows of the first matrix, lanes 8 to
+ * 15 those of the second matrix, and so on.
  */
 template <StateSpace S> void load_rows(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {

@@ -85,7 +85,8 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
       uint64_t value = bits[line * k + t] >> shift;
       bool absent = bits[line * k + t] == absent_element;
       if (&from != &format)
-        value = round_to(format, value_of(from, value), Rounding::nearest); /* this conversion is exact */
+        value = round_to(format, value_of(from, value),
+                         Rounding::nearest); /* an exact conversion: f16 can represent all values of e4m3 and e5m2 */
       Number number = number_of(format, value);
       uint32_t at = line * k + t;
       if (together)
@@ -287,7 +288,7 @@ void multiply_integers(const MatrixProduct &product, const MatrixBits &a, const 
   for (uint32_t i = 0; i < shape.n * shape.k; ++i)
     right[i] = static_cast<int32_t>(integer_of(product.b.element, b[i]));
   for_elements(shape, [&](uint32_t at, uint32_t row, uint32_t column) {
-    int32_t products = 0; /* at most 128 products, each of at most 16 bits */
+    int32_t products = 0; /* large enough for at most 128 products with at most 16 bits each */
     for (uint32_t t = 0; t < shape.k; ++t)
       products += left[row + t] * right[column + t];
     int64_t sum = integer_of(Element::s32, c[at]) + products;

@@ -77,7 +77,7 @@ int64_t shifted(int64_t value, int64_t right) { /* shifts to the right, rounding
   return value < 0 ? -magnitude : magnitude;
 }
 
-/* value * 2^exponent */
+/* A number: value * 2^exponent. */
 struct Scaled {
   int64_t value;
   int exponent;
@@ -135,8 +135,8 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
 }
 
 /*
- * Adds the sums of two planes. The smaller sum keeps only 1 bit below the last bit of the larger sum, or 2 bits for
- * sRGB.
+ * Returns the total of the sums of two planes. The sum with the smaller exponent keeps only 1 bit below the last bit of
+ * the other sum, or 2 bits for sRGB.
  */
 Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
   const int guard = kind == Kind::srgb ? 2 : 1;

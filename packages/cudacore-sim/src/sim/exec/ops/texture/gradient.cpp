@@ -9,7 +9,7 @@
 namespace sim::exec {
 namespace {
 
-/* The logarithm to base 2 of 1 + i / 256, in units of 1 / 256, as an H200 approximates it. */
+/* For each i, the logarithm to base 2 of 1 + i / 256 as an H200 approximates it, in units of 1 / 256. */
 constexpr std::array<uint8_t, 256> logarithms{
     0,   2,   4,   5,   6,   8,   9,   11,  12,  13,  15,  16,  18,  19,  20,  22,  23,  24,  26,  27,  28,  30,
     31,  32,  34,  35,  36,  38,  39,  40,  42,  43,  44,  45,  47,  48,  49,  50,  52,  53,  54,  55,  57,  58,

@@ -29,7 +29,7 @@ int64_t placed(Address mode, int64_t index, int64_t extent) {
   }
 }
 
-/* Denormals count as zero. */
+/* Returns a value with denormals replaced by zero. */
 float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
 
 /* Returns a coordinate in units of 1 / 256 texel. */
