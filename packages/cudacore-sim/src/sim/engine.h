@@ -103,7 +103,7 @@ const ModuleInfo &info(const Module &module);
 struct Instance {
   std::shared_ptr<const Module> module;
   std::vector<uint64_t> variable_addresses;
-  /* Returns the address of a function, which relocations store. The engine recognises such addresses. */
+  /* Returns the address of a function, for the relocations that refer to it. The engine recognises such addresses. */
   uint64_t function_address(const std::string &name) const;
 };
 
@@ -220,7 +220,7 @@ struct Launch {
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end of the launch */
   std::byte fill{0};                               /* the initial value of each byte of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* once this is true, the launch ends soon and without a fault */
-  uint64_t instruction_limit = 0; /* maximum for each thread, to stop endless loops in tests; 0: no limit */
+  uint64_t instruction_limit = 0; /* maximum for each thread, which stops endless loops in tests; 0: no limit */
 };
 
 enum class FaultKind {

@@ -282,8 +282,8 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
 }
 
 /*
- * Records an access to memory that does not exist, for the order check: the program may lack an order between the
- * access and the allocation or the free of the memory.
+ * Records an access to memory that does not exist, for the order check: the program may have failed to order the access
+ * after the allocation of the memory, or before its free.
  */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (touches_)

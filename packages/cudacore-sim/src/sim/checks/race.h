@@ -52,7 +52,7 @@ struct ThreadHistory {
 struct PastAccess {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0; /* a bit for each byte of the cell that was accessed; 0: there is no access */
+  uint8_t bytes = 0; /* a bit for each byte of the cell, set if the byte was accessed; 0: there is no access */
   uint8_t flags = 0; /* access_strong and access_update, and the scope in the bits between them */
   LogicalTime time = 0;
   uint32_t pc = 0;
@@ -151,7 +151,7 @@ private:
   /* Returns the index of the first block of a block's cluster. This index represents the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
-  /* Returns whether an access happens before the next access of a thread, or before everything that has a clock. */
+  /* Returns whether an access happens before the next access of a thread, or before an event with a given clock. */
   static bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread);
   static bool happens_before(const PastAccess &past, const VectorClockPtr &clock);
   /*
@@ -166,7 +166,7 @@ private:
                     uint32_t bytes, bool write);
   bool are_synchronizing(const PastAccess &one, const PastAccess &other) const;
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
-  /* Reports an access to another block's shared memory, unless that block has begun and not ended. */
+  /* Checks an access to another block's shared memory: this block must have begun, and must not have ended. */
   void check_remote(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
                     bool write);
   void report_remote(Warp &w, const Block &owner, const RemoteAccess &access, bool has_begun);

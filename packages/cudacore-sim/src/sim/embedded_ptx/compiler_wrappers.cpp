@@ -39,8 +39,8 @@ template <class F> void *as_symbol(F function) {
 }
 
 /*
- * Returns the output of a program, which one function of the library gives in size and another one in bytes. Returns an
- * empty string if there is no output, or if `result` is an error.
+ * Returns an output of a compilation: `size_of` is the library's function for the size of the output, `bytes_of` that
+ * for its bytes. Returns an empty string if there is no output, or if a function fails, which sets `result`.
  */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;

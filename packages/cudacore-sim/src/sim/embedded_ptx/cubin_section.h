@@ -8,9 +8,9 @@
 #include <vector>
 
 /*
- * The section of a cubin, which is an ELF file, that holds the PTX from which the cubin was made. The simulator runs
- * this PTX, because it cannot run machine code. In the cubin itself, the PTX is still present after the cubin was
- * copied, for example to a cache on disk or to another process.
+ * A cubin is an ELF file. The functions below store the PTX from which a cubin was made in a section of the cubin. The
+ * simulator runs this PTX, because it cannot run machine code. As a part of the cubin, the PTX is still present after
+ * the cubin was copied, for example to a cache on disk or to another process.
  */
 namespace sim {
 

@@ -10,7 +10,7 @@ namespace sim {
 
 namespace {
 constexpr uint64_t granule = 16;
-constexpr uint64_t max_bytes = uint64_t{1} << 40; /* limit of any requested size; no device has as much memory */
+constexpr uint64_t max_bytes = uint64_t{1} << 40; /* maximum size of the heap; no device has as much memory */
 } // namespace
 
 std::shared_ptr<Heap> make_heap() { return std::make_shared<Heap>(); }

@@ -35,8 +35,8 @@ public:
   std::byte *locate(uint64_t offset, uint64_t bytes) const;
 
   /*
-   * The states of bytes. They are recorded if the first allocation requests this. Freed bytes are then reused as late
-   * as possible.
+   * The states of bytes. They are recorded if the first allocation requests this. If they are recorded, freed bytes are
+   * reused as late as possible.
    */
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;

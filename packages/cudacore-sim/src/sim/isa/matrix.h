@@ -132,8 +132,8 @@ constexpr uint32_t max_elements = 2048; /* number of elements of the largest mat
 /* The bits of a matrix's elements: A and C row by row, B column by column. */
 using MatrixBits = std::array<uint64_t, max_elements>;
 /*
- * Stands for an element that a sparse A does not store. Its other bits are zero. It is never multiplied, not even with
- * infinity.
+ * Stands for an element that a sparse A does not store. Only its highest bit is set. Such an element is never
+ * multiplied, not even with infinity.
  */
 constexpr uint64_t absent_element = uint64_t{1} << 63;
 /*

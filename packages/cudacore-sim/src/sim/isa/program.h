@@ -73,7 +73,7 @@ struct Kernel {
  */
 struct AccumulatorUse {
   Handler run = nullptr;
-  bool moves = false; /* copies the accumulator to the first operand, which then counts as one, too */
+  bool moves = false; /* copies the accumulator to the first operand, which becomes an accumulator, too */
   std::vector<OperandIndex> registers;
 };
 

@@ -47,7 +47,7 @@ enum class Type : uint8_t {
 #undef SIM_PTX_TYPE
 };
 
-/* Returns the type with a name, which is given without its dot, or Type::none if there is no such type. */
+/* Returns the type that is called `name` (without its dot), or Type::none if there is no such type. */
 Type type_named(std::string_view name);
 std::string_view name_of(Type type);
 uint32_t bits_of(Type type);

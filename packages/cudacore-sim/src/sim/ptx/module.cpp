@@ -289,7 +289,7 @@ void ModuleBuilder::declare_functions() {
   }
 }
 
-/* Checks that each function without a body is one of the runtime environment. */
+/* Checks that each function without a body is one that the runtime environment provides. */
 void ModuleBuilder::check_externals() {
   std::vector<exec::Function> &functions = module_->program.functions;
   for (const ast::Function &one : tree_.functions) {
@@ -399,7 +399,7 @@ KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
     info.registers = std::max(info.registers, registers_[one]);
     info.local_bytes = std::max(info.local_bytes, module_->program.functions[one].local_bytes);
   }
-  /* Compilers keep within the number of registers that the launch bounds allow, and store other values in memory. */
+  /* Compilers use only as many registers as the launch bounds allow, and spill other values to memory. */
   const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
   uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
   if (threads)

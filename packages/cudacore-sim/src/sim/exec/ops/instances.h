@@ -69,7 +69,7 @@ template <class Op, class... Args, size_t N>
 Handler for_choice(const Choice<Op, Args...> (&rows)[N], Op op, Args... arguments) {
   return rows[static_cast<size_t>(op)].instance(arguments...);
 }
-/* For a table: returns the only handler of an operation, whatever the type. */
+/* Returns H for every type. Rows of a table use it for operations that have a single handler. */
 template <Handler H> Handler always(Type) { return H; }
 
 } // namespace sim::exec

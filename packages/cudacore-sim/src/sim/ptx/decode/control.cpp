@@ -32,8 +32,8 @@ void brx(Coder &c) {
 }
 
 /*
- * Returns the location of an argument or result of a call: a .param variable, a register, or a number. If it has no
- * size of its own, it has the size `formal`, that of the formal parameter.
+ * Returns the location of an argument or result of a call: a .param variable, a register, or a number. A number gets
+ * the size of the formal parameter, `formal`.
  */
 exec::ValueLocation location_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
   exec::ValueLocation place;

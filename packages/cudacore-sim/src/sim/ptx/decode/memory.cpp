@@ -99,8 +99,8 @@ constexpr uint8_t mbarrier_access =
     exec::access_strong | exec::access_acquire | exec::access_release | exec::access_update | exec::access_barrier;
 
 /*
- * Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. The mbarrier
- * releases the written data, but the thread that began the operation is not ordered after anything.
+ * Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. This releases the
+ * written data, but the thread that began the operation acquires nothing.
  */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
                           const ast::Operand &mbarrier, OperandIndex bytes) {

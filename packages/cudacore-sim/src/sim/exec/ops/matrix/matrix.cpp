@@ -241,7 +241,7 @@ Rows rows_of(const uint64_t *parts, bool transposed) {
   return rows;
 }
 
-/* S is the state space of the address. A generic address must refer to shared memory. */
+/* Returns the host address of a row of a matrix. A generic address must refer to shared memory. */
 template <StateSpace S>
 std::byte *locate_row(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, bool write) {
   if (S == StateSpace::generic && static_cast<Window>(address >> window_shift) != Window::shared)

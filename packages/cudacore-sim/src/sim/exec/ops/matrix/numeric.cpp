@@ -85,8 +85,7 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
       uint64_t value = bits[line * k + t] >> shift;
       bool absent = bits[line * k + t] == absent_element;
       if (&from != &format)
-        value = round_to(format, value_of(from, value),
-                         Rounding::nearest); /* an exact conversion: f16 can represent all values of e4m3 and e5m2 */
+        value = round_to(format, value_of(from, value), Rounding::nearest); /* exact, because f16 is the wider format */
       Number number = number_of(format, value);
       uint32_t at = line * k + t;
       if (together)

@@ -44,7 +44,7 @@ double cut(double coordinate, uint32_t extent) {
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
 }
 
-constexpr float most_level = 16; /* maximum of a bias or a limit of the level */
+constexpr float most_level = 16; /* maximum of a bias or a limit of the mipmap level */
 constexpr int64_t most_bias = 15 * weight_one;
 
 /* Returns a bias or a limit of the level in units of 1 / 256 level. */

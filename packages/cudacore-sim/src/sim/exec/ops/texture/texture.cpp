@@ -171,7 +171,7 @@ SamplePosition position_on(Warp &w, const TextureAccess &access, const Sampler &
   } else {
     for (size_t axis = 0; axis < count; axis++)
       *axes[axis] = taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
-    if (count == 1 && linear && !access.layered) /* a line is filtered as the upper edge of a row of an image */
+    if (count == 1 && linear && !access.layered) /* a line is filtered like the upper edge of an image */
       position.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
   if (access.layered) {
