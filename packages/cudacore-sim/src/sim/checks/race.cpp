@@ -11,7 +11,7 @@ static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
   return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
 }
 
-/* --- what orders threads -------------------------------------------------------------------------------------- */
+/* --- barriers, fences, acquire and release -------------------------------------------------------------------- */
 
 void Races::begins(Block &block) {
   const Dim3 &grid = grid_.launch.grid;

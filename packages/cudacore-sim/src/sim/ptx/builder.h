@@ -49,7 +49,7 @@ public:
   explicit ModuleBuilder(const ast::Module &tree) : tree_(tree), module_(std::make_shared<Module>()) {}
   CompileResult build();
 
-  /* --- for functions ---------------------------------------------------------------------------------------------- */
+  /* --- members that function builders use ------------------------------------------------------------------------- */
   const Symbol *find(std::string_view name) const;
   OperandIndex constant(uint64_t bits);
   uint32_t add_variable(const ast::Declaration &declaration);
@@ -95,7 +95,7 @@ public:
    */
   uint32_t build();
 
-  /* --- for instructions --------------------------------------------------------------------------------------- */
+  /* --- members that decoders of instructions use -------------------------------------------------------------- */
   const Symbol &resolve(std::string_view name);
   bool knows(std::string_view name) { return find(name) != nullptr; }
   /*

@@ -479,7 +479,7 @@ void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   }
 }
 
-/* --- how many registers a compiler would need ----------------------------------------------------------------- */
+/* --- estimate of the registers that a compiler would need ----------------------------------------------------- */
 
 void FunctionBuilder::touch(const Symbol &symbol) {
   if (symbol.kind != Symbol::Kind::reg)

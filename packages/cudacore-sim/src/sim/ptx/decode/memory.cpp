@@ -296,7 +296,7 @@ void fence(Coder &c) {
   c.emit(exec::fence_handler());
 }
 
-/* --- hints: their address must be well formed; they do nothing ---------------------------------------------------- */
+/* --- hints, which do nothing; only their operands are checked ----------------------------------------------------- */
 
 void prefetch(Coder &c) {
   c.take_space();
