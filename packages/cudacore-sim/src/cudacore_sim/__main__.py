@@ -41,10 +41,10 @@ def main(arguments: list[str]) -> int:
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
     preloaded = Path(library).with_name("libcudacore_sim_preload.so")
-    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack this library
+    if preloaded.is_file():  # the build that $CUDACORE_SIM_LIBRARY names may not have this library
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
-        if " " in name or ":" in name:  # they separate names in LD_PRELOAD; $LD_LIBRARY_PATH has the folder
+        if " " in name or ":" in name:  # separators in $LD_PRELOAD: give no folder; $LD_LIBRARY_PATH has it
             name = preloaded.name
         if name not in before:
             environment["LD_PRELOAD"] = " ".join([*before, name])

@@ -147,9 +147,9 @@ def _controls() -> ctypes.CDLL:
 
 
 def _text(read: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
-    """Read a text. The first call returns its length."""
+    """Return the text that `read(buffer, size)` copies to a buffer. `read` returns the length of the whole text."""
     size = read(None, 0) + 1
-    while True:  # the text may have grown meanwhile
+    while True:  # between two calls of `read`, the text may become longer
         buffer = ctypes.create_string_buffer(size)
         needed = read(buffer, size) + 1
         if needed <= size:
@@ -240,13 +240,13 @@ def newest() -> int:
 def remember_origins() -> None:
     """Remember from now on where the main thread creates objects, for `describe_live`.
 
-    The lines of the program are remembered, without those of libraries. The pytest plugin does this.
+    Lines of the program are remembered, but not lines of libraries. The pytest plugin calls this function.
     """
     _origins.watch(_controls(), lambda: live_numbers(-1))
 
 
 def position() -> int:
-    """Return the number of the last call in the log, an argument for `log`."""
+    """Return the number of the last call in the log, for the argument ``after`` of `log`."""
     return int(_controls().cudasim_log_position())
 
 
@@ -361,7 +361,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
 
 @contextlib.contextmanager
 def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator[None]:
-    """Make a call in a block of code fail. At the end of the block, clear the log, reports and failures.
+    """Make a call in a block of code fail. At the end of the block, `reset` the simulator.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
 def hide(name: str) -> None:
     """Hide a function from ``cuGetProcAddress`` until `reset`, as if the driver were too old for it.
 
-    Code that has looked the function up before can still call it.
+    Code that looked the function up before this call can still call the function.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ def held(name: str) -> int:
 
 
 def let_go(name: str) -> None:
-    """Let the calls of an entry point continue, and hold no further ones.
+    """Let the held calls of an entry point continue, and do not hold later calls.
 
     Parameters
     ----------

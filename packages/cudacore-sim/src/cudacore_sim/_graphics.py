@@ -9,23 +9,24 @@ from cudacore_sim._control import _controls
 
 
 class GLBuffer:
-    """A stand-in for a buffer of OpenGL.
+    """A substitute for a buffer of OpenGL.
 
-    ``cuGraphicsGLRegisterBuffer`` accepts its name, and so does ``cuGraphicsGLRegisterImage``, as if it were an image.
+    ``cuGraphicsGLRegisterBuffer`` accepts the name of this buffer. So does ``cuGraphicsGLRegisterImage``, as if the buffer
+    were an image.
 
-    While no stand-in exists, there is no OpenGL context.
+    The simulator acts as if an OpenGL context existed while there is at least one `GLBuffer`.
 
     Parameters
     ----------
     size : int
-        Bytes, which are zero.
+        Size of the buffer in bytes. The contents are initially zero.
 
     Attributes
     ----------
     name : int
-        Its name (``GLuint``).
+        The name of the buffer in OpenGL (``GLuint``).
     data : memoryview
-        Its contents, as OpenGL sees them while the buffer is not mapped. It must not be used after `delete`.
+        The contents that OpenGL would use while the buffer is not mapped. Do not use this view after `delete`.
     """
 
     def __init__(self, size: int) -> None:

@@ -30,7 +30,7 @@ def get_library() -> str:
     given = os.environ.get("CUDACORE_SIM_LIBRARY")
     installed = _HERE / "lib" / "libcuda.so.1"
     if not given and not installed.exists():
-        # In an editable install, the library is in the build folder. The package's loader returns its path.
+        # In an editable install, the library is in the build folder, and `importlib.resources` finds it.
         import importlib.resources
 
         return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")
@@ -89,7 +89,7 @@ def load() -> ctypes.CDLL:
 
 
 def _load_nvml(driver: str) -> None:
-    """Load the NVML that is beside the driver, unless the process has another one already."""
+    """Load the NVML library in the folder of the driver, unless the process has loaded an NVML library already."""
     library = Path(driver).with_name("libnvidia-ml.so.1")
     try:
         ctypes.CDLL(library.name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)

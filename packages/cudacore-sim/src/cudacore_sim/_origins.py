@@ -17,7 +17,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 
-_MOST_OBJECTS = 1024  # the limit of objects that one call creates
+_MOST_OBJECTS = 1024  # the maximum number of new objects that one pending call handles
 _MOST_LINES = 4
 _LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
@@ -33,7 +33,7 @@ _live: Callable[[], Iterable[int]]
 
 
 def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
-    """Remember where the main thread creates objects; `live` returns the numbers of those that are alive."""
+    """Remember where the main thread creates objects; `live` returns the numbers of the objects that are alive."""
     global _controls, _live
     if threading.current_thread() is not threading.main_thread():
         return
@@ -44,7 +44,7 @@ def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
 
 
 def text_of(number: int) -> str:
-    """Return the end of a line about an object: where it was created, if that is known."""
+    """Return a text to append to the description of an object: where it was created; empty if that is not known."""
     lines = [f"{_short(file)}:{line} in {name}" for file, line, name in _origins.get(number, ())]
     return ", created at " + ", called at ".join(lines) if lines else ""
 
@@ -55,7 +55,7 @@ def _short(file: str) -> str:
 
 
 def _note(_: object) -> int:
-    """Remember the lines that have led to the driver's function."""
+    """Remember, for each new object, the lines of the program that led to the call of the driver's function."""
     global _limit
     count = _controls.cudasim_created(_numbers, _MOST_OBJECTS)
     lines: list[_Line] = []

@@ -118,7 +118,7 @@ def _choice(config: pytest.Config) -> str:
 
 
 def _why_no_gpu() -> str:
-    """Return the reason why no device can be tested on; empty if there is a device."""
+    """Return the reason why there is no device to run tests on; empty if there is a device."""
     if cudacore_sim.is_loaded():
         return "the simulated driver is loaded"
     try:
@@ -136,7 +136,7 @@ def _why_no_gpu() -> str:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Return the line of the header that names the driver."""
+    """Return the line of pytest's header that names the driver."""
     choice = config.stash[CHOICE]
     if choice == "sim":
         return f"CUDA driver: simulated, {cudacore_sim.get_library()}"
@@ -175,7 +175,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
-        return  # the traceback keeps the test's objects
+        return  # the traceback of the failed test keeps the test's objects alive
     node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
     leaked = _leaked(request.config, before)

@@ -56,7 +56,7 @@ std::optional<uint64_t> parse_number(const char *text, bool unit) {
   return value << shift;
 }
 
-/* Empty: it is not set, or invalid. */
+/* Reads a variable that contains a number. Returns an empty value if the variable is not set, or is invalid. */
 std::optional<uint64_t> read_number(Config &config, const char *name, uint64_t lowest, uint64_t highest,
                                     bool unit = false) {
   const char *text = setting(name);

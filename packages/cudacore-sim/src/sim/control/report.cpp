@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_reports = 1000; /* further reports only go to stderr */
+constexpr size_t max_reports = 1000; /* reports after these are printed on stderr, but not kept */
 
 struct Reports {
   std::mutex mutex;
@@ -29,7 +29,10 @@ struct ThreadReports {
   std::string current, reason;
 };
 
-/* A pointer, because threads can report while they end. Such a thread gets a new object, which is never freed. */
+/*
+ * A pointer, because threads can report while they end, when their thread-local objects are already destroyed. Such a
+ * thread gets a new object, which is never freed.
+ */
 thread_local ThreadReports *own_reports = nullptr;
 struct EndOfThread {
   ~EndOfThread() { delete std::exchange(own_reports, nullptr); }

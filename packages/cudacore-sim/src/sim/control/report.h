@@ -14,12 +14,12 @@ namespace sim {
  */
 void report(const std::string &text);
 
-/* Reports why a context fails. `result`: the CUresult that calls in the context return from now on. */
+/* Reports the fault that makes a context fail. `result`: the CUresult that calls in the context return from now on. */
 void report_fault(const std::string &text, int result);
 
 /*
- * Explains a refused call that is not misuse: on stderr the first time, and in the control interface. Texts with the
- * same `key` count as one. refuse() also returns a code.
+ * Explains a refused call that is not misuse: on stderr the first time, and in the control interface. Of several texts
+ * with the same `key`, only the first is used. refuse() explains, and returns its argument `code`.
  */
 void explain(const std::string &text, const std::string &key = {});
 template <class Code> Code refuse(Code code, const std::string &text, const std::string &key = {}) {
@@ -27,13 +27,13 @@ template <class Code> Code refuse(Code code, const std::string &text, const std:
   return code;
 }
 
-/* Collects the reports and explanations of this thread since call_began(): the reasons why its call failed. */
+/* Collect the reports and explanations of this thread from call_began() to call_ended(): why the call failed. */
 void call_began();
 bool call_has_reported();
 void call_ended(int result);
-std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
+std::string why(); /* the reason why this thread's last failed call failed; empty if unknown */
 
-/* Clears the result of why(), and the last fault, which explains later failures. */
+/* Clears the result of why(), and the text of the last fault, which why() gives as the reason of later failures. */
 void forget_why();
 
 /* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */

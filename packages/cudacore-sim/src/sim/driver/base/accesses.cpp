@@ -71,7 +71,7 @@ bool has_communicated(const Ordered &unit, const Ordered &other) {
                      [&](const OrderedPtr &met) { return is_before(*met, other) || is_before(other, *met); });
 }
 
-/* Whether the host may have seen the data that `one` wrote, and then submitted `other`. */
+/* Whether the host may have read data that `one` wrote in host memory, and may have submitted `other` after that. */
 bool host_may_order(const Ordered &one, const Ordered &other) {
   return one.shares_host_memory && one.began < other.host_time;
 }
@@ -113,7 +113,7 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
                  ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
-/* Work that the host knows to be done is ordered before all later work. */
+/* Removes the accesses of units that the host knows to be done, because all later work is ordered after them. */
 void forget_old_accesses() {
   Accesses &all = all_accesses();
   if (all.bytes.size() < all.max_ranges)
@@ -153,7 +153,7 @@ template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
     look(std::max(begin, one->first), std::min(end, one->second.end), one->second.accesses);
 }
 
-/* Adds an access. Reports each unit that is not ordered with this access, once. */
+/* Adds an access. Reports conflicting accesses that are not ordered before or after this one: once for each unit. */
 void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
   if (begin >= end)
     return;
@@ -189,8 +189,8 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
 }
 
 /*
- * Finds the units that access the same bytes atomically as a kernel. They may have communicated with the kernel: one
- * may have waited for the other.
+ * Finds the units that atomically access the bytes that a kernel accesses atomically. Such a unit may have communicated
+ * with the kernel: either may have waited for the other.
  */
 void find_communication(Ordered &unit, const std::vector<Touch> &touches) {
   for (const Touch &touch : touches) {
@@ -246,7 +246,7 @@ void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_old_accesses(); /* here, because only accesses to new memory add entries */
+  forget_old_accesses(); /* called here, because only accesses to new memory make the map larger */
 }
 
 void forget_all_accesses() {

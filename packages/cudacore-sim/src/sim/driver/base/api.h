@@ -38,8 +38,8 @@ enum class Entry : uint16_t {
 inline constexpr size_t entry_count = static_cast<size_t>(Entry::count);
 
 /*
- * Properties of an entry point: the flags of its row in the table. A per-thread variant has the properties of the plain
- * one.
+ * Properties of an entry point: the flags of its row in the table. The per-thread variant of an entry point has the
+ * properties of the plain variant.
  */
 enum EntryFlag : uint8_t {
   none = 0,
@@ -47,7 +47,7 @@ enum EntryFlag : uint8_t {
   before_init = 2, /* is allowed before cuInit */
   in_callback = 4, /* is allowed in host functions and callbacks */
   probe = 8, /* libraries call it in callbacks to test whether calls are permitted, so refusals are not reported */
-  checkpoints = 32, /* acts on locked processes: does not wait until this process is unlocked */
+  checkpoints = 32, /* acts on locked processes, so it does not wait until this process is unlocked */
   unsafe = 16       /* acts immediately, and cannot be captured: captures can forbid it, as on a GPU */
 };
 

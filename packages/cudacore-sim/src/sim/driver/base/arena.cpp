@@ -25,7 +25,7 @@ constexpr size_t max_resting = 4096;
 constexpr uint64_t resting_part = 4;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t max_addresses = uint64_t{1} << 38; /* sanitizers use higher addresses */
+constexpr uint64_t max_addresses = uint64_t{1} << 38; /* the sanitizers use the addresses above this limit */
 #else
 constexpr uint64_t max_addresses = uint64_t{1} << 43;
 #endif
@@ -76,7 +76,7 @@ std::byte *Arena::written(const std::byte *host) const {
   return marks != nullptr && host >= behind->at(0) && offset(host) < length ? marks + offset(host) : nullptr;
 }
 
-/* Whole pages of marks are returned to the system, because much of an allocation may never be used. */
+/* Clears the marks. Whole pages go back to the system: most of an allocation may never be used, and needs no marks. */
 void Arena::forget_writes(uint64_t base, uint64_t size) {
   if (marks == nullptr)
     return;

@@ -30,13 +30,13 @@ public:
   CUresult refused();
   CUresult done(CUresult result);
 
-  /* A function of the application that runs at the end of the call, before it returns. */
+  /* Runs a function of the application at the end of the call, before the entry point returns. */
   void run_at_end(std::function<void()> function) { at_end.push_back(std::move(function)); }
 
   std::unique_lock<std::mutex> lock;
-  const bool per_thread; /* CUstream 0 is the calling thread's own default stream */
+  const bool per_thread; /* whether CUstream 0 means the calling thread's own default stream */
   const Entry entry;
-  const uint64_t began; /* nanoseconds; 0: no trace is made */
+  const uint64_t began; /* start time in nanoseconds; 0: no trace is made */
 
 private:
   Call *outer;
@@ -76,7 +76,7 @@ template <class... Arguments> void *stream_among(const Arguments &...arguments) 
   return found;
 }
 
-CUresult unsupported(Entry entry); /* the result of a function that is not simulated; also explained on stderr once */
+CUresult unsupported(Entry entry); /* explains once that a function is not simulated, and returns its result */
 
 /* A scope in which this thread runs a host function or callback, where CUDA calls are forbidden. */
 class CallbackScope {

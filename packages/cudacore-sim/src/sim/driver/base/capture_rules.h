@@ -10,23 +10,23 @@
  */
 namespace sim {
 
-/* Whether the thread may make calls that cannot be captured; otherwise CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
+/* Fails with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if a capture forbids unsafe calls, which cannot be captured. */
 CUresult check_unsafe();
 
-/* Whether a stream may be queried. Captured work has no result yet, so a query counts as a wait. */
+/* Fails if a stream must not be queried. Captured work has no result yet, so a query has the same rules as a wait. */
 CUresult check_question(const StreamPtr &stream);
 
-/* Whether work may be submitted to a stream. `is_captured`: the work becomes a node. */
+/* Fails if no work may be submitted to a stream. Sets `is_captured` if the work must become a node of a capture. */
 CUresult check_work(const StreamPtr &stream, bool &is_captured);
-CUresult check_uncaptured_work(const StreamPtr &stream); /* checks work that cannot be part of a graph */
+CUresult check_uncaptured_work(const StreamPtr &stream); /* for work that cannot be part of a graph */
 
-/* Whether all work of a context may be waited for. */
+/* Fails if the application must not wait for all work of a context. */
 CUresult check_wait(Context &context);
 
 /* Fails if the stream is the legacy stream, and would wait for a stream that is captured. */
 CUresult check_legacy(const StreamPtr &stream, bool invalidates);
 
-/* Whether an event may be queried or waited for; otherwise CUDA_ERROR_CAPTURED_EVENT. */
+/* Fails with CUDA_ERROR_CAPTURED_EVENT if an event must not be queried or waited for. */
 CUresult check_event(const Event &event, bool invalidates);
 
 void invalidate_capture(const Stream &stream); /* invalidates the capture that a stream is in */

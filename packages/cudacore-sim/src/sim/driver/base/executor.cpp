@@ -19,14 +19,14 @@ namespace {
 
 /*
  * The number of units that can run at once. It is large, as on a GPU, because kernels may wait for one another.
- * Functions of the application do not count.
+ * Units that run functions of the application are not counted.
  */
 constexpr size_t max_running = 128;
 
-/* In shuffle mode, work that nothing waits for is held back this long, so that there are several units to pick from. */
+/* In shuffle mode, units that no call waits for are held back this long, so that there are several to pick from. */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
-/* In shuffle mode one unit runs at a time. A unit that takes longer than this may wait for another one. */
+/* In shuffle mode one unit runs at a time. If it takes longer than this, another may start: the first may need it. */
 constexpr uint64_t shuffle_patience_ns = 500'000'000;
 
 constexpr int watch_interval_us = 100;
@@ -58,7 +58,7 @@ bool Unit::is_skipped() const {
 }
 
 void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
-  /* If this fails because no memory is left, nothing has changed. */
+  /* All memory is reserved first, so that nothing has changed if no memory is left. */
   make_room(ready, pending + 1);
   for (const UnitPtr &dependency : dependencies)
     if (dependency != nullptr && !dependency->done)
@@ -79,7 +79,8 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
-    /* One edge for each pair is enough. A unit is listed twice if it is the last one of two streams. */
+    /* A second edge to the same unit is skipped: a unit can be the last one of two streams, and thus be listed twice.
+     */
     if (!dependency->next.empty() && dependency->next.back() == unit)
       continue;
     dependency->next.push_back(unit);
@@ -162,7 +163,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
         make_ready(std::move(follower), completed);
   }
   if (ending == nullptr)
-    publish(); /* not while a unit ends, because more units can be submitted then */
+    publish(); /* while a unit ends, this waits, because the unit's finish() can submit more units */
   if (any && waiters > 0)
     progress.notify_all();
 }
@@ -198,14 +199,14 @@ UnitPtr Executor::pick() {
 
 bool Executor::start_thread(void (Executor::*body)()) {
   bool started = true;
-  /* Signals are left to the application's threads. */
+  /* The new thread blocks all signals, so that the application's threads handle them. */
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
     std::thread([this, body] { (this->*body)(); }).detach();
   } catch (const std::exception &) {
-    started = false; /* the running threads must suffice */
+    started = false; /* no new thread: the existing threads must run all work */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return started;
@@ -235,7 +236,7 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
       if (unit->ordered != nullptr && unit->of_application) {
-        Ordered begun = *unit->ordered; /* all units before the function are done, but the function is not */
+        Ordered begun = *unit->ordered; /* the host knows that all units before the function are done */
         begun.position--;
         mark_known_done(&begun);
       }

@@ -59,11 +59,11 @@ public:
    */
   void complete_when(UnitPtr unit, std::function<bool()> condition);
 
-  /* Release the lock and wait until the unit is done, or until all units are. */
+  /* Release the lock and wait until the unit is done; wait_all(): until all units are done. */
   void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void wait_all(std::unique_lock<std::mutex> &lock);
 
-  /* Releases the lock and waits until nothing runs or can run. Units that wait for values in memory may remain. */
+  /* Releases the lock and waits until no unit runs or can run. Units that wait for values in memory may remain. */
   void settle(std::unique_lock<std::mutex> &lock);
 
   bool is_idle() const { return pending == 0; }

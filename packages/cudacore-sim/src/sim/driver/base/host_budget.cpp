@@ -19,7 +19,7 @@ namespace sim {
 namespace {
 
 constexpr uint64_t check_threshold = uint64_t{1} << 30;
-constexpr uint64_t min_left = 256 << 20; /* left for the process itself and for other processes */
+constexpr uint64_t min_left = 256 << 20; /* bytes that are left to the process itself and to other processes */
 constexpr auto check_interval = std::chrono::milliseconds(20);
 constexpr uint64_t page = 4096, piece = 64 << 20;
 
@@ -69,7 +69,7 @@ uint64_t left_of_host() {
   return left == UINT64_MAX ? left : left - std::min(left, min_left);
 }
 
-/* All but managed memory is in one file. */
+/* The bytes of the arena's file that the host backs. All device memory except managed memory is in this file. */
 uint64_t touched_in_arena() {
   struct stat status{};
   return fstat(state().arena.file().number(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;

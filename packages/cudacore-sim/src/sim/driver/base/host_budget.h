@@ -25,8 +25,8 @@ struct Context;
 bool host_can_back(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
 /*
- * Whether a device can allocate `more` bytes. The host need not have as much left, because programs may use only a
- * part.
+ * Whether a device can allocate `more` bytes. This can hold even if the host has less memory left, because programs may
+ * use only a part of the allocation.
  */
 bool may_promise(uint64_t more);
 

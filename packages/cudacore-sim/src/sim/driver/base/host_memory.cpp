@@ -24,7 +24,7 @@ constexpr uint64_t page = 4096;
 
 bool is_range(uint64_t address, uint64_t bytes) { return address != 0 && bytes != 0 && bytes <= UINT64_MAX - address; }
 
-/* Committing this much takes longer than reading the list of mappings. */
+/* Committing this many bytes takes longer than reading the list of mappings. */
 constexpr uint64_t much = 4 << 20;
 
 /* A line of the system's list of mappings. */
@@ -64,7 +64,7 @@ bool is_accessible(const Mapping &mapping, bool write) {
   return mapping.readable == 'r' && (!write || mapping.writable == 'w');
 }
 
-/* Whether a mapped file is only in memory. A file whose file system is not known counts as such a file. */
+/* Whether a mapped file is in a file system in memory. Also true if the file's file system is not known. */
 bool is_in_memory(const char *path) {
   struct statfs system;
   return statfs(path, &system) != 0 || system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
@@ -82,7 +82,7 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write) {
     return true;
   if (madvise(reinterpret_cast<void *>(start), end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
-  /* No permission, memory of a device, or Linux before 5.14: they cannot be distinguished. */
+  /* EINVAL means: no permission, memory of a device, or Linux before 5.14. So the list of mappings decides. */
   return errno == EINVAL &&
          all_mappings(address, end, true, [write](const Mapping &mapping) { return is_accessible(mapping, write); });
 }

@@ -68,7 +68,7 @@ std::shared_ptr<const void> Allocation::backing() const {
   return pool != nullptr && pool->file != nullptr ? pool : nullptr;
 }
 
-/* Keeps memory mapped, so that a kernel that uses memory after it was freed does not crash the process. */
+/* A map that keeps its memory mapped, so that a kernel that uses freed memory does not crash the process. */
 struct LastingMap : MemoryMap {
   std::vector<std::shared_ptr<const void>> kept;
 };
@@ -180,7 +180,7 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
   return true;
 }
 
-/* Hides registered memory that the application has unmapped. */
+/* Makes registered memory that the application has unmapped inaccessible to work. */
 void Memory::hide_unmapped() {
   for (const AllocationPtr &allocation : registered)
     if (allocation->visible && !is_mapped(allocation->base, allocation->size)) {

@@ -37,7 +37,7 @@ public:
   bool open_file(uint64_t wanted); /* no device addresses: take() returns offsets, from file_header on */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
-  /* These functions count the bytes that an allocation takes, footprint(size), and not its size. */
+  /* `bytes` of the next functions is the number of bytes that an allocation uses in the arena: footprint(size). */
   static uint64_t footprint(uint64_t size);
   bool take_at(uint64_t address, uint64_t bytes); /* false: the address is in use */
   void give_back_exactly(uint64_t base, uint64_t bytes);
@@ -48,7 +48,7 @@ public:
   SharedFile &file() const { return *behind; }
   /* The marks of memory: for each byte, a byte that shows whether it was written. Null: the memory has no marks. */
   std::byte *written(const std::byte *host) const;
-  void forget_writes(uint64_t base, uint64_t size); /* take() does this, too */
+  void forget_writes(uint64_t base, uint64_t size); /* marks bytes as not written; take() calls this */
 
 private:
   void insert(uint64_t start, uint64_t bytes);
@@ -91,14 +91,14 @@ struct Allocation {
   Device *device;
   std::weak_ptr<Context> context; /* the context that allocated the memory; null for pooled and mapped memory */
   std::shared_ptr<Pool> pool;
-  std::shared_ptr<Physical> physical; /* of mapped memory: the physical memory */
+  std::shared_ptr<Physical> physical; /* for mapped memory: the physical memory */
   std::weak_ptr<GraphMemory> node;    /* for memory of graphs; expires with the last graph that allocates it */
   uint64_t offset = 0;                /* for mapped memory: where it begins in its physical memory */
-  bool on_host = false;               /* host code, too, may use mapped memory at its device address */
+  bool on_host = false;               /* mapped memory that host code may also use, at its device address */
   std::shared_ptr<Export> exported;   /* set if other processes can open the memory */
   std::shared_ptr<Import> import;     /* set if another process exported the memory or its pool */
   unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
-  std::shared_ptr<Hints> hints;       /* of managed memory */
+  std::shared_ptr<Hints> hints;       /* for managed memory */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   uint64_t number = 0;                /* from number_object() */
   unsigned flags = 0;
@@ -106,7 +106,7 @@ struct Allocation {
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
   bool is_array = false;    /* internal memory of an array, whose address programs cannot get */
-  bool visible = true;      /* work that runs now may use it: for pooled memory, from its allocation to its free */
+  bool visible = true;      /* running work may use the memory; pooled memory: from its allocation to its free */
   bool freed = false;       /* freed by cuMemFreeAsync, or not yet allocated by a launch of its graph */
   std::vector<std::pair<int, bool>>
       access;                 /* the devices on which the memory is mapped, and whether each may write; empty: none */
