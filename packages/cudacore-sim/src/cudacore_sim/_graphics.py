@@ -11,8 +11,8 @@ from cudacore_sim._control import _controls
 class GLBuffer:
     """A substitute for a buffer of OpenGL.
 
-    ``cuGraphicsGLRegisterBuffer`` accepts the name of this buffer. So does ``cuGraphicsGLRegisterImage``, as if the buffer
-    were an image.
+    ``cuGraphicsGLRegisterBuffer`` accepts the name of this buffer. So does ``cuGraphicsGLRegisterImage``, as if the
+    buffer were an image.
 
     The simulator acts as if an OpenGL context existed while there is at least one `GLBuffer`.
 

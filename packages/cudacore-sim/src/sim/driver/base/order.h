@@ -18,9 +18,9 @@ struct Unit;
 /*
  * The check `order`: if two units of work access the same bytes, they must be ordered, whichever ran first this time.
  * It is a detector of happens-before races with vector clocks. Units that follow one another share a timeline, in which
- * each has a position. The clock of a unit has, for each other timeline, the position up to which it is before the
- * unit. The host is handled separately: the check records the time at which the host learned that a unit was done.
- * Everything that the host submits later comes after that unit.
+ * each has a position. The clock of a unit has a position for each other timeline: the units up to this position are
+ * ordered before the unit. The host is handled separately: the check records the time at which the host learned that a
+ * unit was done. Everything that the host submits later comes after that unit.
  *
  * Where the order cannot be observed, two units count as ordered: all threads of the host count as one; whatever a host
  * function may have waited for is before the work that follows the function; kernels that communicate by atomics are
@@ -63,7 +63,7 @@ struct Ordered {
 
 OrderedPtr new_ordered(const char *what);
 OrderedPtr new_host_action(const char *what);             /* returns an action of the host that happens now */
-void describe_like(Ordered &unit, const Ordered &launch); /* describes a unit of a graph by the graph's launch */
+void describe_like(Ordered &unit, const Ordered &launch); /* gives a unit of a graph the description of the launch */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);
@@ -74,7 +74,7 @@ uint64_t next_time();
 
 enum class AccessKind { read, write, allocate, free };
 
-/* A unit accesses memory before it is done. A null unit is ignored. */
+/* Records that a unit accesses memory. Call this before the unit is done. A null unit is ignored. */
 void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, AccessKind kind);
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
 void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* records the accesses of a kernel */

@@ -28,7 +28,7 @@ constexpr uint32_t locking = 100; /* an internal state, which other processes se
 
 extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
 
-void make_own_page();  /* without memory for a page, the process cannot be checkpointed */
+void make_own_page();  /* if no memory is left for a page, the process cannot be checkpointed */
 void leave_own_page(); /* called in a child of fork, because the page belongs to the parent */
 void wait_until_unlocked();
 

@@ -30,7 +30,7 @@ public:
   bool map(uint64_t from, uint64_t length); /* maps one part of the file; called once */
   std::byte *at(uint64_t offset) const { return window + (offset - window_start); }
   bool read(uint64_t offset, void *out, size_t bytes) const;
-  void punch(uint64_t offset, uint64_t bytes); /* gives whole pages back */
+  void punch(uint64_t offset, uint64_t bytes); /* returns whole pages to the system */
 
   bool hold(uint64_t offset);
   void let_go(uint64_t offset);

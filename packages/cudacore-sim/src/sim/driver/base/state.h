@@ -55,7 +55,7 @@ struct Stream {
   /* The arrays that cuStreamGetCaptureInfo returns. The application may read them, even after the capture. */
   std::vector<CUgraphNode> info_nodes;
   std::vector<CUgraphEdgeData> info_edge_data;
-  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* until the policy is set */
+  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* the value until the application sets one */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
 
@@ -80,19 +80,19 @@ struct Pool {
   std::unique_ptr<Arena> file;          /* the file with the memory, if the pool can be exported */
   std::shared_ptr<SharedFile> imported; /* the file of another process, if the pool was imported */
   uint64_t imported_name = 0;
-  unsigned references = 1; /* how often the application must destroy it: once, or once for each import */
+  unsigned references = 1; /* how often the application must destroy the pool: once, or once for each import */
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  uint64_t being_freed = 0;    /* bytes whose free waits for a stream: until then, only this pool can reuse them */
+  uint64_t being_freed = 0;    /* bytes that streams have yet to free: only this pool can reuse them */
   std::map<int, bool> access;  /* whether each device may write; the pool's own device always may */
   bool reserve(uint64_t more); /* reserves memory for the used bytes and `more` */
-  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* finds an address and its memory */
+  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* allocates `size` bytes */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
 };
 
-/* The pools of a location. */
+/* The default pool and the current pool of a location. */
 struct LocationPools {
   std::shared_ptr<Pool> initial, current;
   void open(Device *device, const CUmemPoolProps &properties);
@@ -114,7 +114,7 @@ struct Context : std::enable_shared_from_this<Context> {
   Limits limits;
   std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
-  CUresult error = CUDA_SUCCESS;            /* sticky: all later calls return it */
+  CUresult error = CUDA_SUCCESS;            /* a sticky error: all later calls return it */
   std::shared_ptr<Context> home;            /* for a green context: its primary context */
   std::shared_ptr<const DeviceShare> share; /* for a green context: its part of the device */
   uint64_t green_handle = 0;
@@ -174,7 +174,7 @@ struct LoadedModule {
   std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index of the kernel in the image */
 };
 
-/* Code in a context: its variables have addresses. */
+/* The variables of some code in one context, where they have addresses. */
 struct Placement {
   Instance instance;
   std::vector<AllocationPtr> variables; /* null: the variable is external, or has no size */
@@ -300,7 +300,7 @@ CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* the device must be retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
-/* Properties of a device by its number among all devices, even before the driver is initialised. */
+/* Return properties of a device. `number`: among all devices. The driver does not have to be initialised. */
 unsigned pci_bus(int number);
 std::string uuid_text(int number); /* in the format of nvidia-smi */
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
@@ -339,7 +339,7 @@ void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
 CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
-/* Marks memory of a graph as freed. Called at once when a graph is launched, or when the application frees memory. */
+/* Marks memory of a graph as freed: when a graph that frees it is launched, or when the application frees it. */
 void mark_freed(Allocation &memory);
 /* Frees memory of a graph, in the order of work. Also frees the address if no remaining graph allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);

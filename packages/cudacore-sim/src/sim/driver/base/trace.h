@@ -34,10 +34,10 @@ using TracedPtr = std::shared_ptr<Traced>;
 
 void trace_after(Traced &work, const TracedPtr &dependency);
 void trace_begin(Traced &work);
-/* Work that takes no time, and skipped work, has no trace_begin(). */
+/* Records that work is done. There was no trace_begin() if the work takes no time, or was skipped. */
 void trace_end(Traced &work);
 
-/* A call of this thread has ended. Any thread may call this, without the state's lock. */
+/* Records a call of this thread that has ended. Any thread may call this function, without the state's lock. */
 void trace_call(const char *name, uint64_t began);
 
 /* A string of JSON, with its quotation marks. */

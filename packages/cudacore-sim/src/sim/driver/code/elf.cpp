@@ -12,8 +12,8 @@ namespace sim {
 namespace {
 
 /*
- * Attributes in the sections .nv.info and .nv.info.<kernel>: a form, a number, and two bytes. With the form below,
- * these are the size of the data that follows. Otherwise they are the value.
+ * Attributes in the sections .nv.info and .nv.info.<kernel>: a form, a number, and two bytes. If the form is
+ * form_sized, the two bytes are the size of the data that follows. Otherwise they are the value.
  */
 constexpr uint8_t form_sized = 4;
 enum Attribute : uint8_t {
@@ -265,7 +265,7 @@ size_t elf_size(const char *data, size_t readable) {
     return 0;
   uint64_t sections = header.e_shoff + uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
   uint64_t programs = header.e_phnum != 0 ? header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize : 0;
-  /* A linker may place the tables before the contents of the sections. */
+  /* A linker may place the two tables before the contents of the sections, which then determine the end. */
   uint64_t end = sections > programs ? sections : programs;
   uint64_t first = header.e_shoff;
   if (header.e_shnum == 0 || first > (uint64_t{1} << 31) ||

@@ -32,7 +32,7 @@ struct FatHeader {
   uint64_t bytes;
 };
 
-/* The beginning of the header of an entry, which is header_bytes long. */
+/* The first members of the header of an entry of a fat binary. The whole header has header_bytes bytes. */
 struct FatEntry {
   uint16_t kind, unused;
   uint32_t header_bytes;
@@ -107,7 +107,7 @@ bool text_length(const char *text, size_t &out) {
 
 } // namespace
 
-/* The magic number of an image: its first four bytes, or all bytes of a shorter text. 0: unknown. */
+/* The magic number of an image: its first four bytes. 0: one of these bytes is zero, or cannot be read. */
 static uint32_t magic_of(const void *code) {
   const auto *bytes = static_cast<const unsigned char *>(code);
   uint64_t address = reinterpret_cast<uint64_t>(code);
@@ -193,15 +193,15 @@ CUresult Image::understand() {
 }
 
 /*
- * The newest PTX that can run. For PTX, the driver's own version; for a cubin, any minor version of the driver's major
- * version, because drivers run such cubins (minor version compatibility).
+ * The newest version of PTX that can run. If PTX was loaded, the version that the driver accepts; if a cubin was
+ * loaded, any minor version of the same major version, because drivers run such cubins (minor version compatibility).
  */
 static int newest_ptx_of(PtxOrigin origin) {
   int newest = newest_ptx(config().driver_version);
   return origin == PtxOrigin::cubin ? newest / 10 * 10 + 9 : newest;
 }
 
-/* Checks that the device and the driver accept a text, and sets the capability that the text is for. */
+/* Checks that the device and the driver accept a PTX text. Sets `capability` to the capability that the text is for. */
 static CUresult check_target(std::string_view text, PtxOrigin origin, int &capability, std::string &messages) {
   std::string_view version, target;
   int major = 0, minor = 0;
@@ -289,7 +289,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
   if (run_embedded(data, size) != CUDA_SUCCESS)
-    return CUDA_SUCCESS; /* a GPU would load this code, so only a launch fails, and reports why */
+    return CUDA_SUCCESS; /* loading succeeds, as on a GPU; launches fail, and explain why */
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)
@@ -319,7 +319,7 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
     lacking += (lacking.empty() ? "'" : ", '") + name + "'";
 }
 
-/* Uses the PTX of a cubin, if all of its inputs have PTX. */
+/* Compiles the PTX that a cubin carries. Fails if any input that the cubin was linked from has no PTX. */
 CUresult Image::run_embedded(const char *data, size_t size) {
   std::vector<PtxText> found;
   std::string lacking;
@@ -348,8 +348,8 @@ struct ChosenEntry {
 };
 
 /*
- * Prefers PTX to a cubin, because PTX can run. Of several texts, chooses the one for the newest capability that the
- * device supports. False: the fat binary is broken.
+ * Prefers PTX to a cubin, because PTX can run. Of several PTX texts, chooses the one for the newest capability that
+ * the device supports. False: the fat binary is broken.
  */
 static bool choose_entry(const std::vector<char> &bytes, ChosenEntry &chosen) {
   FatHeader header{};

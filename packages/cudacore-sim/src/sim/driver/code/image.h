@@ -72,7 +72,7 @@ private:
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
                            bool *beside_cubin = nullptr);
 
-/* Collects the PTX of some code. `lacking`: the inputs that have none. */
+/* Appends the PTX of some code to `found`. `lacking`: the names of the inputs that have no PTX. */
 void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);
 
 /* The PTX that replaces libcudadevrt.a, for an input with that name. */
@@ -89,7 +89,7 @@ size_t elf_size(const char *data, size_t readable);
 /* Unpacks an LZ4 block to exactly out.size() bytes. */
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out);
 
-/* Unpacks a Zstandard frame to exactly out.size() bytes, by the system's libzstd.so.1 if it exists. */
+/* Unpacks a Zstandard frame to exactly out.size() bytes, with the system's libzstd.so.1 if it exists. */
 bool has_zstd();
 bool unpack_zstd(const char *data, size_t size, std::vector<char> &out);
 

@@ -29,7 +29,7 @@ std::string text_of(const Dim3 &at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
 }
 
-/* The beginning of the explanation why a kernel cannot be launched. */
+/* Returns the beginning of an explanation of why a kernel cannot be launched. */
 std::string of(const KernelInfo &kernel) { return "kernel '" + kernel.name + "' cannot be launched so: "; }
 
 CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
@@ -81,7 +81,7 @@ CUresult code_of(FaultKind kind) {
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   case FaultKind::trap:
     break;
-  case FaultKind::synchronization: /* does not stop the kernel */
+  case FaultKind::synchronization: /* such a fault does not stop the kernel */
   case FaultKind::unwritten:
   case FaultKind::freed:
   case FaultKind::race:
@@ -90,7 +90,7 @@ CUresult code_of(FaultKind kind) {
   return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* "read of 4 bytes at 0x1000 in global memory", with what is there. */
+/* Returns, for example, "read of 4 bytes at 0x1000 in global memory". `explained`: also says what is at the address. */
 std::string describe_access(const Fault &fault, bool explained) {
   std::string text = std::string(fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) +
                      " bytes at " + hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) +
@@ -99,7 +99,7 @@ std::string describe_access(const Fault &fault, bool explained) {
   return explained && is_global ? text + ", " + state().memory.explain(fault.address) : text;
 }
 
-/* What has happened, without the detail; empty: the detail says it. */
+/* Returns what has happened, without the fault's detail; empty if the detail says what has happened. */
 std::string describe_event(const Fault &fault) {
   switch (fault.kind) {
   case FaultKind::illegal_address:
@@ -327,7 +327,7 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
 
 namespace {
 
-/* How a program gets cubins that carry their PTX, which depends on how this process was started. */
+/* Tells the user how to get cubins that contain PTX. The advice depends on how this process was started. */
 const char *advice_for_cubins() {
   if (dlopen("libcudacore_sim_preload.so", RTLD_LAZY | RTLD_NOLOAD) == nullptr)
     return "This process was not started by python -m cudacore_sim, which has NVRTC, nvJitLink, nvcc and ptxas put the "

@@ -115,7 +115,7 @@ CUresult cuModuleUnload(CUmodule hmod) {
   std::shared_ptr<LoadedModule> module;
   SIM_RETURN_FAILURE(find_module(hmod, module));
   if (module->of_library)
-    return CUDA_ERROR_NOT_PERMITTED; /* the module of a library is unloaded with it */
+    return CUDA_ERROR_NOT_PERMITTED; /* the module of a library is unloaded with the library */
   ContextPtr context = module->context.lock();
   CUresult failed = synchronize(context);
   if (s.modules.find(module->handle) != module)

@@ -11,7 +11,7 @@ constexpr int warp = 32;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/* The callback runs without the lock. It must not call CUDA. */
+/* Calls a function of the application, without the state's lock. The function must not call CUDA. */
 size_t ask(CUoccupancyB2DSize function, int threads) {
   Call::current().lock.unlock();
   size_t bytes = function(threads);
@@ -43,7 +43,7 @@ CUresult potential_block(int *grid, int *block, CUfunction handle, CUoccupancyB2
   return CUDA_SUCCESS;
 }
 
-/* The blocks of a cluster, from the attributes of the launch or the kernel; 0: contradictory, or not given. */
+/* The number of blocks in a cluster, from the launch or the kernel; 0: the two differ, or no size is given. */
 uint64_t cluster_blocks(const CUlaunchConfig &config, const KernelInfo &kernel) {
   const Dim3 &required = kernel.required_cluster;
   for (unsigned i = 0; config.attrs != nullptr && i < config.numAttrs; i++)

@@ -60,7 +60,7 @@ void report_contents(const ContextPtr &context, const char *by) {
     report(std::string(by) + " destroys a context with what is alive in it: " + text);
 }
 
-/* All primary contexts of a device have the same handle, so a new one is created only after the old one has ended. */
+/* Destroys the primary context of a device. A new one is created only after that, because it has the same handle. */
 void end_primary(Device &device) {
   struct Ending {
     Device &device;
@@ -106,7 +106,7 @@ void release_primary(Device &device) {
     end_primary(device);
 }
 
-/* All contexts of the device fail, including new ones. */
+/* Makes all contexts of the device fail, also those that are created later. */
 void Context::fail(CUresult code) {
   auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
   note(error);
@@ -135,7 +135,7 @@ ContextPtr current_context() {
     return nullptr;
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
-    top = top->device->primary; /* a primary context that is retained again stays the same object for all threads */
+    top = top->device->primary; /* the primary context was retained again: use the new object */
   return top;
 }
 
@@ -161,11 +161,11 @@ CUresult need_context(ContextPtr &out) {
 }
 
 /*
- * Finds a context to make current. This can be a destroyed context, because programs restore the context that was
- * current before. All other calls with a destroyed context fail.
+ * Finds a context to make current. This can be a destroyed context, because programs restore a context that was current
+ * earlier. All other calls with a destroyed context fail.
  */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
-  out = state().green_contexts.find(value_of(handle)); /* a green context has two handles */
+  out = state().green_contexts.find(value_of(handle)); /* `handle` can be a green context's CUgreenCtx */
   if (out != nullptr)
     return CUDA_SUCCESS;
   const auto &ended = state().ended_contexts;
@@ -214,7 +214,7 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
   return context;
 }
 
-/* Records the handles with which the driver crashes after the primary context was destroyed. */
+/* Records the handles that make the driver crash if they are used after the primary context was destroyed. */
 void lose_contents(const ContextPtr &context) {
   State &s = state();
   for (const StreamPtr &stream : context->streams)
@@ -230,7 +230,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   State &s = state();
   auto is_done = [](const UnitPtr &unit) { return unit == nullptr || unit->done; };
   context->ending = true;
-  /* A call of another thread that found the context usable may still add work. */
+  /* This is a loop, because calls of other threads that found the context usable may still add work. */
   for (auto units = outstanding(*context); !std::all_of(units.begin(), units.end(), is_done);
        units = outstanding(*context))
     for (const UnitPtr &unit : units)

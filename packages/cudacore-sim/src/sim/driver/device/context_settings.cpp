@@ -32,7 +32,7 @@ size_t *limit_of(Context &context, CUlimit limit) {
   }
 }
 
-/* Limits that exist. Some are not supported on this device, and some cannot be set. */
+/* Whether a limit exists. Some of these limits are not supported on this device, and some cannot be set. */
 bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
 
 } // namespace

@@ -22,12 +22,12 @@ struct SmSet {
   Multiprocessors members;
   unsigned alignment = 0, least = 0; /* the number of co-scheduled multiprocessors, and the minimum size of a group */
   unsigned flags = 0;                /* CUdevSmResourceGroup_flags */
-  uint32_t split = 0;                /* the number of the call that split these off; 0: queried, not split */
+  uint32_t split = 0;                /* the number of the split that made this set; 0: none, it was queried */
   bool may_be_split = true;
 };
 
 struct WorkQueues {
-  unsigned limit = 0; /* 0: not given */
+  unsigned limit = 0; /* wqConcurrencyLimit; 0: not given */
   CUdevWorkqueueConfigScope scope = CU_WORKQUEUE_SCOPE_DEVICE_CTX;
 };
 

@@ -58,7 +58,7 @@ CUresult read(const CUdevResource *resource, SmSet &out) {
   return resource->sm.smCount == out.members.count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Takes the first `count` multiprocessors. */
+/* Removes the first `count` multiprocessors from a set, and returns them. */
 Multiprocessors take(Multiprocessors &from, unsigned count) {
   Multiprocessors taken;
   for (size_t i = 0; i < max_multiprocessors && count > 0; i++)
@@ -74,7 +74,7 @@ void write_rest(const SmSet &input, const Multiprocessors &left, uint32_t split,
                 CUdevResource *out) {
   if (out == nullptr)
     return;
-  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* any alignment */
+  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* the smallest alignment */
   if (left.any())
     write(rest, *out);
   else
@@ -106,7 +106,7 @@ CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet 
   return CUDA_SUCCESS;
 }
 
-/* The number of multiprocessors in a group of cuDevSmResourceSplit, taken from the remaining ones. */
+/* Determines how many of the `left` remaining multiprocessors a group of cuDevSmResourceSplit gets. */
 CUresult count_group(const SmSet &input, size_t left, const CU_DEV_SM_RESOURCE_GROUP_PARAMS &params, unsigned &out,
                      unsigned &together) {
   bool fills = (params.flags & CU_DEV_SM_RESOURCE_GROUP_BACKFILL) != 0;
@@ -273,8 +273,8 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     SmSet set;
     SIM_RETURN_FAILURE(read(&resource, set));
     /*
-     * Before 13.1, only the numbers of multiprocessors count: they are added up, and the multiprocessors are chosen
-     * again.
+     * Before 13.1, the result has as many multiprocessors as all sets together: if two sets have the same
+     * multiprocessor, another one is added.
      */
     if (!is_13_1() && sets != 0 && device == set.device) {
       size_t count = share.sms.members.count() + set.members.count();

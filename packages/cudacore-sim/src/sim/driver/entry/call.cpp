@@ -19,11 +19,11 @@ namespace {
 
 thread_local Call *active_call = nullptr;
 thread_local const char *callback = nullptr;
-constexpr const char *as_callback = "cudasim_forbid"; /* calls are forbidden at the request of a test */
+constexpr const char *as_callback = "cudasim_forbid"; /* the value of `callback` while a test forbids calls */
 
 std::atomic<bool> forked{false};
 
-/* In a child of fork, the locks are free, whichever thread held them. The driver itself cannot be used in the child. */
+/* Takes the locks, so that no thread that the child lacks holds them. The child can still not use the driver. */
 void before_fork() {
   if (!Call::active())
     state().mutex.lock();
@@ -76,7 +76,7 @@ CUresult Call::refused() {
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
-  /* The process counts as locked only after work in progress, and its callbacks, are complete. */
+  /* Waits while this process is locked. Calls in callbacks do not wait, because locking waits for the callbacks. */
   if (outer == nullptr && callback == nullptr && !has(entry, checkpoints))
     counted = enter_gate();
   lock.lock();
@@ -128,7 +128,7 @@ std::string calling_file() {
   return {};
 }
 
-/* Compilers call cuGetExportTable to find their cache, and work without it. */
+/* Whether a file is a compiler. Compilers call cuGetExportTable to find their cache, and work without the cache. */
 bool is_compiler(const std::string &file) {
   for (const char *name : {"libnvrtc", "libnvJitLink", "libnvvm", "libnvptxcompiler", "libnvfatbin"})
     if (file.rfind(name, 0) == 0)

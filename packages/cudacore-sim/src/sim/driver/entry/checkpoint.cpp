@@ -17,7 +17,7 @@ bool is_there(int process) { return process > 0 && (kill(process, 0) == 0 || err
 
 /*
  * Opens the page that a process shares, or returns a failure. On success, releases the state's lock: the caller waits
- * for work of that process, which can be this one, and work needs the lock.
+ * for work of `process`, and if that is this process, the work needs the lock.
  */
 CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *&page) {
   file = find_page(process, page);
@@ -27,7 +27,7 @@ CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *
   return CUDA_SUCCESS;
 }
 
-/* The state of a process, once no thread is about to lock it. */
+/* The state of a process. If a thread is locking the process, waits until that has succeeded or failed. */
 uint32_t settled_state(int process, const ProcessPage &page) {
   uint32_t now = page.state.load();
   for (; now == locking && is_there(process); now = page.state.load())

@@ -51,7 +51,7 @@ int kind_of(const Allocation &allocation) {
   case Allocation::Kind::mapped:
     break;
   }
-  return -1; /* a mapping does not count: its address range does */
+  return -1; /* mappings are not counted, but their address ranges are */
 }
 
 /*
@@ -154,8 +154,8 @@ struct Watch {
   int (*later)(int (*function)(void *), void *) = nullptr; /* null: no notification was requested */
   int (*function)(void *) = nullptr;
   std::thread::id thread;
-  bool asked = false;          /* `later` was called, and `function` was not yet */
-  std::vector<uint64_t> fresh; /* objects of the thread that cudasim_created has not returned yet */
+  bool asked = false;          /* `later` was called, but `function` was not called yet */
+  std::vector<uint64_t> fresh; /* new objects of `thread`; cudasim_created has yet to return them */
 } watch;
 
 uint64_t newest; /* the number of the newest object */
@@ -287,7 +287,7 @@ int cudasim_clear_errors(void) {
   s.executor.settle(lock);
   for (const ContextPtr &context : s.contexts.all())
     if (context->error != CUDA_SUCCESS)
-      for (const UnitPtr &unit : outstanding(*context)) /* skipped work, including units that wait for a value */
+      for (const UnitPtr &unit : outstanding(*context)) /* such work is skipped, also waits for a value */
         s.executor.wait(lock, unit);
   for (const ContextPtr &context : s.contexts.all())
     context->error = CUDA_SUCCESS;

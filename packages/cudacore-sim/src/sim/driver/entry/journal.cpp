@@ -31,11 +31,11 @@ struct Failure {
   CUresult result;
 };
 
-/* What is known of an entry point. */
+/* The number of calls of an entry point, and whether its calls are held. */
 struct EntryState {
   uint64_t calls = 0;
-  bool held = false;    /* whether calls wait */
-  uint64_t waiting = 0; /* how many calls wait */
+  bool held = false;    /* whether calls must wait */
+  uint64_t waiting = 0; /* the number of calls that wait now */
 };
 
 struct Journal {
@@ -81,7 +81,7 @@ std::vector<bool> entries_named(const char *name, bool &any) {
   return found;
 }
 
-/* The lock is held. */
+/* Sets `armed`. The journal's lock must be held. */
 void arm(const Journal &j) {
   bool any_held = std::any_of(j.entries.begin(), j.entries.end(), [](const EntryState &one) { return one.held; });
   armed.store(any_held || !j.failures.empty(), std::memory_order_release);
@@ -182,7 +182,7 @@ void note_call(Entry entry, void *context, void *stream, CUresult result, bool i
 void journal_before_fork() { journal().mutex.lock(); }
 void journal_after_fork() { journal().mutex.unlock(); }
 
-/* The child does not have the threads whose calls wait. */
+/* Forgets calls that wait, because their threads do not exist in the child. */
 void journal_after_fork_in_child() {
   Journal &j = journal();
   for (EntryState &entry : j.entries)

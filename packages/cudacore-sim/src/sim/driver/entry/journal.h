@@ -10,8 +10,8 @@
 namespace sim {
 
 /*
- * The log of calls, injected failures, and calls that are held. Thread-safe. Its lock is taken after the lock of the
- * state.
+ * The log of calls, injected failures, and calls that are held. Thread-safe. A thread that needs the log's lock and the
+ * state's lock takes the state's lock first.
  */
 
 /* Waits while calls of this entry point are held. Returns the code of an injected failure; CUDA_SUCCESS: none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress: finds the newest version of a function that the caller knows. */
+/* cuGetProcAddress: finds, by a function's name, the newest version that the caller's CUDA version has. */
 #include "sim/driver/entry/journal.h"
 #include "sim/driver/base/state.h"
 
@@ -37,7 +37,7 @@ const Table &table() {
   return *instance;
 }
 
-/* Returns the newest version up to `wanted`, or null. `known`: whether the name exists at all. */
+/* Returns the newest version up to `wanted`, or null. `known`: whether the driver has any version of the function. */
 void *resolve(const char *name, int wanted, bool per_thread, bool &known) {
   known = false;
   auto found = table().find(name);
