@@ -24,7 +24,7 @@ enum NvmlReturn {
 
 using NvmlDevice = const struct NvmlDeviceHandle *;
 
-constexpr unsigned nvml_not_available = 0xFFFFFFFF; /* the id of the MIG instance of a process, if there is no MIG */
+constexpr unsigned nvml_not_available = 0xFFFFFFFF; /* for a value that does not exist, such as a MIG instance */
 constexpr unsigned nvml_brand_nvidia = 14;
 
 struct NvmlMemory {

@@ -20,13 +20,13 @@ struct NvmlDeviceHandle {};
 
 namespace {
 
-/* The value of an H200, which simulated devices are by default. */
+/* The values of an H200, the default model of simulated devices. */
 constexpr unsigned pci_device_id = 0x233510DE, pci_subsystem_id = 0x18BE10DE;
-constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
+constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* the PCI class of a 3D controller */
 
 constexpr int max_devices = 64;
 const NvmlDeviceHandle handles[max_devices] = {};
-/* Whether each handle was requested since NVML was initialised. Handles that were requested earlier are invalid. */
+/* For each handle, whether a call has returned it since NVML was initialised. Other handles are invalid. */
 std::atomic<bool> given[max_devices] = {};
 
 struct Uses {
@@ -63,7 +63,7 @@ int count_devices() {
   return count;
 }
 
-/* Returns tell(device, number) for the device of a handle. */
+/* Finds the device of a handle, and returns tell(device, number). */
 template <class Tell> NvmlReturn with_device(NvmlDevice handle, Tell tell) {
   if (NvmlReturn result = need_init())
     return result;
@@ -122,7 +122,7 @@ template <class T> NvmlReturn check_version(const T *out, unsigned number) {
   return out->version == nvml_version<T>(number) ? nvml_success : nvml_argument_version_mismatch;
 }
 
-/* The first branch of drivers for a version of CUDA. */
+/* The first driver branch, such as 580, that supports the CUDA version of the simulated driver. */
 int driver_branch() {
   static constexpr struct {
     int cuda, branch;
@@ -138,7 +138,7 @@ int driver_branch() {
 
 std::string driver_version() { return std::to_string(driver_branch()) + ".00"; }
 
-/* NVML's number of an architecture. */
+/* The number that NVML gives the architecture of a device (nvmlDeviceArchitecture_t). */
 unsigned architecture_of(const cudasim_device &device) {
   static constexpr struct {
     int capability;
@@ -170,7 +170,7 @@ NvmlReturn list_processes(NvmlDevice handle, unsigned *count, NvmlProcessInfo *o
   });
 }
 
-/* Graphics processes, or MIG devices: there are none. */
+/* Returns the count 0, for graphics processes and MIG devices: a simulated device has none. */
 NvmlReturn count_nothing(NvmlDevice handle, unsigned *count) {
   return with_device(handle, [&](const cudasim_device &, int) { return copy_value(0U, count); });
 }
@@ -262,7 +262,7 @@ SIM_NVML_FUNCTION(nvmlSystemGetDriverVersion, char *version, unsigned length) {
 }
 
 SIM_NVML_FUNCTION(nvmlSystemGetNVMLVersion, char *version, unsigned length) {
-  /* The only function of NVML that works before it is initialised. */
+  /* This function works even if NVML is not initialised. */
   return copy_text(std::to_string(cudasim_driver_version() / 1000) + "." + driver_version(), version, length);
 }
 
@@ -290,7 +290,7 @@ SIM_NVML_FUNCTION(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned l
   std::FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/cmdline").c_str(), "rb");
   if (file == nullptr)
     return nvml_not_found;
-  char text[4096] = {}; /* the arguments of the process, each with a null character after it */
+  char text[4096] = {}; /* the command line: each argument ends with a null character */
   size_t size = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   return size > 0 ? copy_text(std::string(text).substr(0, length - 1), name, length) : nvml_not_found;

@@ -319,7 +319,10 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
     lacking += (lacking.empty() ? "'" : ", '") + name + "'";
 }
 
-/* Compiles the PTX that a cubin carries. Fails if any input that the cubin was linked from has no PTX. */
+/*
+ * Compiles the PTX that a cubin carries. Fails if there is none, or if it cannot be compiled: for example because some
+ * inputs that the cubin was linked from have no PTX.
+ */
 CUresult Image::run_embedded(const char *data, size_t size) {
   std::vector<PtxText> found;
   std::string lacking;

@@ -134,7 +134,7 @@ CUresult end_capture(CUstream handle, CUgraph *out) {
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
   if (result != CUDA_SUCCESS) {
-    destroy_graph(capture->graph); /* even if the application created the graph */
+    destroy_graph(capture->graph); /* also if the application created this graph */
     capture->graph->lost = capture->graph->owner != nullptr;
   }
   return result;
@@ -288,7 +288,7 @@ void abandon_capture(const StreamPtr &stream) {
     stream->capture = nullptr;
     return;
   }
-  leave(*capture); /* no later call could end the capture */
+  leave(*capture); /* without its origin, no later call could end the capture */
   if (capture->owns_graph)
     destroy_graph(capture->graph);
 }

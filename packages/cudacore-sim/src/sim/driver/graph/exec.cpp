@@ -15,7 +15,7 @@ constexpr uint64_t known_flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
 
 using Result = CUgraphInstantiateResult;
 
-/* The reason why a graph cannot be instantiated. */
+/* The reason why a graph cannot be instantiated, as CUDA reports it. */
 struct Refusal {
   CUresult code = CUDA_SUCCESS;
   Result result = CUDA_GRAPH_INSTANTIATE_SUCCESS;

@@ -20,7 +20,7 @@ struct GraphLaunch {
 
 /* A node of an executable graph. */
 struct ExecNode {
-  uint64_t source = 0; /* the handle of the graph's node from which this one was made */
+  uint64_t source = 0; /* the handle of the node of the original graph */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   bool enabled = true;
@@ -29,7 +29,7 @@ struct ExecNode {
   std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies of a conditional node */
 };
 
-/* Shared with launches that are running, so it is copied before it is changed. */
+/* A graph of an executable graph. Running launches share it, so it is copied before it is changed. */
 struct ExecGraph {
   std::vector<ExecNode> nodes; /* in the order in which they were created */
   std::vector<size_t> order;   /* indices of nodes, dependencies first */
@@ -43,7 +43,7 @@ struct GraphExec {
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct NodeLocation {
-    std::vector<std::pair<size_t, size_t>> path; /* the way from `top`: indices of a node, and of a graph in it */
+    std::vector<std::pair<size_t, size_t>> path; /* the path from `top`: indices of a node, and of a graph in it */
     size_t index = 0;
   };
   std::unordered_map<uint64_t, NodeLocation> locations; /* where each node is, by its handle */

@@ -65,7 +65,7 @@ void destroy_graph(const GraphPtr &graph) {
   for (const std::shared_ptr<Capture> &capture : state().captures)
     if (capture->graph == graph)
       invalidate(*capture);
-  graph->references.clear(); /* needed because events of the graph's capture still refer to the graph */
+  graph->references.clear(); /* events of the graph's capture keep the object alive */
   state().graphs.remove(graph->handle);
 }
 

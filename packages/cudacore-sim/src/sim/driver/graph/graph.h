@@ -16,10 +16,10 @@ struct Condition {
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* whether `initial` becomes the value at each launch of the graph */
   bool used = false;        /* whether a node has this handle */
-  ~Condition();             /* destroys the handle, with the last graph that uses it; called with the lock */
+  ~Condition();             /* destroys the handle, when no graph uses it any more; called with the lock */
 };
 
-/* The memory of an allocation node. The address never changes. The memory exists from a launch until it is freed. */
+/* The memory of an allocation node. Its address never changes. A launch allocates it, and it exists until a free. */
 struct GraphMemory {
   AllocationPtr allocation;
   uint64_t home = 0;           /* the graph with the allocation node */
@@ -48,15 +48,15 @@ struct Graph : std::enable_shared_from_this<Graph> {
   uint64_t handle = 0;
   unsigned id = 0;                   /* unique among all graphs, including executable ones */
   GraphNode *owner = nullptr;        /* the child graph node or conditional node with this graph; null: a root */
-  bool moved = false;                /* whether the application has moved this child graph into its node */
+  bool moved = false;                /* whether the application's graph was moved into the node, not copied */
   bool lost = false;                 /* whether a failed capture destroyed the graph, although it is part of a node */
   std::map<unsigned, NodePtr> nodes; /* nodes by id, which is the order of their creation */
   unsigned next_id = 0;
-  std::map<uint64_t, uint64_t> origin; /* in a clone: its own handle of each node, by the original's handle */
+  std::map<uint64_t, uint64_t> origin; /* in a clone: maps the handle of each original node to that of its copy */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
   unsigned captures = 0;                              /* the number of captures that are adding nodes to the graph */
-  bool has_memory_nodes = false;                      /* memory nodes in this graph or in its child graphs */
+  bool has_memory_nodes = false;                      /* whether this graph or a child graph has memory nodes */
   std::weak_ptr<struct GraphExec> executable;         /* the executable graph that was instantiated last */
   mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones of the graph, and child graphs that were made from it */
   Graph &root() const;
@@ -97,8 +97,8 @@ bool may_leave(const CUgraphEdgeData &data,
 
 /* Reserves memory for a launch or an upload. */
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted);
-void mark_allocated(Allocation &memory); /* called when a graph is launched */
-void show_memory(Allocation &memory);    /* called when the work runs */
+void mark_allocated(Allocation &memory); /* called when a graph that allocates the memory is launched */
+void show_memory(Allocation &memory);    /* called when the allocation node runs */
 
 } // namespace sim
 

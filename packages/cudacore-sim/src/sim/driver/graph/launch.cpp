@@ -12,8 +12,8 @@ namespace sim {
 namespace {
 
 /*
- * Checks at a launch that the memory of the last launch was freed, and that memory of other graphs which this graph
- * frees is allocated.
+ * Checks, before a launch, that the memory that the last launch of this graph allocated was freed, and that the memory
+ * of other graphs that this graph frees is allocated.
  */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
@@ -108,7 +108,7 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
   enqueue(stream, head, {exec->last});
   std::vector<UnitPtr> leaves;
   CUresult result = submit_graph(launch, exec->top, head, leaves);
-  /* Keeps what the launch uses until it is done, even if the executable graph is destroyed. */
+  /* Keeps the objects that the launch uses alive until its end, even if the executable graph is destroyed. */
   UnitPtr tail = new_unit("end of a graph", context, nullptr, [exec, launch] {});
   enqueue(stream, tail, leaves);
   exec->last = tail;

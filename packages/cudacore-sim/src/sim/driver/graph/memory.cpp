@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t piece = 32 << 20; /* memory for graphs is reserved in multiples of this */
+constexpr uint64_t piece = 32 << 20; /* memory for graphs is reserved in multiples of this size */
 
 CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *&out) {
   Device *device = nullptr;
@@ -17,7 +17,7 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
   switch (static_cast<int>(attribute)) {
   case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
   case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-    out = &use.reserved; /* freed memory counts as used until it is trimmed */
+    out = &use.reserved; /* freed memory counts as used until cuDeviceGraphMemTrim */
     return CUDA_SUCCESS;
   case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
     out = &use.used_high;
@@ -33,7 +33,7 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
 } // namespace
 
 GraphMemory::~GraphMemory() {
-  /* Memory that a launch has allocated remains until it is freed. */
+  /* If a launch has allocated the memory, and it is not freed, the allocation outlives the graphs. */
   if (allocation->freed && state().memory.find(allocation->base) == allocation)
     release_memory(allocation, "the destruction of its graph");
 }

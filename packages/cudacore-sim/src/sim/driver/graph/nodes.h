@@ -9,7 +9,7 @@
 #include <functional>
 #include <map>
 
-/* The parameters of nodes that captures add. The work was already checked. */
+/* Functions that make the parameters of nodes for captured work. The callers have already checked the work. */
 namespace sim {
 
 using KernelAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
@@ -27,10 +27,10 @@ ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr
 ParamsPtr make_host(CUhostFn function, void *data);
 ParamsPtr make_event_record(CUevent handle, const std::shared_ptr<Event> &event);
 ParamsPtr make_event_wait(CUevent handle, const std::shared_ptr<Event> &event);
-/* Allocations and frees are checked here, because they belong to a graph and not to a stream. */
+/* Allocations and frees are checked here, not by the callers, because they belong to a graph and not to a stream. */
 CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsPtr &out);
 CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out);
-/* Operations on values in memory; `submit` runs them. */
+/* Operations on values in memory; `submit` submits them at each launch. */
 ParamsPtr make_batch_mem_op(std::function<void(std::vector<UnitPtr> before, UnitPtr &out)> submit);
 
 } // namespace sim

@@ -26,7 +26,7 @@ struct Params {
 
   /* Fills in the union member of the node's type, for cuGraphNodeGetParams. */
   virtual void write(CUgraphNodeParams &out) const = 0;
-  /* The node in the language of Graphviz. */
+  /* Returns the node as text in the language of Graphviz. */
   virtual std::string describe(const DotNode &node) const = 0;
   /* Submits the work of the node, which depends on `before`. `out` receives the units that its dependents wait for. */
   virtual CUresult submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
@@ -34,7 +34,7 @@ struct Params {
 
   /* The graphs in the node: a child graph, or the bodies of a conditional node. */
   virtual std::vector<GraphPtr> graphs() const { return {}; }
-  /* Makes the parameters of `owner`, a copy of the node. Null: the copy shares these parameters. */
+  /* Makes parameters for a copy of the node, the first argument. If none are made, the copy shares these parameters. */
   virtual CUresult clone(GraphNode &, ParamsPtr &) const { return CUDA_SUCCESS; }
   /* Whether an executable graph can have the node. */
   virtual CUresult check_instance() const { return CUDA_SUCCESS; }
@@ -46,7 +46,7 @@ struct Params {
   }
   /* Adds the memory that the node allocates or frees to the lists of an executable graph. */
   virtual void list_memory(GraphExec &) const {}
-  /* The node is destroyed. */
+  /* Called when the node is destroyed. */
   virtual void release() const {}
   /*
    * Whether these parameters refer to objects that were destroyed with a primary context: the driver crashes when it

@@ -17,7 +17,7 @@ public:
   bool make() {
     if (old.nodes.size() != now.nodes.size())
       return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-    /* The newest nodes first. */
+    /* Both lists begin with the newest node. */
     std::vector<size_t> old_ends;
     std::vector<const GraphNode *> ends;
     for (size_t i = old.nodes.size(); i-- > 0;)
@@ -93,7 +93,7 @@ CUresult fail_update(CUgraphExecUpdateResultInfo &info) {
 
 } // namespace
 
-/* Changes a copy, so that a failed update has no effect. */
+/* Updates an executable graph. Changes a copy of it, so that a failed update has no effect. */
 CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, const Graph &now,
                            CUgraphExecUpdateResultInfo &info) {
   info = {};

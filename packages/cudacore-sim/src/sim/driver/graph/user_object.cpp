@@ -16,7 +16,7 @@
 namespace sim {
 namespace {
 
-/* The destructors' thread; guarded by the state's lock. */
+/* The thread that runs destructors, and its queue. Guarded by the state's lock. */
 struct Destructors {
   std::deque<std::pair<CUhostFn, void *>> queue;
   std::condition_variable there, done;
@@ -43,7 +43,7 @@ void run_destructors() {
       CallbackScope scope("the destructor of a user object");
       destroy(data);
     } catch (...) {
-      /* Python ends threads that enter it during finalisation. */
+      /* Python ends threads that enter the interpreter during finalisation. */
       lock.lock();
       d.ended = true;
       d.busy = false;
@@ -60,7 +60,7 @@ void destroy_later(CUhostFn destroy, void *data) {
   Destructors &d = destructors();
   d.queue.emplace_back(destroy, data);
   if (!d.started) {
-    /* Signals belong to the application's threads. */
+    /* The new thread blocks all signals, so that the application's threads handle them. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -86,7 +86,7 @@ void retain(UserObject &object, uint64_t count) { object.references += count; }
 
 namespace {
 
-/* Whether this was the last reference. */
+/* Releases `count` references to an object. Returns whether they were the last ones. */
 bool drop(const UserObjectPtr &object, uint64_t count) {
   if (count > object->references) {
     report("a user object is released more often than it was retained: " + hex(object->handle));
@@ -103,8 +103,8 @@ bool drop(const UserObjectPtr &object, uint64_t count) {
 } // namespace
 
 /*
- * Within a call, the calling thread runs the destructor at the end of the call. CUDA calls are allowed again there,
- * even inside of another destructor, as on a GPU.
+ * If a call of an entry point releases the last reference, the calling thread runs the destructor at the end of the
+ * call. CUDA calls are allowed in such a destructor, even if the call was made in another destructor, as on a GPU.
  */
 void release(const UserObjectPtr &object, uint64_t count, bool later) {
   if (!drop(object, count))

@@ -13,13 +13,13 @@ using Descriptor = CUDA_ARRAY3D_DESCRIPTOR;
 
 constexpr unsigned cube_faces = 6;
 
-/* Flags of arrays that are not simulated: sparse arrays, and arrays that other APIs map. */
+/* The simulated flags of arrays. The others are not simulated: sparse arrays, and arrays that other APIs map. */
 constexpr unsigned simulated_flags =
     CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 
 bool has(const Descriptor &d, unsigned flag) { return (d.Flags & flag) != 0; }
 
-/* The largest extents of an array, by the attributes of the device; 0: this extent must be 0. */
+/* The attributes of the device that limit the extents of an array; 0: this extent must be 0. */
 struct Extents {
   CUdevice_attribute width, height, depth;
 };
@@ -96,7 +96,7 @@ CUresult check(const Device &device, const Descriptor &d, bool is_mipmapped) {
   return has_extents(device, d, is_mipmapped) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Memory for an array. The memory counts as memory of the context, but not as an allocation of the application. */
+/* Allocates memory for an array. It counts as memory of the context, but not as an allocation of the application. */
 CUresult new_array_memory(const ContextPtr &context, uint64_t bytes, AllocationPtr &out) {
   SIM_RETURN_FAILURE(new_device_memory(context, bytes, out));
   out->internal = out->is_array = true;
@@ -125,7 +125,7 @@ Descriptor level_of(const Descriptor &base, unsigned level) {
   return made;
 }
 
-/* The number of levels down to a single texel. */
+/* The number of levels of a mipmapped array whose last level is a single texel. */
 unsigned max_levels(const Descriptor &d) {
   size_t longest = std::max(d.Width, d.Height);
   if (!has(d, CUDA_ARRAY3D_LAYERED) && !has(d, CUDA_ARRAY3D_CUBEMAP))
@@ -282,7 +282,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
   SIM_REQUIRE(pHandle != nullptr && pMipmappedArrayDesc != nullptr);
   const Descriptor &descriptor = *pMipmappedArrayDesc;
   SIM_RETURN_FAILURE(check(*context->device, descriptor, true));
-  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* as the driver does */
+  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver does this, too */
   constexpr uint64_t alignment = 512;                                        /* alignment of a level's first texel */
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;

@@ -13,7 +13,7 @@ struct Array {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-  AllocationPtr memory;                /* null after the array was freed */
+  AllocationPtr memory;                /* null after the memory was freed */
   uint64_t address = 0;                /* the address of the first texel */
   std::weak_ptr<MipmappedArray> whole; /* for a level, the mipmapped array */
   uint64_t texel_bytes() const;

@@ -29,17 +29,17 @@ constexpr uint64_t page = 4096;
 /* A fill with zeros of at least this size returns whole pages to the system. */
 constexpr uint64_t min_given_back = 16 << 20;
 
-/* Host memory is checked and used in pieces of this size. */
+/* Host memory is checked in pieces of this size, each just before it is used. */
 constexpr uint64_t piece = 64 << 20;
 
-/* For writes of at least this size, the memory of the host is checked first. */
+/* Before a write of at least this size, the host must have enough memory left. */
 constexpr uint64_t check_threshold = 1 << 20;
 
 uint64_t untouched(uint64_t address, uint64_t bytes) {
   AllocationPtr allocation = state().memory.find(address);
   bool counts = allocation != nullptr && (!allocation->host_accessible() || allocation->is_managed());
   if (!counts || bytes > allocation->end() - address)
-    return 0; /* unusable memory is detected elsewhere */
+    return 0; /* if the memory is unusable, another check detects that */
   return untouched_bytes(allocation->host + (address - allocation->base), bytes);
 }
 
@@ -96,9 +96,9 @@ public:
     return span->host + (address - span->begin);
   }
 
-  bool is_blamed = false; /* an uninitialised read was reported; further rows are not reported */
+  bool is_blamed = false; /* an uninitialised read was reported, so that later rows are not reported */
 
-  /* Whether host code cannot use the memory at its device address. */
+  /* Whether the memory is at another address on the host, so that host code cannot use its device address. */
   static bool is_hidden(uint64_t address, const std::byte *host) {
     return handle_of<const std::byte *>(address) != host;
   }
@@ -321,13 +321,13 @@ void describe_shape(Traced &out, const Shape &shape) {
 
 namespace {
 
-/* A side of a node. Host memory is not checked before it is used. */
+/* Returns a side of a node's copy or fill, for use when it runs. Host memory is not checked before it is used. */
 CheckedSide unchecked(const Side &side, const Shape &shape) {
   bool known = state().memory.find(side.address) != nullptr || state().arena.contains(side.address);
   return {side, extent(side, shape), known, false};
 }
 
-/* The memory may belong to an allocation node, and not be allocated yet. */
+/* Checks a side of a node. Its memory can be that of an allocation node, and not be allocated yet. */
 CUresult check_node(const Context &context, const Side &side, const Shape &shape, bool write) {
   State &s = state();
   uint64_t bytes = extent(side, shape);

@@ -6,7 +6,7 @@
 
 namespace sim {
 
-/* The kind of memory on a side of a copy. either: the address determines it. */
+/* The kind of memory on a side of a copy. If it is `either`, the address determines the kind. */
 enum class MemoryKind { host, device, either };
 
 /* Rows of memory, `pitch` bytes apart, in planes that are `slice` bytes apart. */
@@ -16,7 +16,7 @@ struct Side {
   uint64_t pitch = 0, slice = 0;
   ContextPtr context = nullptr;   /* for a copy between contexts: the context whose access rights apply */
   CUarray array = nullptr;        /* if set, `address` is the address of the copy's first texel */
-  std::array<size_t, 3> origin{}; /* the place of that texel in the array: bytes, rows, planes */
+  std::array<size_t, 3> origin{}; /* the position of that texel in the array: bytes, rows, planes */
 };
 
 struct Shape {
@@ -40,8 +40,8 @@ constexpr uint64_t max_staged = 65536;
 struct CheckedSide {
   Side side;
   uint64_t bytes;
-  bool known;          /* managed by CUDA: not pageable host memory */
-  bool staged = false; /* copied to memory of the driver */
+  bool known;          /* whether CUDA manages the memory: it is not pageable host memory */
+  bool staged = false; /* whether the data was copied to memory of the driver */
 };
 
 CUresult check_side(const Context &context, const Side &side, const Shape &shape, bool write, CheckedSide &out);
@@ -49,16 +49,16 @@ CUresult check_side(const Context &context, const Side &side, const Shape &shape
 bool is_in_host_pool(const Side &side);
 bool is_on_host(const CheckedSide &side);
 
-/* Copies pageable memory, which may change once the call has returned. Null: it cannot be read. */
+/* Copies pageable memory, because the application may change it when the call has returned. Null: it cannot be read. */
 std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &shape);
 
 /* Copies, on a worker. False: host memory was unmapped or protected. Other errors become errors of the context. */
 bool copy_now(Context &context, const CheckedSide &to, const CheckedSide &from, const Shape &shape);
-void fail_unusable(Context &context); /* sets the error after copy_now() returned false. Takes the state's lock */
+void fail_unusable(Context &context); /* sets the error after copy_now() returned false; takes the state's lock */
 
 /* ---- copies and fills of graphs */
 
-/* The work of nodes can run any number of times. Host memory is checked when it runs. */
+/* The functions below make work of nodes, which can run any number of times. Host memory is checked at each run. */
 CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape);
 /* For the trace. */
 void describe_shape(Traced &out, const Shape &shape);

@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-/* Finds one side of a copy: a box of an array, which must not exceed the array. */
+/* Makes one side of a copy: a box in an array. Fails if the box exceeds the array. */
 CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape &shape, Side &out) {
   std::shared_ptr<Array> array;
   SIM_REQUIRE(handle != nullptr);
@@ -21,7 +21,7 @@ CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape
   return CUDA_SUCCESS;
 }
 
-/* One side of a copy. The structures of the 2D and 3D functions name their fields alike. */
+/* Makes one side of a copy from fields that the structures of the 2D and the 3D functions both have. */
 CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, CUarray array, size_t x, size_t y,
                  size_t z, size_t pitch, size_t rows, const Shape &shape, Side &out) {
   switch (static_cast<int>(type)) {
@@ -40,7 +40,7 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t needed = 0, offset = 0, skipped = 0;
-  bool is_given = pitch != 0; /* a given pitch is checked even for a single row */
+  bool is_given = pitch != 0; /* a pitch that is given is checked even if there is only one row */
   if (!is_given)
     pitch = shape.width;
   if (rows == 0)

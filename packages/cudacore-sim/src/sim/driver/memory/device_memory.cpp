@@ -32,7 +32,7 @@ CUresult new_host_memory(const ContextPtr &context, Allocation::Kind kind, size_
 
 const char *caller() { return Call::active() ? symbol_of(Call::current().entry) : "cudasim_reset_device"; }
 
-/* A free waits for the work of the memory's context, as in the driver. */
+/* Waits for the work of the memory's context, as the driver does, and frees the memory. */
 CUresult free_after_work(const AllocationPtr &allocation) {
   if (ContextPtr context = allocation->context.lock(); context != nullptr && !context->destroyed) {
     CUresult result = synchronize(context);
@@ -42,13 +42,13 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   /* Another thread may have freed the memory while the lock was released. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ordering()) /* a free does not wait for work of other contexts, so the order matters */
+  if (ordering()) /* work of other contexts was not waited for, so it must be ordered */
     record_access(new_host_action(caller()), allocation->base, allocation->size, AccessKind::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }
 
-/* The error of the current context, which takes precedence over others; CUDA_SUCCESS without a context. */
+/* The error of the current context, which takes precedence over other errors; CUDA_SUCCESS if there is no context. */
 CUresult current_error() {
   ContextPtr context = current_context();
   return context != nullptr ? usable(context) : CUDA_SUCCESS;
@@ -197,7 +197,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
   AllocationPtr allocation = state().memory.find(dptr);
   if (allocation == nullptr || allocation->freed)
     return CUDA_ERROR_NOT_FOUND;
-  /* Memory of a host pool is found if the device has access to it. */
+  /* Memory of a host pool is found only if the device has access to it. */
   bool is_in_host_pool =
       allocation->pool != nullptr && allocation->device == nullptr && !allocation->pool->is_managed();
   if (is_in_host_pool && !may_access(*home_of(context), *allocation, false))
@@ -218,7 +218,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
     return CUDA_SUCCESS;
   }
   AllocationPtr allocation;
-  /* All memory is mapped and portable. cuMemHostGetFlags always reports DEVICEMAP, and never PORTABLE. */
+  /* All host memory is mapped and portable, but cuMemHostGetFlags always reports DEVICEMAP, and never PORTABLE. */
   unsigned reported = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
   CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, reported, allocation);
   if (result == CUDA_SUCCESS)

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
 
-/* A checksum of all bytes (FNV-1a): a changed handle is refused, even if its process and descriptor give a file. */
+/* A checksum of all bytes (FNV-1a). Changed handles are refused, even if their process and descriptor name a file. */
 uint64_t seal_of(const Reference &reference) {
   std::array<unsigned char, sizeof reference> bytes;
   std::memcpy(bytes.data(), &reference, sizeof reference);
@@ -56,7 +56,7 @@ std::unique_ptr<Export> Export::make(Arena &arena, Shared kind, const Device *de
 }
 
 Export::~Export() {
-  /* The name is not reused while another process has the file open. */
+  /* The record is not reused if another process still holds it. */
   if (!withdraw())
     arena.give_back(address, sizeof(Record));
 }

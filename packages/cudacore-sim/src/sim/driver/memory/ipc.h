@@ -17,9 +17,10 @@ struct Record {
   uint64_t name;
   Shared kind;
   int32_t device;
-  uint64_t offset, size;         /* the offset of the memory in the file */
-  uint64_t submitted, completed; /* of an event: the number of its records, and of the last record that is done */
-  int32_t recorder;              /* the process that recorded the event last */
+  uint64_t offset, size; /* the offset of the memory in the file */
+  uint64_t submitted,
+      completed;    /* for an event: how often it was recorded, and the number of the last record that is done */
+  int32_t recorder; /* the process that recorded the event last */
 };
 
 /* The first page of a file that is shared by its descriptor. */
@@ -41,7 +42,7 @@ struct Reference {
 };
 static_assert(sizeof(Reference) == CU_IPC_HANDLE_SIZE && sizeof(Reference) == sizeof(CUmemPoolPtrExportData));
 
-/* A record of this process. */
+/* The record of an object that this process shares with others. */
 class Export {
 public:
   static std::unique_ptr<Export> make(Arena &arena, Shared kind, const Device *device);
@@ -49,7 +50,7 @@ public:
   Export(const Export &) = delete;
   Export &operator=(const Export &) = delete;
 
-  /* Prevents other processes from opening the object. Returns whether another process has it open. */
+  /* Prevents other processes from opening the object. Returns whether another process still has the object open. */
   bool withdraw();
   Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }
@@ -63,13 +64,13 @@ private:
 };
 
 /*
- * Holds the record that a handle names, and copies it. Null: the record no longer exists. If `file` is null, the record
- * is in the file of the process that the handle names.
+ * Holds the record that a handle names, and copies the record to `copy`. Null: the record no longer exists. If `file`
+ * is null, the record is in the file of the process that the handle names.
  */
 std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<SharedFile> file, Shared kind,
                                          Record &copy);
 
-/* Writes the header that makes a file importable. The file lives as long as any process has it. */
+/* Writes the header that makes a file importable. The file exists as long as any process has it open. */
 void write_header(SharedFile &file, Header header, Shared kind, const Device *device);
 
 /* Opens a file by a descriptor from another process, and reads its header. Null: the file has no such header. */
@@ -79,11 +80,11 @@ CUresult device_of(const Record &record, Device *&out); /* `out` is null for mem
 
 /* The state of an event with CU_EVENT_INTERPROCESS, which all its processes share. */
 struct SharedEvent {
-  std::unique_ptr<Export> mine;   /* if this process has created the event */
-  std::shared_ptr<Import> theirs; /* if another process has created the event */
+  std::unique_ptr<Export> mine;   /* set if this process has created the event */
+  std::shared_ptr<Import> theirs; /* set if another process has created the event */
   Record *record = nullptr;
   uint64_t recorded_here = 0; /* the number of the last record that this process has submitted */
-  uint64_t awaited = 0;       /* the number of the last record of another process for which work waits here */
+  uint64_t awaited = 0;       /* the number of the last record of another process that work in this process waits for */
 
   static std::shared_ptr<SharedEvent> make(const Device &device);
   static std::shared_ptr<SharedEvent> open(const CUipcEventHandle &handle, Device *&device);

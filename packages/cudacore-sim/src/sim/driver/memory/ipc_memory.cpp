@@ -9,7 +9,7 @@
 namespace sim {
 namespace {
 
-/* The memory that this context has already opened by the same handle, or by its address. */
+/* The imported memory that this context has already opened from the record with this name; null: there is none. */
 AllocationPtr opened(const Context &context, uint64_t name) {
   for (const AllocationPtr &allocation : state().memory.all())
     if (allocation->kind == Allocation::Kind::imported && allocation->import->name == name &&

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int by_descriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/* The memory that was already imported and not freed. */
+/* The memory that was already imported from the record with this name, and not freed; null: there is none. */
 AllocationPtr imported(const Pool &pool, uint64_t name) {
   for (const AllocationPtr &allocation : state().memory.all())
     if (allocation->pool.get() == &pool && !allocation->freed && allocation->import->name == name)
@@ -97,7 +97,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPo
   if (AllocationPtr known = imported(*found, record.name)) {
     if (found->is_shared_with_host())
       return CUDA_ERROR_ALREADY_MAPPED;
-    *ptr_out = known->base; /* the first free ends the import */
+    *ptr_out = known->base; /* although imported twice, it is freed by the first free */
     return CUDA_SUCCESS;
   }
   std::byte *host = found->imported->at(record.offset);

@@ -16,7 +16,7 @@ struct Hint {
 };
 
 struct Hints {
-  std::map<uint64_t, Hint> from; /* hints by offset; each applies up to the next offset */
+  std::map<uint64_t, Hint> from; /* the hints by their first offset; each applies up to the next key */
 
   /* Makes an offset a boundary between hints. */
   void split(uint64_t offset) {
@@ -87,7 +87,7 @@ CUmemLocation location_of(CUdevice device) {
   return location;
 }
 
-/* A location as it is reported: the number of the host is CU_DEVICE_CPU, the current NUMA node is node 0. */
+/* A location in the form in which it is reported: the host has the number CU_DEVICE_CPU, the current NUMA node is 0. */
 CUmemLocation normal(CUmemLocation location) {
   if (location.type == CU_MEM_LOCATION_TYPE_HOST)
     location.id = CU_DEVICE_CPU;
@@ -109,7 +109,7 @@ CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
     bool is_same = first || (one.type == common.type && one.id == common.id);
     common = is_same ? one : CUmemLocation{};
     if (!is_same)
-      common.id = INT32_MIN; /* not equal to any other location */
+      common.id = INT32_MIN; /* so that later locations are different from this one */
     first = false;
   });
   if (common.type == CU_MEM_LOCATION_TYPE_INVALID)
@@ -131,7 +131,7 @@ void put_processors(const Pages &pages, int *out, size_t count) {
       one = hint.processors.count(*one) != 0 ? std::next(one) : all.erase(one);
     first = false;
   });
-  /* Devices in the order of their numbers, then the host. */
+  /* The result has the devices in the order of their numbers, then the host. */
   size_t next = 0;
   for (int processor : all)
     if (processor != CU_DEVICE_CPU && next < count)
@@ -193,7 +193,7 @@ CUresult find_ranges(const CUdeviceptr *addresses, const size_t *sizes, size_t c
   return CUDA_SUCCESS;
 }
 
-/* Batches are refused on the legacy default stream. */
+/* Finds the stream of a batch. Refuses the legacy default stream, as the driver does. */
 CUresult find_batch_stream(CUstream handle, StreamPtr &out) {
   SIM_RETURN_FAILURE(find_stream(handle, out));
   return out->legacy ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -261,7 +261,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
 }
 
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
-  /* Three kinds of advice do not use their location. */
+  /* The other kinds of advice ignore the location that they are given. */
   bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
   CUmemLocation location = location_of(needs_location ? device : CU_DEVICE_CPU);
   SIM_RETURN_FAILURE(check_location(location));

@@ -32,7 +32,7 @@ uint64_t handle_types(const Allocation &allocation) {
   return allocation.pool != nullptr ? allocation.pool->properties.handleTypes : 0;
 }
 
-/* The address for kernels in the current context; 0 and an error: they cannot use the memory. */
+/* Writes the address that kernels of the current context use. If they cannot use the memory, writes 0 and fails. */
 CUresult put_device_pointer(void *data, const Allocation &allocation, uint64_t address) {
   ContextPtr current = home_of(current_context());
   if (current != nullptr && may_access(*current, allocation, false))
@@ -93,7 +93,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   }
 }
 
-/* Writes what cuPointerGetAttributes returns for an unknown address: mostly zeros, of the attribute's size. */
+/* Writes the value of an attribute that cuPointerGetAttributes returns for an unknown address: mostly zeros. */
 void put_nothing(void *data, CUpointer_attribute attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
@@ -152,7 +152,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     return CUDA_ERROR_INVALID_VALUE;
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
-  allocation->sync_memops = wanted != 0; /* only queries return it: copies here need no further synchronization */
+  allocation->sync_memops = wanted != 0; /* used only for queries: simulated copies need no more synchronization */
   return CUDA_SUCCESS;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of this size */
 
-/* Finds the processor whose access is set: a device, or null for the host. */
+/* Finds the processor whose access to a pool is set: a device, or null for the host. */
 CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
   switch (static_cast<int>(location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -141,7 +141,8 @@ void Pool::trim(uint64_t keep) {
 void shrink_pools(const Device &device) {
   for (const std::shared_ptr<Pool> &pool : state().pools.all())
     if (pool->device == &device)
-      pool->trim(pool->threshold / chunk * chunk); /* keeps the threshold, rounded down to whole pieces (13.0, H200) */
+      pool->trim(pool->threshold / chunk *
+                 chunk); /* keeps `threshold` bytes, rounded down to whole pieces (13.0, H200) */
 }
 
 namespace api {
@@ -234,7 +235,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
     std::memcpy(&found->threshold, value, sizeof found->threshold);
     return CUDA_SUCCESS;
   case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-  case CU_MEMPOOL_ATTR_USED_MEM_HIGH: /* can be reset, to 0 only */
+  case CU_MEMPOOL_ATTR_USED_MEM_HIGH: /* 0, the only allowed value, resets the maximum */
     std::memcpy(&number, value, sizeof number);
     if (number != 0)
       return CUDA_ERROR_INVALID_VALUE;
@@ -256,7 +257,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
   for (size_t i = 0; i < count; i++) {
     Device *device = nullptr;
     SIM_RETURN_FAILURE(find_accessor(*found, map[i].location, device));
-    /* The pool's own device cannot lose access, and no device can have read access alone. */
+    /* The pool's own device cannot lose access, and no device can have read access without write access. */
     bool has_it = device == found->device && !found->is_managed();
     switch (static_cast<int>(map[i].flags)) {
     case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:

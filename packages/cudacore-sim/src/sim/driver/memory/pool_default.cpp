@@ -83,7 +83,7 @@ CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType 
 
 namespace {
 
-/* A pool of a location: its default or its current one. */
+/* Returns the default pool or the current pool of a location. */
 CUresult give_pool(CUmemoryPool *out, const CUmemLocation *location, CUmemAllocationType type,
                    std::shared_ptr<Pool> LocationPools::*pool) {
   LocationPools *pools = nullptr;

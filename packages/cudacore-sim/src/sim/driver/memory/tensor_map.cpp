@@ -18,7 +18,7 @@ constexpr uint32_t max_box = 256, max_element_stride = 8, max_pixels = 1024, max
 
 bool is_enum(int value, int last) { return value >= 0 && value <= last; }
 
-/* Rules for all maps. */
+/* The parameters that all kinds of tensor maps have. */
 struct Common {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -85,7 +85,7 @@ uint32_t span_of(uint32_t swizzle) {
   }
 }
 
-/* The bytes of the innermost dimension of a box, and of the whole box. */
+/* Checks the size of a box. `inner`, `bytes`: the bytes of its innermost dimension, and of the whole box. */
 bool check_box(const TensorMap &map, uint64_t inner, uint64_t bytes) {
   if (inner % 16 != 0)
     return false;

@@ -21,7 +21,7 @@ bool is_within_limit(uint64_t value, CUdevice_attribute attribute, const Device 
   return value <= static_cast<uint64_t>(device_attribute(attribute, device));
 }
 
-/* The format and the channels of memory. */
+/* Sets the format and the number of channels of texels. */
 CUresult read_type(CUarray_format format, unsigned channels, Texels &out) {
   if (channel_bytes(format) == 0 || (channels != 1 && channels != 2 && channels != 4))
     return CUDA_ERROR_INVALID_VALUE;
@@ -106,7 +106,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
       continue; /* a flat texture has no third axis, so the driver ignores this mode */
     if (!is_known)
       return CUDA_ERROR_INVALID_VALUE;
-    /* A texture repeats only if coordinates are normalized. */
+    /* If coordinates are not normalized, the modes that repeat a texture act as clamping. */
     bool repeats = mode == CU_TR_ADDRESS_MODE_WRAP || mode == CU_TR_ADDRESS_MODE_MIRROR;
     bool is_normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
     out.modes[axis] = repeats && !is_normalized ? Sampler::Address::clamp : static_cast<Sampler::Address>(mode);
@@ -114,8 +114,8 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
   out.linear = from.filterMode == CU_TR_FILTER_MODE_LINEAR;
   out.linear_levels = from.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
   /*
-   * The driver accepts a mipmapped array without the flag, although the hardware supports only normalized coordinates
-   * for mipmapped arrays.
+   * Mipmapped arrays always have normalized coordinates: the driver accepts them without the flag, although the
+   * hardware supports no other coordinates.
    */
   out.normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0 || out.texels.levels.size() > 1;
   out.as_integer = (from.flags & CU_TRSF_READ_AS_INTEGER) != 0;
@@ -131,7 +131,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
 
 using Table = Handles<TextureObject>;
 
-/* Stores get(object) for the object of a handle. */
+/* Finds the object of a handle, and stores get(object) in `out`. */
 template <class T, class Get> CUresult read(Table &table, Kind kind, CUtexObject handle, T *out, Get get) {
   std::shared_ptr<TextureObject> object;
   if (out == nullptr || find_object(table, kind, handle_of<const void *>(handle), object) != CUDA_SUCCESS)
@@ -159,7 +159,7 @@ CUresult destroy(Table &table, Kind kind, CUtexObject handle) {
   SIM_RETURN_FAILURE(need_context(context));
   if (handle == 0)
     return CUDA_SUCCESS;
-  /* The driver accepts any handle without an error. */
+  /* Like the driver, this function returns no error for an invalid handle. */
   if (table.was_destroyed(handle)) {
     report_stale(kind, handle);
     return CUDA_SUCCESS;
@@ -229,7 +229,7 @@ CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject te
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
   return read(state().textures, Kind::texture, texObject, pTexDesc, [](const TextureObject &object) {
     CUDA_TEXTURE_DESC sampling = object.sampling;
-    /* The driver does not report the border. */
+    /* The driver reports zeros as the border color. */
     std::fill(std::begin(sampling.borderColor), std::end(sampling.borderColor), 0.0F);
     return sampling;
   });

@@ -72,7 +72,7 @@ bool back(Physical &physical) {
   return true;
 }
 
-/* The mappings that cover a range exactly; empty: there are holes. */
+/* The mappings that cover a range exactly; empty: the range has holes, or a mapping is only partly inside. */
 std::vector<AllocationPtr> mappings_in(uint64_t address, uint64_t size) {
   std::vector<AllocationPtr> found;
   if (size == 0 || size > UINT64_MAX - address)
@@ -98,7 +98,10 @@ bool is_reserved(uint64_t address, uint64_t size) {
   return size <= length && address - base <= length - size;
 }
 
-/* The mappings in a part of a reserved range, which may have holes. False: a mapping is only partly inside. */
+/*
+ * Finds the mappings in a part of a reserved range; there may be holes between them. False: a mapping is only partly
+ * inside of the part, or the part is invalid.
+ */
 bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> &out) {
   out.clear();
   if (size == 0 || size % granularity != 0 || !is_reserved(address, size))
@@ -113,8 +116,9 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
 }
 
 /*
- * Reserves a range of addresses, if possible at a wanted place. Some addresses after each range remain free, so that
- * accesses beyond its end are detected. Only a range that is wanted directly after another range uses them.
+ * Reserves a range at a wanted address, if possible. Some addresses after each range remain free, so that accesses
+ * beyond the end of the range are detected. Only a range that is wanted directly after another range uses such
+ * addresses.
  */
 bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
   State &s = state();

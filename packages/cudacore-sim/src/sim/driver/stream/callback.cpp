@@ -50,7 +50,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
     callback(hStream, error, userData);
   });
   unit->of_application = true;
-  unit->runs_after_error = true; /* the callback is called with the error */
+  unit->runs_after_error = true; /* after an error, the callback is called, with the error */
   enqueue(stream, unit);
   return CUDA_SUCCESS;
 }

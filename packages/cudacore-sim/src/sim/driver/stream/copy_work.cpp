@@ -78,7 +78,7 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     if (target.known && (source.known || source.staged))
       fail_unusable(*context);
     else
-      *outcome = CUDA_ERROR_INVALID_VALUE; /* the call waits for this result */
+      *outcome = CUDA_ERROR_INVALID_VALUE; /* the call is waiting, and returns this result */
   });
   if (unit->traced != nullptr)
     describe_shape(*unit->traced, shape);
@@ -106,7 +106,7 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_SUCCESS;
   }
   CheckedSide target;
-  /* The driver fills by a kernel, which needs access to the memory. Copies do not. */
+  /* The driver fills by a kernel, which needs access to the memory. For copies, no such access is needed. */
   if (AllocationPtr filled = state().memory.find(to.address);
       filled != nullptr && !may_access(*context, *filled, true)) {
     explain("a fill writes to " + hex(to.address) + ", " + state().memory.explain(to.address) + ": device " +

@@ -6,7 +6,7 @@
 
 namespace sim {
 
-/* When the call returns: at once, or as the synchronous functions do. */
+/* When the call returns: immediately, or when the synchronous functions (cuMemcpy, cuMemset) return. */
 enum class Return { at_once, when_synchronous };
 
 /* When the source is read: in the stream's order, or before the call returns. */
@@ -16,7 +16,7 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
               Read read = Read::in_order);
 
 /*
- * Writes the `bytes` bytes of `value` repeatedly; `width` counts bytes. If host code can use the memory, the
+ * Fills memory with the `bytes` bytes of `value`, repeated; `width` counts bytes. If host code can use the memory, the
  * synchronous functions return when the fill is done.
  */
 CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);

@@ -41,7 +41,7 @@ UnitPtr latest_record(Event &event) {
     return nullptr;
   if (shared->awaited == number && !event.recorded->done)
     return event.recorded;
-  /* Another process recorded the event. */
+  /* Another process recorded the event last. */
   event.recorded = new_unit("event of another process", event.context.lock());
   shared->awaited = number;
   state().executor.complete_when(event.recorded, [kept = event.shared, number] { return kept->is_complete(number); });
@@ -54,7 +54,7 @@ UnitPtr awaited_record(Event &event) {
     return latest;
   if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
     return event.recorded;
-  /* Another process recorded the event. That process may have waited for any unit here. */
+  /* Another process recorded the event last. Before that, it may have waited for any unit of this process. */
   ContextPtr context = event.context.lock();
   UnitPtr recorded = new_unit("event of another process", context);
   recorded->ordered->may_wait_for_anything = true;
@@ -64,7 +64,7 @@ UnitPtr awaited_record(Event &event) {
 
 namespace {
 
-/* An event that is queried or waited for, which captures may forbid. */
+/* Finds an event that is queried or waited for. Fails if a capture forbids that. */
 CUresult find_queried(CUevent handle, std::shared_ptr<Event> &out) {
   SIM_RETURN_FAILURE(find_event(handle, out));
   SIM_RETURN_FAILURE(check_event(*out, true));

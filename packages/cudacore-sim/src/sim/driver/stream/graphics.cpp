@@ -52,7 +52,8 @@ CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out)
   return result;
 }
 
-/* All resources of a call must be in the same state. */
+/* Finds the resources of a call. Fails if a resource is not mapped although `mapped` is true, or the other way round.
+ */
 CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped,
                   std::vector<std::shared_ptr<GraphicsResource>> &out) {
   if (count == 0 || handles == nullptr)
@@ -69,7 +70,7 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
   return CUDA_SUCCESS;
 }
 
-/* The resources and the stream of a call that maps or unmaps. */
+/* Finds the resources and the stream of a call that maps or unmaps. */
 CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool mapped, CUstream handle,
                    std::vector<std::shared_ptr<GraphicsResource>> &found, StreamPtr &stream) {
   SIM_RETURN_FAILURE(find_stream(handle, stream));
@@ -78,15 +79,15 @@ CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool map
 }
 
 /*
- * The copies from and to a buffer have an order, also in different streams. Otherwise, mapping could copy contents that
- * unmapping is still to write, or write to memory that unmapping has released.
+ * Submits a copy from or to a buffer, after the last such copy, which may be in another stream. Otherwise, mapping
+ * could copy contents that unmapping has yet to write, or write to memory that unmapping has released.
  */
 void enqueue_copy(GraphicsBuffer &buffer, const StreamPtr &stream, const UnitPtr &unit) {
   enqueue(stream, unit, {buffer.last_copy.lock()});
   buffer.last_copy = unit;
 }
 
-/* Copies the contents back, and releases the memory, in the order of a stream. */
+/* Copies the contents of the mapped memory back to the buffer, and frees the memory, in the order of a stream. */
 void unmap(GraphicsResource &resource, const StreamPtr &stream) {
   AllocationPtr memory = std::move(resource.memory);
   resource.memory = nullptr;

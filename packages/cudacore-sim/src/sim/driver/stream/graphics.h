@@ -8,7 +8,7 @@ namespace sim {
 
 /* A buffer of cudasim_gl_buffer. */
 struct GraphicsBuffer {
-  std::vector<std::byte> contents; /* not up to date while a resource of the buffer is mapped */
+  std::vector<std::byte> contents; /* the contents for OpenGL; outdated while a resource of the buffer is mapped */
   /*
    * The unit that maps or unmaps a resource of the buffer, and was submitted last. Weak, because a unit refers to its
    * context. The executor keeps a unit until it is done, and later work does not need to wait for it after that.
@@ -20,7 +20,7 @@ struct GraphicsBuffer {
 struct GraphicsResource {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
-  std::shared_ptr<GraphicsBuffer> buffer; /* can be the buffer of other resources, too */
+  std::shared_ptr<GraphicsBuffer> buffer; /* several resources can have the same buffer */
   bool is_image = false;
   AllocationPtr memory; /* set while the resource is mapped */
 };

@@ -17,7 +17,7 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, La
   return CUDA_SUCCESS;
 }
 
-/* A launch as a node of a graph. */
+/* Adds a captured launch to the graph, as a node. */
 void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &what, const LaunchRequest &request,
                     std::vector<std::byte> arguments, bool as_block) {
   KernelAttributes attributes;

@@ -21,7 +21,7 @@ Side device(CUdeviceptr address, ContextPtr context = nullptr) {
 Side host(const void *address) { return {MemoryKind::host, value_of(address)}; }
 Side either(CUdeviceptr address) { return {MemoryKind::either, address}; }
 
-/* The structures of the 2D and 3D functions. */
+/* Copies a box that the structure of a 2D or 3D function describes. */
 template <class Parameters> CUresult box(CUstream handle, const Parameters *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
@@ -32,7 +32,7 @@ template <class Parameters> CUresult box(CUstream handle, const Parameters *p, R
   return copy(stream, to, from, shape, when);
 }
 
-/* Bytes of the first row of an array. Functions such as cuMemcpyAtoH can copy only these. */
+/* Makes a side of a copy: bytes of the first row of an array. Functions such as cuMemcpyAtoH copy only this row. */
 CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
   std::shared_ptr<Array> array;
   SIM_REQUIRE(handle != nullptr);
@@ -60,7 +60,10 @@ CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextP
   return find_context(from, from_found);
 }
 
-/* The access rights of each side's own context count, so memory of a pool can be copied without access to the pool. */
+/*
+ * Copies between contexts. Each side needs only the access rights of its own context, so that memory of a pool can be
+ * copied even if the other context has no access to the pool.
+ */
 CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
@@ -77,7 +80,7 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   return copy(stream, to, from, shape, when);
 }
 
-/* When a copy reads. Each element of `attributes` applies to the copies from its index in `beginnings` on. */
+/* When the copy with the index `copy` reads its source. attributes[i] applies to copies from index beginnings[i] on. */
 Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
   size_t last = 0;
   while (last + 1 < count && beginnings[last + 1] <= copy)

@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-/* Without a stream, the call is synchronous. */
+/* Fills memory. If no stream is given, the call is synchronous. */
 CUresult set(std::optional<CUstream> handle, CUdeviceptr address, size_t pitch, uint32_t value, unsigned bytes,
              size_t count, size_t height) {
   StreamPtr stream;

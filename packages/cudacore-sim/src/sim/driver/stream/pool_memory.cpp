@@ -74,7 +74,7 @@ void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr
   enqueue(stream, unit);
 }
 
-/* Freed memory is reused late: its addresses are not used again for a long time. */
+/* Frees memory in the order of the stream. Its addresses are not reused for a long time. */
 void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   allocation->freed = true;
   if (allocation->pool != nullptr) {

@@ -23,7 +23,7 @@ StreamPtr per_thread_stream(const ContextPtr &context) {
   return stream;
 }
 
-/* The streams that wait for the legacy default stream, and for which it waits. */
+/* The streams that wait for work of the legacy default stream, and whose work the legacy default stream waits for. */
 std::vector<StreamPtr> blocking_streams(const Context &context) {
   std::vector<StreamPtr> found;
   for (const StreamPtr &stream : context.streams)
@@ -49,7 +49,7 @@ CUresult create(CUstream *out, unsigned flags, int priority) {
   return new_stream(out, context, flags, priority);
 }
 
-/* The context that a stream belongs to. */
+/* The green context that a stream belongs to or, if there is none, its context. */
 ContextPtr owner_of(const Stream &stream) {
   ContextPtr green = stream.green.lock();
   return green != nullptr ? green : stream.context.lock();
@@ -167,7 +167,7 @@ void trace_on(const Stream &stream, Traced &work) {
 
 } // namespace
 
-/* For the check of order: the end of the context's destroyed streams also waits for a stream that is destroyed now. */
+/* For the check of order: adds the work of a stream that is being destroyed to that of the destroyed streams. */
 static void end_in_order(Context &context, const Stream &stream) {
   if (!ordering() || stream.tail == nullptr)
     return;
@@ -234,7 +234,7 @@ CUresult synchronize(const ContextPtr &context) {
 
 namespace {
 
-/* A stream that is queried or waited for, which captures may forbid. */
+/* Finds a stream that is queried or waited for. Fails if a capture forbids that. */
 CUresult find_queried(CUstream handle, StreamPtr &out) {
   SIM_RETURN_FAILURE(find_stream(handle, out));
   SIM_RETURN_FAILURE(check_question(out));
@@ -259,7 +259,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   if (stream->capture != nullptr)
     abandon_capture(stream);
   ContextPtr context = owner_of(*stream);
-  /* Work of the stream that is not done becomes work of the context. */
+  /* The context keeps the unfinished work of the stream. */
   std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
   forget_done(orphans);
   if (stream->tail != nullptr && !stream->tail->done)
@@ -267,7 +267,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   end_in_order(*context, *stream);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
-  if (context->ending && !is_13_1()) /* later drivers can still destroy streams of a destroyed green context */
+  if (context->ending && !is_13_1()) /* no error from 13.1 on, when the green context of the stream is destroyed */
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }

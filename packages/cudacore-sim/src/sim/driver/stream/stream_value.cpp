@@ -18,7 +18,7 @@ struct Operation {
   unsigned how = 0; /* CUstreamWaitValue_flags of a wait, or CUstreamAtomicReductionOpType of a reduction */
 };
 
-/* Checks that memory is known to CUDA, and not managed. */
+/* Checks that CUDA manages the memory of an operation, that it is not managed memory, and that it may be accessed. */
 CUresult check_memory(const Context &context, const Operation &operation, Memory::Check when) {
   const Memory &memory = state().memory;
   AllocationPtr allocation = memory.find(operation.address);
@@ -31,7 +31,7 @@ CUresult check_memory(const Context &context, const Operation &operation, Memory
   return CUDA_SUCCESS;
 }
 
-/* Finds the memory when the operation runs; null: it was freed. */
+/* Finds the memory of an operation that runs now. Null: the memory can no longer be used, and the context fails. */
 std::byte *find_memory(Context &context, const Operation &operation) {
   if (check_memory(context, operation, Memory::Check::copy_at_run) == CUDA_SUCCESS) {
     AllocationPtr allocation = state().memory.find(operation.address);
@@ -96,7 +96,7 @@ void change_memory(Context &context, const Operation &operation) {
     apply(reinterpret_cast<uint32_t *>(memory), operation);
 }
 
-/* Submits an operation of a node of a graph. */
+/* Submits the operation of a graph node. */
 void submit_operation(const ContextPtr &context, const Operation &operation, const std::vector<UnitPtr> &before,
                       UnitPtr &out) {
   Executor &executor = state().executor;
@@ -139,7 +139,7 @@ void enqueue_operation(const StreamPtr &stream, const Operation &operation) {
   case Operation::Kind::barrier: /* nothing to do, because work of a stream is ordered anyway */
     return;
   case Operation::Kind::wait: {
-    /* The value is checked from the time when the stream reaches the operation. */
+    /* The value is read only after the stream has reached the operation. */
     UnitPtr satisfied = new_unit("value", context);
     enqueue(stream, new_unit("wait for a value", context, nullptr, [satisfied, context, operation] {
               state().executor.complete_when(satisfied, [=] { return is_satisfied(*context, operation); });

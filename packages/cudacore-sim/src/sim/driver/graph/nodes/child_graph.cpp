@@ -63,7 +63,7 @@ CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from
   return CUDA_SUCCESS;
 }
 
-/* The node of an executable graph keeps its own graph, which gets the parameters of the given graph. */
+/* Gives the nodes in the child graph of an executable graph's node the parameters of the nodes of the given graph. */
 CUresult update_child(GraphExec &exec, ExecNode &node, CUgraph handle) {
   GraphPtr graph;
   SIM_RETURN_FAILURE(find_graph(handle, graph));

@@ -47,7 +47,7 @@ std::shared_ptr<ExecGraph> choose(const ConditionalParams &params, const ExecNod
   return index < node.parts.size() ? node.parts[index] : nullptr;
 }
 
-/* Called with the lock when a conditional node is reached, and after each iteration of a loop. */
+/* Starts a body. Called with the lock when a conditional node is reached, and after each iteration of a loop. */
 void run_conditional(const LaunchPtr &launch, const std::shared_ptr<const ExecNode> &node, const UnitPtr &end) {
   const ConditionalParams &params = as<ConditionalParams>(node->params);
   bool is_failed =
@@ -94,7 +94,7 @@ CUresult read_fields(const Graph *into, const CUDA_CONDITIONAL_NODE_PARAMS &from
   params->condition = find_condition(from.handle);
   if (params->condition == nullptr || params->condition->used)
     return CUDA_ERROR_INVALID_VALUE;
-  /* A condition belongs to the whole hierarchy: it remains when the body that it was created for is destroyed. */
+  /* The root has the conditions of the whole hierarchy: a condition outlives the body that it was created for. */
   const std::vector<std::shared_ptr<Condition>> &own = into->root().conditions;
   if (std::find(own.begin(), own.end(), params->condition) == own.end())
     return CUDA_ERROR_INVALID_VALUE;

@@ -59,7 +59,7 @@ CUresult read_with(const CUDA_KERNEL_NODE_PARAMS &from, KernelAttributes attribu
   return CUDA_SUCCESS;
 }
 
-/* A node keeps its attributes when its other parameters change. */
+/* Returns a function that reads the parameters `from`. An existing node keeps its attributes. */
 auto reader(const CUDA_KERNEL_NODE_PARAMS *from) {
   return [from](const Graph *, const Params *old, ParamsPtr &out) {
     if (from == nullptr)
@@ -126,7 +126,7 @@ CUresult KernelParams::check(LaunchRequest &out) const {
   out = request;
   for (const auto &[id, value] : attributes) {
     if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
-      continue; /* a node can have any value, but a launch cannot */
+      continue; /* a node, unlike a launch, can have any value of this attribute */
     CUlaunchAttribute attribute{};
     attribute.id = id;
     attribute.value = value;

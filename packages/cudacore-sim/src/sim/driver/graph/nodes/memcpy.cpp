@@ -52,7 +52,7 @@ struct MemcpyParams : Params {
     return CUDA_SUCCESS;
   }
 
-  /* The memory must still exist. */
+  /* Fails if the memory no longer exists. */
   CUresult check_instance() const override {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_copy_node(*context, to, from, shape);
   }

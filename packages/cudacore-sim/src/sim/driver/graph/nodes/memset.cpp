@@ -26,7 +26,7 @@ struct MemsetParams : Params {
     return CUDA_SUCCESS;
   }
 
-  /* The memory must still exist. */
+  /* Fails if the memory no longer exists. */
   CUresult check_instance() const override {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_fill_node(*context, to, shape, fields.elementSize);
   }

@@ -54,7 +54,7 @@ CUresult set_any(CUgraphNode handle, CUgraphNodeParams *from) {
   SIM_REQUIRE(from != nullptr);
   std::vector<GraphPtr> replaced = node->params->graphs();
   if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->graph->has_memory_nodes)
-    return CUDA_ERROR_NOT_SUPPORTED; /* nodes of such a graph cannot be removed, either */
+    return CUDA_ERROR_NOT_SUPPORTED; /* nor can nodes of a graph with memory nodes be removed */
   SIM_RETURN_FAILURE(read_other(node->graph, node->type, *node->params, *from, params));
   set_params(*node, std::move(params));
   for (const GraphPtr &graph : replaced)
