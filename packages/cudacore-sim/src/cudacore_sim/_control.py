@@ -165,7 +165,7 @@ def _kinds() -> Iterator[str]:
 
 
 def ignored_settings() -> list[str]:
-    """Return the settings of the simulator with invalid values, which were also printed on stderr at the start.
+    """Return the settings of the simulator that have invalid values. They were also printed on stderr at the start.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
 
 
 def live_numbers(kind: int) -> list[int]:
-    """Return the numbers of the live objects of a kind, or of all kinds for -1."""
+    """Return the numbers of the live objects of one kind, given as the number of the kind; -1 means all kinds."""
     numbers = (ctypes.c_uint64 * _controls().cudasim_live_numbers(kind, None, 0))()
     return numbers[: _controls().cudasim_live_numbers(kind, numbers, len(numbers))]
 
@@ -256,7 +256,7 @@ def log(after: int = 0) -> list[Call]:
     Parameters
     ----------
     after : int, optional
-        Only calls with higher numbers. Default 0: all that are kept, at most the last 16384.
+        Only calls with numbers above this one. Default 0: all calls in the log, which keeps the last 16384.
 
     Returns
     -------
@@ -295,12 +295,12 @@ def calls(name: str | None = None) -> int:
     Parameters
     ----------
     name : str, optional
-        A name with a version, or without for all versions. Default: all entry points.
+        ``"cuMemAlloc"`` means all versions, ``"cuMemAlloc_v2"`` only that version. Default: all entry points.
 
     Returns
     -------
     int
-        The number since the start or the last `reset`.
+        The number of calls since the start of the process or the last `reset`.
 
     Raises
     ------
@@ -346,7 +346,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     nth : int, optional
         The number of the call, counted from now. 1, the default, is the next call; 0 means every call until `reset`.
     error : int, optional
-        The ``CUresult`` that it returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
+        The ``CUresult`` that the failing call returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
 
     Raises
     ------

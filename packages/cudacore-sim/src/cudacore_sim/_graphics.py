@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for OpenGL."""
+"""Buffers that take the place of OpenGL's buffers in tests."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def is_loaded() -> bool:
     Returns
     -------
     bool
-        False also where no driver is loaded yet.
+        False if another driver is loaded, or no driver is loaded yet.
     """
     library = _loaded or _find_loaded()
     return library is not None and _is_simulator(library)

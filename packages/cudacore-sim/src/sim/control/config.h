@@ -25,7 +25,7 @@ struct Config {
   std::string trace;                        /* CUDACORE_SIM_TRACE: a file for a trace; "%p": the process ID */
   bool leaks = false;                       /* CUDACORE_SIM_LEAKS=1: report live objects at exit */
   bool reports = true;                      /* CUDACORE_SIM_REPORTS=0: print no reports on stderr */
-  bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: new objects get freed handles, last first */
+  bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: a new object gets the handle freed last */
   uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: per GPU thread; 0: no limit */
   uint8_t fill = 0;                         /* CUDACORE_SIM_FILL: initial value of device and shared memory */
   Checks checks;                            /* CUDACORE_SIM_CHECK: some or all of "race,sync,init,order" */

@@ -81,7 +81,7 @@ template <class T, class Get> CUresult store(CUresult found, T *out, Get get) {
   return CUDA_SUCCESS;
 }
 
-/* Stores a result that the caller may not want. */
+/* Stores a result in `out`, unless `out` is null. */
 template <class T, class Value> void store_optional(T *out, Value value) {
   if (out != nullptr)
     *out = value;

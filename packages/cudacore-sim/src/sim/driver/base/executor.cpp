@@ -79,8 +79,7 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
-    /* A second edge to the same unit is skipped: a unit can be the last one of two streams, and thus be listed twice.
-     */
+    /* A second edge to the same unit is not needed: a unit that is the last one of two streams is listed twice. */
     if (!dependency->next.empty() && dependency->next.back() == unit)
       continue;
     dependency->next.push_back(unit);
@@ -163,7 +162,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
         make_ready(std::move(follower), completed);
   }
   if (ending == nullptr)
-    publish(); /* while a unit ends, this waits, because the unit's finish() can submit more units */
+    publish(); /* not while a unit ends, because the finish() of the unit can submit more units */
   if (any && waiters > 0)
     progress.notify_all();
 }

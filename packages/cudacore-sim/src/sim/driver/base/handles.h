@@ -73,7 +73,7 @@ public:
     return base + index * 16 + 16;
   }
 
-  /* Makes a removed handle refer to a new object. For primary contexts: all those of a device have the same handle. */
+  /* Makes a removed handle refer to a new object. For primary contexts: all of a device have the same handle. */
   void restore(uint64_t handle, std::shared_ptr<T> object) {
     slots[index_of(handle)] = std::move(object);
     numbers[index_of(handle)] = next_number();

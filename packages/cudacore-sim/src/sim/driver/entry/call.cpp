@@ -23,7 +23,7 @@ constexpr const char *as_callback = "cudasim_forbid"; /* the value of `callback`
 
 std::atomic<bool> forked{false};
 
-/* Takes the locks, so that no thread that the child lacks holds them. The child can still not use the driver. */
+/* Takes the locks, so that threads that do not exist in the child cannot hold them. The child cannot use the driver. */
 void before_fork() {
   if (!Call::active())
     state().mutex.lock();

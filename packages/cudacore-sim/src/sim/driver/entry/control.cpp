@@ -287,7 +287,7 @@ int cudasim_clear_errors(void) {
   s.executor.settle(lock);
   for (const ContextPtr &context : s.contexts.all())
     if (context->error != CUDA_SUCCESS)
-      for (const UnitPtr &unit : outstanding(*context)) /* such work is skipped, also waits for a value */
+      for (const UnitPtr &unit : outstanding(*context)) /* they are skipped, even if they wait for a value */
         s.executor.wait(lock, unit);
   for (const ContextPtr &context : s.contexts.all())
     context->error = CUDA_SUCCESS;

@@ -166,7 +166,7 @@ CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
   return give(found, out, count);
 }
 
-/* The newest root is the first. */
+/* Returns the roots of a graph, the newest root first. */
 CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
   GraphPtr graph;
   SIM_RETURN_FAILURE(find_graph(handle, graph));

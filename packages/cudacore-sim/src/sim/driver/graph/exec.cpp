@@ -28,7 +28,7 @@ struct Refusal {
   }
 };
 
-/* Whether the graph cannot be instantiated; recursive. */
+/* Whether a graph, or any graph in its nodes, cannot be instantiated. */
 bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) {
   std::vector<const GraphNode *> order;
   if (!sort_nodes(graph, order)) {

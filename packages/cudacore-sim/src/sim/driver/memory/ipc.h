@@ -17,10 +17,9 @@ struct Record {
   uint64_t name;
   Shared kind;
   int32_t device;
-  uint64_t offset, size; /* the offset of the memory in the file */
-  uint64_t submitted,
-      completed;    /* for an event: how often it was recorded, and the number of the last record that is done */
-  int32_t recorder; /* the process that recorded the event last */
+  uint64_t offset, size;         /* the offset of the memory in the file */
+  uint64_t submitted, completed; /* for an event: the numbers of its last record and of its last completed record */
+  int32_t recorder;              /* the process that recorded the event last */
 };
 
 /* The first page of a file that is shared by its descriptor. */

@@ -141,8 +141,7 @@ void Pool::trim(uint64_t keep) {
 void shrink_pools(const Device &device) {
   for (const std::shared_ptr<Pool> &pool : state().pools.all())
     if (pool->device == &device)
-      pool->trim(pool->threshold / chunk *
-                 chunk); /* keeps `threshold` bytes, rounded down to whole pieces (13.0, H200) */
+      pool->trim(pool->threshold / chunk * chunk); /* the threshold is rounded down to whole pieces (13.0, H200) */
 }
 
 namespace api {

@@ -52,8 +52,7 @@ CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out)
   return result;
 }
 
-/* Finds the resources of a call. Fails if a resource is not mapped although `mapped` is true, or the other way round.
- */
+/* Finds the resources of a call. `mapped`: whether all of them must be mapped; otherwise none of them may be. */
 CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped,
                   std::vector<std::shared_ptr<GraphicsResource>> &out) {
   if (count == 0 || handles == nullptr)

@@ -63,7 +63,7 @@ CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from
   return CUDA_SUCCESS;
 }
 
-/* Gives the nodes in the child graph of an executable graph's node the parameters of the nodes of the given graph. */
+/* Updates a child graph node of an executable graph: its own graph gets the parameters of the given graph's nodes. */
 CUresult update_child(GraphExec &exec, ExecNode &node, CUgraph handle) {
   GraphPtr graph;
   SIM_RETURN_FAILURE(find_graph(handle, graph));

@@ -47,7 +47,10 @@ std::shared_ptr<ExecGraph> choose(const ConditionalParams &params, const ExecNod
   return index < node.parts.size() ? node.parts[index] : nullptr;
 }
 
-/* Starts a body. Called with the lock when a conditional node is reached, and after each iteration of a loop. */
+/*
+ * Starts the chosen body of a conditional node, or ends the node. Called with the lock when the node is reached, and
+ * after each iteration of a loop.
+ */
 void run_conditional(const LaunchPtr &launch, const std::shared_ptr<const ExecNode> &node, const UnitPtr &end) {
   const ConditionalParams &params = as<ConditionalParams>(node->params);
   bool is_failed =

@@ -62,7 +62,7 @@ CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
   if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (into.handle == memory->home && memory->was_instantiated)
-    return CUDA_ERROR_INVALID_VALUE; /* an executable graph was made without this node, and does not free */
+    return CUDA_ERROR_INVALID_VALUE; /* an executable graph without this node exists, and never frees the memory */
   memory->freed_in_graph = into.handle;
   out = std::make_shared<FreeParams>(address, memory);
   return CUDA_SUCCESS;

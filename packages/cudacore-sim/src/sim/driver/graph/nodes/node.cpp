@@ -54,7 +54,7 @@ CUresult set_any(CUgraphNode handle, CUgraphNodeParams *from) {
   SIM_REQUIRE(from != nullptr);
   std::vector<GraphPtr> replaced = node->params->graphs();
   if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->graph->has_memory_nodes)
-    return CUDA_ERROR_NOT_SUPPORTED; /* nor can nodes of a graph with memory nodes be removed */
+    return CUDA_ERROR_NOT_SUPPORTED; /* a graph with memory nodes keeps its child graphs */
   SIM_RETURN_FAILURE(read_other(node->graph, node->type, *node->params, *from, params));
   set_params(*node, std::move(params));
   for (const GraphPtr &graph : replaced)
