@@ -186,13 +186,13 @@ def live() -> dict[str, int]:
     dict
         The number of objects of each kind: ``"context"`` (a primary context while it is retained), ``"stream"``,
         ``"event"``, ``"pool"``, ``"device_memory"``, ``"host_memory"``, ``"managed_memory"``, ``"physical_memory"``,
-        ``"address_range"``, ``"library"``, ``"module"``, ``"graph"`` (not those in nodes), ``"graph_exec"``,
+        ``"address_range"``, ``"library"``, ``"module"``, ``"graph"`` (graphs in nodes do not count), ``"graph_exec"``,
         ``"user_object"``, ``"graphics"`` (resources that are registered), ``"array"``, ``"texture"``, ``"surface"``.
 
     Raises
     ------
     SimulatorError
-        If the simulator is not this process's driver. All functions of this module raise this.
+        If the simulator is not this process's driver. All functions of this module raise this error then.
     """
     return {kind: _controls().cudasim_live(number) for number, kind in enumerate(_kinds())}
 

@@ -179,12 +179,12 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
     leaked = _leaked(request.config, before)
-    # A graph's user objects, and then the objects that they keep, are destroyed on the driver's own thread.
+    # Wait until the driver's own thread has destroyed the user objects of graphs, and the objects that they keep.
     end = time.monotonic() + _SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         time.sleep(0.01)
         leaked = _leaked(request.config, before)
-    # Objects that a test releases after its kernel has failed cannot be freed.
+    # After a kernel has failed, objects that the test releases cannot be freed, so they do not count as leaks.
     if leaked and not failed and not node.get_closest_marker("cuda_leaks_ok"):
         counts = ", ".join(f"{count} x {kind}" for kind, count in leaked.items())
         lines = [f"objects of the driver that were not there before this test: {counts}"]
@@ -203,7 +203,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Clear the error of a kernel before fixtures are torn down, because otherwise they could not free anything."""
-    # If nothing is reported, do not wait here for work that a fixture may have to end.
+    # Clearing errors waits for work. Without new reports, do not wait: a fixture may have to end the work.
     if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 

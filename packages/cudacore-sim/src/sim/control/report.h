@@ -18,8 +18,8 @@ void report(const std::string &text);
 void report_fault(const std::string &text, int result);
 
 /*
- * Explains a refused call that is not misuse: on stderr the first time, and in the control interface. Of several texts
- * with the same `key`, only the first is used. refuse() explains, and returns its argument `code`.
+ * Explains a refused call that is not misuse. Of several texts with the same `key`, only the first is printed on stderr
+ * and returned by explanations(); why() returns each of them. refuse() explains, and returns its argument `code`.
  */
 void explain(const std::string &text, const std::string &key = {});
 template <class Code> Code refuse(Code code, const std::string &text, const std::string &key = {}) {

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t max_findings = 1000; /* how many findings are remembered, so that each is reported only once */
 
 using CodeLocation =
-    std::shared_ptr<const std::string>; /* text for a place in code; null if the unit is not a kernel */
+    std::shared_ptr<const std::string>; /* names a place in a kernel's code; null if the unit is not a kernel */
 
 /* An access of a unit to some bytes. */
 struct Access {

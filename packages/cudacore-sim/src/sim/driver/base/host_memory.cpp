@@ -64,7 +64,7 @@ bool is_accessible(const Mapping &mapping, bool write) {
   return mapping.readable == 'r' && (!write || mapping.writable == 'w');
 }
 
-/* Whether a mapped file is in a file system in memory. Also true if the file's file system is not known. */
+/* Whether a mapped file is in a file system in memory. Also true if its file system cannot be determined. */
 bool is_in_memory(const char *path) {
   struct statfs system;
   return statfs(path, &system) != 0 || system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;

@@ -52,7 +52,7 @@ struct Ordered {
   TimelinePtr timeline;           /* null: the unit is not ready, or is an action of the host */
   uint64_t position = 0;          /* the position of the unit in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
-  uint64_t host_time = 0; /* the unit is after all units that the host had learned to be done at this time */
+  uint64_t host_time = 0; /* a time: the unit is after all units that the host knew to be done then */
   uint64_t began = 0;
   uint64_t known_at = 0;                     /* the time when the host learned that the unit is done; 0: not yet */
   bool may_wait_for_anything = false;        /* the unit may wait for any unit, so it is after all that have begun */

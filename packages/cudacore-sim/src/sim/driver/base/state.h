@@ -321,7 +321,7 @@ CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context);      /* the unfinished units of the context */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
 UnitPtr latest_record(Event &event);                     /* null: no record, or the last record is done */
-UnitPtr awaited_record(Event &event);                    /* the unit that a wait for the event needs; may be done */
+UnitPtr awaited_record(Event &event);                    /* the unit that a wait for the event waits for; may be done */
 UnitPtr record(Event &event, const ContextPtr &context); /* a new unit that records the event; not yet submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);

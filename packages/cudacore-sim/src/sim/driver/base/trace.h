@@ -25,7 +25,7 @@ struct Traced {
   std::string stream_name; /* empty: no stream */
   bool takes_time = false; /* false: a point in time, such as recording an event */
   uint64_t began = 0, ended = 0;
-  size_t lane = 0;                 /* work of one stream that overlaps in time is in several lanes */
+  size_t lane = 0;                 /* units of one stream that overlap in time have different lanes */
   uint64_t thread = 0, called = 0; /* the call that submitted the unit: its thread and start time; 0: none */
   std::vector<std::shared_ptr<Traced>> sources; /* dependencies on other streams, without units that take no time */
 };

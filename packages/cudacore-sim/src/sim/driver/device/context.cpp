@@ -135,7 +135,7 @@ ContextPtr current_context() {
     return nullptr;
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
-    top = top->device->primary; /* the primary context was retained again: use the new object */
+    top = top->device->primary; /* the primary context was retained again, as a new object */
   return top;
 }
 

@@ -41,7 +41,7 @@ public:
   ~References();
 
   void mark_launched() { launched = true; } /* references of launched graphs are released on another thread */
-  void add(const UserObjectPtr &object, uint64_t count); /* adds references that the caller has */
+  void add(const UserObjectPtr &object, uint64_t count); /* takes over `count` references of the caller */
   void add(const References &other);
   bool remove(const UserObjectPtr &object, uint64_t count); /* releases `count` references; false: there are fewer */
   void clear();                                             /* releases all references */

@@ -282,7 +282,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
   SIM_REQUIRE(pHandle != nullptr && pMipmappedArrayDesc != nullptr);
   const Descriptor &descriptor = *pMipmappedArrayDesc;
   SIM_RETURN_FAILURE(check(*context->device, descriptor, true));
-  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver does this, too */
+  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver also limits the number */
   constexpr uint64_t alignment = 512;                                        /* alignment of a level's first texel */
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;

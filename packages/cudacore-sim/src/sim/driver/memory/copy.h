@@ -49,7 +49,7 @@ CUresult check_side(const Context &context, const Side &side, const Shape &shape
 bool is_in_host_pool(const Side &side);
 bool is_on_host(const CheckedSide &side);
 
-/* Copies pageable memory, because the application may change it when the call has returned. Null: it cannot be read. */
+/* Copies the source, because the application may change it when the call has returned. Null: it cannot be read. */
 std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &shape);
 
 /* Copies, on a worker. False: host memory was unmapped or protected. Other errors become errors of the context. */
