@@ -23,7 +23,10 @@ namespace {
  */
 constexpr size_t max_running = 128;
 
-/* In shuffle mode, units that no call waits for are held back this long, so that there are several to pick from. */
+/*
+ * In shuffle mode, units start only this long after the last submission, so that there are several to pick from. While
+ * a call waits for work, they start without this delay.
+ */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
 /* In shuffle mode one unit runs at a time. If it takes longer than this, another may start: the first may need it. */

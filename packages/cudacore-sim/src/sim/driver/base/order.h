@@ -63,7 +63,7 @@ struct Ordered {
 
 OrderedPtr new_ordered(const char *what);
 OrderedPtr new_host_action(const char *what);             /* returns an action of the host that happens now */
-void describe_like(Ordered &unit, const Ordered &launch); /* gives a unit of a graph the description of the launch */
+void describe_like(Ordered &unit, const Ordered &launch); /* copies the call and the stream of a launch */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);

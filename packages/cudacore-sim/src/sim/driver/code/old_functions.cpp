@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_argument_bytes = 4096; /* for launches that are made in steps */
+constexpr size_t max_argument_bytes = 4096; /* limit for the arguments of a launch that is made in steps */
 
 CUresult find_launch(CUfunction handle, Callable &what, std::shared_ptr<OldLaunch> &out) {
   SIM_RETURN_FAILURE(find_function(handle, what));
