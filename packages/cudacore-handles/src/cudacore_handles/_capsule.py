@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles from extension modules."""
+"""Objects made from the handles of extension modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
 
-# For each kind, the function that makes an object and takes over one reference to a box.
+# For each kind, the function that makes an object from a box, and takes over one reference to the box.
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "context": lambda box: adopt(Context, box),
     "stream": lambda box: adopt(Stream, box),

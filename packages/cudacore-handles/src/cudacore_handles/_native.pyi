@@ -175,7 +175,7 @@ class BufferHandle(Handle):
     def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B:
         """Return a new buffer that takes over one reference to the cch_deviceptr at the address."""
     def _set_memory_resource(self, memory_resource: MemoryResource, /) -> None:
-        """Set the buffer's `memory_resource`. It does not change who frees the memory."""
+        """Set the buffer's `memory_resource`. This does not change who frees the memory."""
 
     @property
     def handle(self) -> int:
@@ -305,7 +305,7 @@ class Builder:
     def _accept_work(self) -> Stream: ...
 
 def adopt_node(address: int, /) -> Any:
-    """Return the node of a box, taking over one reference to it."""
+    """Return the node for a box, and take over one reference to the box."""
 
 def end_callbacks() -> None:
     """Wait for running calls of Python functions, because the interpreter is about to end."""
@@ -313,7 +313,7 @@ def end_callbacks() -> None:
 def connect(room: str, /, **faces: object) -> None:
     """Set the Python classes and functions that a room of the module uses.
 
-    The first call sets all of them. Later calls replace some.
+    The first call sets all of them. Later calls replace some of them.
     """
 
 def own(owner: object, frees: bool = False, /) -> int:
@@ -357,7 +357,7 @@ def current_device() -> int:
 def allocate(
     cls: type[_B], pool: Handle, size: int, stream: _OnStream, mr: MemoryResource, trackers: _Trackers = None, /
 ) -> _B:
-    """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync), with its trackers."""
+    """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync) and counted by `trackers`."""
 
 def import_memory(
     cls: type[_B], pool: Handle, offset: int, size: int, stream: _OnStream, mr: MemoryResource, handle: bytes, /
@@ -368,7 +368,7 @@ def import_memory(
     """
 
 def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None:
-    """Copy between buffers of one size (cuMemcpyAsync)."""
+    """Copy between buffers of the same size (cuMemcpyAsync)."""
 
 def copy_batch(
     dsts: tuple[BufferHandle, ...],
@@ -438,7 +438,7 @@ def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple
 def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
-    Raise an error if `device` cannot access the memory of an argument. None: no check.
+    Raise an error if `device` cannot access the memory of an argument. If `device` is None, this is not checked.
     """
 
 def register(cls: type, code: _Code, /) -> None:
@@ -457,7 +457,7 @@ def registered(cls: type, /) -> _Code | None:
 def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None:
     """Set the function resolver(type, value) that is called for a type that is not registered, or None.
 
-    It registers the type and returns True, or returns False.
+    The resolver registers the type and returns True, or returns False if values of the type cannot be arguments.
     """
 
 def make_capsule(
@@ -473,7 +473,7 @@ def make_capsule(
     """Return a DLPack capsule of `size` bytes at `ptr`. It keeps the ``cch_deviceptr`` at the address `box`."""
 
 def read_capsule(capsule: object, /) -> tuple[int, int, int]:
-    """Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor."""
+    """Return (address of the first element, device type, device id) of a DLPack capsule without consuming it."""
 
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     """Make a view of an array by DLPack: by its C exchange API if the type has one, and otherwise by ``__dlpack__``.
@@ -483,7 +483,7 @@ def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     obj : object
         The array.
     stream_ptr : int or Stream, optional
-        The stream that will use the array. It waits for the producer's work on the array's stream; -1: no ordering.
+        The stream that will use the array. It waits for the producer's work on the array's stream; if -1, it does not.
         Required if a device can access the memory.
     """
 

@@ -98,7 +98,7 @@ class Process:
     def lock(self, timeout_ms: int = 0) -> None:
         """Lock the process: from then on, its CUDA calls wait (cuCheckpointProcessLock).
 
-        Returns when the work that it has submitted is done.
+        The call returns when the work that the process has submitted is done.
 
         Parameters
         ----------
@@ -137,8 +137,8 @@ class Process:
         ----------
         gpu_mapping : mapping, optional
             For each GPU of the machine on which the process was checkpointed, the GPU that takes its place: each a
-            :class:`~cudacore_handles.Device`, a UUID as text, or an object with the 16 ``bytes`` of one, such as
-            `uuid.UUID` and ``CUuuid``. It must have all GPUs of the driver, including those that
+            :class:`~cudacore_handles.Device`, a UUID as text, or an object with the 16 ``bytes`` of a UUID, such as
+            `uuid.UUID` and ``CUuuid``. The mapping must have all GPUs of the driver, including those that
             ``CUDA_VISIBLE_DEVICES`` hides. The new GPU must be of the same type. Needs a driver for CUDA 13.0. Default:
             the same GPUs.
 

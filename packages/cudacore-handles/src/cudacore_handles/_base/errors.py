@@ -127,13 +127,13 @@ class UnsupportedCodeError(RuntimeError, ValueError):
 
 @restorer
 def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
-    """Recreate an error without its constructor, because a subclass's constructor can have other parameters."""
+    """Recreate a pickled error without its constructor, which can have other parameters in a subclass."""
     error = cls.__new__(cls, attributes.get("operation", ""))
     error.__dict__.update(attributes)
     return error
 
 
-# Results that a context returns for every call after a kernel has failed.
+# Result codes of faults, with what the faulty kernel did. After a fault, every call in the context returns its code.
 _FAULTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "read or wrote memory that is not its own",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "used an address that is not aligned as its type needs",
@@ -147,7 +147,7 @@ _FAULTS = {
 }
 _FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver prints them to stderr"
 
-# Hints for codes whose names and meanings are not helpful.
+# Hints for result codes whose names and meanings do not say what to do.
 _HINTS = {
     "CCH_ENODRIVER": (
         "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, "
@@ -177,7 +177,7 @@ _HINTS = {
 }
 
 
-# Operations that no capture mode allows (driver 580, CUDA 13.0).
+# Hints for operations that fail during a capture, whatever its mode (driver 580, CUDA 13.0).
 _NO_WAIT = "Captured work does not run before its graph is launched, and cannot be waited for: end the capture first"
 _NO_LAUNCH = "A graph cannot be launched into a capture: GraphBuilder.embed() adds it as a node"
 _NO_QUERY = "The driver does not report this for a stream that is being captured: query it before the capture begins"
@@ -203,7 +203,8 @@ def _hint_for(name: str, operation: str) -> str:
     return _HINTS.get(name, "")
 
 
-# Operations whose callers try again, and explain only the second failure (_memory/out_of_memory.py).
+# Allocations that get no hint here: their callers try a second time, and add the hint if that fails too
+# (_memory/out_of_memory.py).
 _EXPLAINED_BY_CALLERS = {"cuMemAllocFromPoolAsync", "cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemCreate"}
 
 
@@ -212,7 +213,7 @@ def _memory_report() -> str:
 
 
 def set_memory_report(report: Callable[[], str]) -> None:
-    """Set the function that describes the memory of the current device, for errors."""
+    """Set the function that makes the hint of out-of-memory errors: a description of the current device's memory."""
     global _memory_report
     _memory_report = report
 
@@ -298,7 +299,7 @@ def call_driver(function: str, *args: object) -> Any:
 
 
 def driver_error(function: str, code: int) -> CUDAError:
-    """Make the exception for a driver function that was called without the C library."""
+    """Make the exception for a driver function that was called without the C library, and failed."""
     why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
     return _noted(

@@ -16,7 +16,7 @@ _unref = lib.cch_unref
 
 
 def hold(face: _native.Handle) -> Any:
-    """Return a pointer to a face's box with its own reference, for the functions of ``lib``.
+    """Return a pointer to a face's box, with a reference of its own, for the functions of ``lib``.
 
     The box lives as long as the pointer, even if the face is closed in the meantime.
 
@@ -34,5 +34,5 @@ def adopt(cls: type[Face], box: Any) -> Face:
 
 
 def address(box: Any) -> int:
-    """Return the address of a box, for ``_native``."""
+    """Return the address of a box as an int, for the functions of ``_native``."""
     return int(_cast("uintptr_t", box))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory and events need to be shared between processes."""
+"""The code that memory and events have in common for sharing between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from cudacore_handles._base.handle import hold
 
 HANDLE_SIZE = 64
 
-# An RLock, because a garbage collection can run a finalizer that takes it again.
+# Protects the tables of shared resources. It is an RLock, because a garbage collection while a thread holds it can run
+# a finalizer that takes it again on that thread.
 lock = threading.RLock()
 # Held during the driver call that opens a resource, so that it is opened only once. Callbacks of weak references do not
 # take this lock.
@@ -69,7 +70,7 @@ class HasDescriptors:
 
 
 class Shared:
-    """The objects of shared resources, by their names between processes.
+    """The open objects of each shared resource, by the name that identifies the resource in all processes.
 
     A resource can have several objects, and each can be closed separately. Any open object gives access to the
     resource.
@@ -79,7 +80,7 @@ class Shared:
         self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
 
     def add(self, name: object, face: _native.Handle) -> None:
-        """Add an object of the resource that has the name."""
+        """Add `face`, an object of the resource that has this name."""
 
         def forget(reference: weakref.ref[_native.Handle]) -> None:
             with lock:
@@ -93,7 +94,7 @@ class Shared:
             self._references.setdefault(name, []).append(reference)
 
     def hold(self, name: object) -> Any:
-        """Return a pointer to the box of an open resource, like :func:`hold`; or None."""
+        """Return a pointer to the box of an open object of the resource, like :func:`hold`; None if there is none."""
         with lock:
             faces = [reference() for reference in self._references.get(name, ())]
         for face in faces:
@@ -104,7 +105,7 @@ class Shared:
 
 
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
-    """Raise an error for data that was changed in transit, because the driver does not check it."""
+    """Raise an error if the fields of a pickle were changed in transit. The driver does not check them."""
     if not isinstance(fields[0], bytes) or len(fields[0]) != HANDLE_SIZE or checksum_of(*fields) != checksum:
         raise ValueError(f"the {name} was damaged, or was pickled by another release")
 

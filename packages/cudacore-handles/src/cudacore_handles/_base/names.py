@@ -12,7 +12,7 @@ def symbol_name(what: str, name: object) -> str:
     Parameters
     ----------
     what : str
-        What the name is for, for the error.
+        What the name is for; the error message contains this text.
     name : str or bytes
         The argument.
     """

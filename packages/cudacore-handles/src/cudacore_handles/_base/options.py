@@ -36,7 +36,7 @@ def as_flag(name: str, value: object) -> bool:
 
 
 def check_flags(options: object) -> None:
-    """Raise an error for a value that is not a bool in a field whose default is a bool."""
+    """Raise an error if a field whose default is a bool has a value that :func:`as_flag` does not accept."""
     cls = type(options)
     for name, value in vars(options).items():
         if not (value is True or value is False or value is None) and isinstance(getattr(cls, name, None), bool):
@@ -53,12 +53,12 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     value : instance of `cls`, mapping of str or None
         The argument; None means the defaults.
     name : str, optional
-        The argument that it was given for. Default ``"options"``.
+        The name of the argument, for the error. Default ``"options"``.
 
     Raises
     ------
     TypeError
-        If the value is neither, or the mapping has a key that is not a field of the class.
+        If the value is none of these, or the mapping has a key that is not a field of the class.
     """
     if value is None:
         return cls()

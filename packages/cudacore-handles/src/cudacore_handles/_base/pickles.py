@@ -24,7 +24,7 @@ _names: dict[Any, str] = {}
 def restore(name: str, method: str, *arguments: Any) -> Any:
     """Make the object of a pickle by calling a class, a function, or a method of a class.
 
-    It is pickled as ``cudacore_handles._restore``.
+    Pickles contain the name of this function as ``cudacore_handles._restore``.
     """
     package, _, attribute = name.partition(".")
     try:
@@ -46,9 +46,9 @@ restore.__module__, restore.__qualname__, restore.__name__ = "cudacore_handles",
 
 
 def restorer(function: _F) -> _F:
-    """Decorate a function that ``__reduce__`` returns, to register it. Its name in pickles must not change.
+    """Register a function that ``__reduce__`` returns (a decorator). Pickles contain its name, which must not change.
 
-    Its module must be imported with the package.
+    The function's module must be imported together with its package.
     """
     _register(f"{function.__module__.partition('.')[0]}.{function.__name__}", function)
     return function
@@ -76,7 +76,8 @@ def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> No
     names : iterable of str
         Its public names.
     namespace : dict
-        The objects by name. Missing ones are imported later; their classes are marked :func:`public`.
+        The package's objects by name. Names that are missing here are imported later; classes among them have the
+        decorator :func:`public`.
     """
     for name in names:
         cls = namespace.get(name)
@@ -90,7 +91,7 @@ def _register(name: str, call: Callable[..., Any]) -> None:
 
 
 def _wrap(cls: type) -> None:
-    """Make the ``__reduce_ex__`` of a class return public names."""
+    """Make ``__reduce_ex__`` of a class refer to classes and functions by their public names."""
     original: Any = cls.__reduce_ex__
     if getattr(original, "__module__", None) == __name__:
         return  # the inherited method is already wrapped
@@ -102,7 +103,7 @@ def _wrap(cls: type) -> None:
 
 
 def _by_public_name(reduced: Any) -> Any:
-    """Return the result of ``__reduce_ex__`` with public names where there are any."""
+    """Return a result of ``__reduce_ex__`` with the callable replaced by its public name, if it has one."""
     if not isinstance(reduced, tuple):
         return reduced
     call, arguments, *others = reduced

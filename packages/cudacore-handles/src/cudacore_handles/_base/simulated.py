@@ -10,7 +10,7 @@ _loaded: Any = None  # a ctypes.CDLL
 
 
 def find_simulated_driver() -> None:
-    """Set ``$CUDACORE_SIM_LIBRARY`` if it is missing and ``CUDACORE_DRIVER`` is ``sim``, in upper or lower case.
+    """Set ``$CUDACORE_SIM_LIBRARY`` if it is not set, and ``CUDACORE_DRIVER`` is ``sim``, in upper or lower case.
 
     Nothing is set if the simulator is not installed.
 

@@ -11,7 +11,7 @@ _LETTERS = {"size_t": "N", "int": "i", "unsigned int": "I", "int32_t": "i", "uin
 
 
 def struct_of(name: str) -> struct.Struct:
-    """Return a function that packs a structure of the library from its fields in order."""
+    """Return a ``struct.Struct`` that packs a structure of the library from its fields, in their order."""
     fields = ffi.typeof(name).fields
     made = struct.Struct("".join(_LETTERS[field.type.cname] for _, field in fields))
     assert made.size == ffi.sizeof(name), f"{name} has a field that is not where struct puts it"

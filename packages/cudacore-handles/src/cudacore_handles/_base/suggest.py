@@ -46,7 +46,7 @@ def suggest_fields(cls: type[Any]) -> None:
 
 
 class _Instead:
-    """An attribute that other libraries have and the class lacks. Reading it raises an error with the advice."""
+    """An attribute that only other libraries have. Reading it raises an error that says what to use instead."""
 
     __slots__ = ("_advice", "_name")
 
@@ -61,7 +61,7 @@ class _Instead:
 
 
 def instead(cls: type[Any], **names: str) -> None:
-    """Explain names that objects of a class have in other libraries but not here.
+    """Make attributes that a class has in other libraries, but not here, raise errors that say what to use instead.
 
     Unlike ``__getattr__``, this does not slow down the reading of other attributes.
 
@@ -70,7 +70,7 @@ def instead(cls: type[Any], **names: str) -> None:
     cls : type
         The class.
     names : str
-        What to write instead, by name.
+        For the name of each such attribute, what to write instead.
     """
     for name, advice in names.items():
         setattr(cls, name, _Instead(name, advice))

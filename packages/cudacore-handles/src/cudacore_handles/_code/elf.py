@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the sections of ELF files, and has the numbers of their symbols."""
+"""Reads the sections of ELF files, and defines the constants of their symbol tables."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def read_sections(image: bytes) -> list[Section]:
 
 
 def read_contents(image: bytes, section: Section) -> bytes:
-    """Return the contents of a section; raise an IndexError if it has none in the file."""
+    """Return the contents of a section; raise an IndexError if the file does not contain them."""
     if section.kind == _SHT_NOBITS or section.offset + section.size > len(image):
         raise IndexError(f"section {section.name} reaches beyond the end")
     return image[section.offset : section.offset + section.size]
 
 
 def read_string(image: bytes, table: int, size: int, at: int) -> str:
-    """Return a string of a table of strings, which has an offset and a size in the file."""
+    """Return the string at offset `at` of a string table, which begins at offset `table` of the file."""
     end = image.find(b"\0", table + at, table + size)
     if at >= size or end < 0:
         raise IndexError("a name reaches beyond its table")

@@ -26,9 +26,9 @@ class KernelInfo(NamedTuple):
     shared_bytes : int or None
         Static shared memory of a block, without the part that the system reserves.
     local_bytes : int or None
-        Local memory of a thread, its stack.
+        Local memory of a thread: its stack.
     max_threads : int or None
-        The maximum threads of a block from ``__launch_bounds__``; None if the kernel does not have it.
+        The maximum number of threads of a block, from ``__launch_bounds__``; None if the kernel has no such bound.
     """
 
     symbol: str
@@ -51,7 +51,7 @@ class GlobalInfo(NamedTuple):
     name : str
         Its C++ name.
     size : int
-        Bytes.
+        Size in bytes.
     space : str
         ``"global"`` or ``"constant"``.
     """

@@ -77,7 +77,7 @@ class Kernel(_native.KernelHandle):
     __slots__ = ("__weakref__", "_known", "_warned")
     # The lowered name and the signature (see ptx_signatures.py); set only if the kernel was made from an ObjectCode.
     _known: tuple[str | None, str | None]
-    _warned: bool  # whether a warning about unknown parameters was given; not set if none was necessary
+    _warned: bool  # True after the warning about unknown parameters; not set before it
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -95,7 +95,7 @@ class Kernel(_native.KernelHandle):
     def _init(
         cls, box: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
     ) -> Kernel:
-        """Take over one reference to a ``cch_kernel``."""
+        """Make a kernel that takes over one reference to a ``cch_kernel``."""
         self = adopt(cls, box)
         self._name = name
         self._known = (symbol, signature)
@@ -169,7 +169,7 @@ class Kernel(_native.KernelHandle):
         return prepare(stream, config, self, kernel_args)
 
     def _query_layout(self, context: Context) -> bytes:
-        """Query the driver in a given context."""
+        """Query the kernel's parameters from the driver, in the given context; store and return the layout."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
         kernel = hold(self)
         status = lib.cch_kernel_params(out, count, kernel, hold(context))
@@ -182,7 +182,7 @@ class Kernel(_native.KernelHandle):
         return layout
 
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
-        """Return the kernel with its layout; if that is unknown, a substitute with the layout of the arguments.
+        """Return this kernel with its layout; if that is unknown, a copy with a layout derived from `args`.
 
         `stacklevel` is the stack level of the caller's warnings.
         """
@@ -196,7 +196,7 @@ class Kernel(_native.KernelHandle):
         return self
 
     def _packed_by(self, args: Sequence[object], *, stacklevel: int) -> Kernel:
-        """Make another object for the kernel, whose unknown parameters are derived from the arguments."""
+        """Make another object for this kernel, with a layout that is derived from the arguments of a launch."""
         from cudacore_handles._code.parameters import by_values, state, warn_unknown
 
         if not getattr(self, "_warned", False):

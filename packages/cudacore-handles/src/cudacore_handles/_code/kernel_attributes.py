@@ -99,13 +99,13 @@ class KernelAttributes:
         return value
 
     def _max_dynamic_shared(self) -> int:
-        """Return the maximum dynamic shared memory of a block on the given device."""
+        """Return the maximum dynamic shared memory of a block on this object's device."""
         from cudacore_handles._driver.device import Device
 
         return Device(self._device_id).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
 
     def _allow_dynamic_shared(self, nbytes: int) -> bool:
-        """Allow launches on the given device to use a size of shared memory; return whether that changed anything."""
+        """Allow launches on this object's device to use `nbytes` of shared memory; return whether the limit rose."""
         setting = KernelAttributes.max_dynamic_shared_size_bytes
         with _allowing:
             if nbytes <= self.max_dynamic_shared_size_bytes:
@@ -334,7 +334,7 @@ class KernelOccupancy:
         return int(out[0])
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
-        """Allow the given sizes of dynamic shared memory that fit; return whether that changed anything."""
+        """Allow launches with those of the given sizes of shared memory that fit; return whether the limit rose."""
         attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
         limit = attributes._max_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
@@ -350,7 +350,8 @@ class _SharedMemoryNeeded:
         self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
 
     def _call(self, block_size: int) -> int:
-        # This function cannot report a failure to the driver: it returns 0, and the caller raises the exception.
+        # The C function cannot report a failure to the driver: it returns 0, and raise_failure() raises the exception
+        # later.
         if self._failure is not None:
             return 0
         try:
@@ -368,7 +369,7 @@ class _SharedMemoryNeeded:
 
 def _c_function(needed: object) -> object:
     """Return the C function of a ``CUoccupancyB2DSize`` of ``cuda.bindings``; return other values unchanged."""
-    module = sys.modules.get("cuda.bindings.driver")  # if the value is such an object, its module has been imported
+    module = sys.modules.get("cuda.bindings.driver")  # such an object exists only if this module was imported
     if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
         return needed
     # An object that was made with `_ptr` is at the function's address. Any other object contains the function's
@@ -386,7 +387,7 @@ def _current_device() -> int:
 
 
 def _whole(name: str, value: object, minimum: int, maximum: int) -> int:
-    """Check an argument that is an integer."""
+    """Return an argument as an int; raise an error if it is not an integer from `minimum` to `maximum`."""
     number = check_int(name, value)
     if not minimum <= number <= maximum:
         raise ValueError(f"{name} is {number}; it must be from {minimum} to {maximum}")
@@ -394,7 +395,7 @@ def _whole(name: str, value: object, minimum: int, maximum: int) -> int:
 
 
 def _launch_config(config: LaunchConfig) -> Any:
-    """Convert a launch configuration to the library's form."""
+    """Convert a launch configuration to a ``cch_launch_config``."""
     from cudacore_handles._launch.launch_config import check_config
 
     check_config(config)

@@ -24,7 +24,7 @@ class _Type:
         self.kind = kind
         self.size = size
         self.inner = inner  # the type that this one is derived from, such as T of const T and of T *
-        self.number = number  # of a template parameter
+        self.number = number  # the number of a template parameter
 
 
 class _Pack(_Type):
@@ -55,7 +55,7 @@ _BUILTINS = {
     "t": _Type(ParamKind.UINT, 2),
     "i": _Type(ParamKind.INT, 4),
     "j": _Type(ParamKind.UINT, 4),
-    "l": _Type(ParamKind.INT),  # 4 bytes on Windows
+    "l": _Type(ParamKind.INT),  # long: the size is not stated, because it is 4 bytes on Windows
     "m": _Type(ParamKind.UINT),
     "x": _Type(ParamKind.INT, 8),
     "y": _Type(ParamKind.UINT, 8),
@@ -63,7 +63,7 @@ _BUILTINS = {
     "f": _Type(ParamKind.FLOAT, 4),
     "d": _Type(ParamKind.FLOAT, 8),
     "v": _VOID,
-    # Parameters of 128-bit integers, long double and so on have no kind.
+    # 128-bit integers, long double and similar types: no kind describes them.
     **{letter: _Type(ParamKind.UNKNOWN) for letter in "noegz"},
 }
 _BUILTINS_D = {
@@ -75,7 +75,7 @@ _BUILTINS_D = {
 }
 # Numeric types of CUDA's headers.
 _CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
-_MAX_DEPTH = 100  # nested types
+_MAX_DEPTH = 100  # of nested types
 
 _LENGTH = re.compile(r"[1-9]\d{0,5}")
 _SUBSTITUTION = re.compile(r"S(?:([0-9A-Z]*)_|[absiod])")
@@ -185,7 +185,7 @@ class _Name:
     def _nested(self, *, of_function: bool) -> tuple[_Type, _Arguments | None]:
         """Read ``N...E`` after the N. Return the type, and the last template arguments if they are at its end."""
         while self._peek() in "rVKRO" and self._peek():
-            self._at += 1  # of a member function
+            self._at += 1  # skips a qualifier of a member function
         type_ = _Type(ParamKind.UNKNOWN)
         arguments: _Arguments | None = None
         count = 0
@@ -205,9 +205,9 @@ class _Name:
                     self._fail()
                 type_, known, arguments = self._substitution(), True, None
             elif self._peek() == "T":
-                self._fail()  # a dependent type
+                self._fail()  # a dependent type is not supported
             else:
-                self._take("L")  # internal linkage
+                self._take("L")  # the mark of internal linkage
                 self._unqualified()
                 arguments = None
             count += 1
@@ -307,7 +307,7 @@ class _Name:
             self._take("Y")
             while not self._take("E"):
                 if self._peek() in ("R", "O") and self._text[self._at + 1 : self._at + 2] == "E":
-                    self._at += 1  # of a member function
+                    self._at += 1  # skips a qualifier of a member function
                 else:
                     self._type()
             return self._remember(_Type(ParamKind.UNKNOWN))

@@ -138,7 +138,7 @@ class ObjectCode:
         module : bytes or path
             The code, or the path of its file.
         name : str, optional
-            A name for it. Default none.
+            A name for the code. Default none.
         symbol_mapping : dict, optional
             Lowered (mangled) names of kernels, by the names that :meth:`get_kernel` accepts. Each is a str or its UTF-8
             bytes.
@@ -253,7 +253,7 @@ class ObjectCode:
         return read_contents(self._read(), self._code_type, self._signatures or {})
 
     def _symbol(self, name: str, *, variable: bool = False) -> str:
-        """Return the symbol for a C++ name whose blanks differ, or that was not given to the compiler."""
+        """Return the symbol of a C++ name that has other blanks, or that was not given to the compiler at all."""
         if not _CXX_NAME.search(name):
             return name
         from cudacore_handles._code.demangle import bare_name, squeeze
@@ -312,7 +312,7 @@ class ObjectCode:
             state(hold(kernel), places)
 
     def _symbol_of(self, kernel: Kernel) -> str:
-        """Return the name of a loaded kernel for older drivers, which do not report it, by comparing handles."""
+        """Return the name of a loaded kernel by comparing handles, because older drivers do not report the name."""
         out = ffi.new("cch_kernel **")
         for symbol in self._places or ():
             if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out[0]) == kernel:
@@ -413,7 +413,7 @@ class ObjectCode:
 
     @property
     def name(self) -> str:
-        """str: Its name."""
+        """str: The name that was given to the code."""
         return self._name
 
     @property

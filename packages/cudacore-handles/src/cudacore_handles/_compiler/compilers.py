@@ -40,9 +40,9 @@ class _Library:
     """A library of a compiler, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
-    _type: ClassVar[str]  # of the library
+    _type: ClassVar[str]  # the C type of the library's box
     _wrap: ClassVar[Callable[..., int]]
-    _raw: ClassVar[Callable[..., Any]]  # of the library's programs or linkers
+    _raw: ClassVar[Callable[..., Any]]  # returns the raw handle of a program or linker
 
     def __init__(self, handle: int) -> None:
         out = ffi.new(f"{self._type} **")

@@ -11,7 +11,7 @@ from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._cffi import ffi, lib
 
 _LOG_BYTES = 64 * 1024
-# CUjit_option.
+# Numbers of CUjit_option.
 _INFO_LOG, _INFO_LOG_SIZE, _ERROR_LOG, _ERROR_LOG_SIZE = 3, 4, 5, 6
 OPTIONS = {
     "max_register_count": 0,
@@ -23,9 +23,9 @@ OPTIONS = {
     "cache_mode": 14,
 }
 _WALL_TIME = 2
-# CUjitInputType.
+# Numbers of CUjitInputType.
 _INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}
-# The functions, with the suffixes of the ABI versions that are called.
+# The driver's functions, with the suffixes of the ABI versions that are called here.
 _FUNCTIONS = {
     "cuLinkCreate": (6050, "int (*)(unsigned, int *, void **, void **)"),
     "cuLinkAddData": (6050, "int (*)(void *, int, void *, size_t, char const *, unsigned, int *, void **)"),
@@ -42,7 +42,7 @@ def link_with_driver(
     Parameters
     ----------
     inputs : sequence of (str, bytes, bytes)
-        Type, code and name of each.
+        Type, code and name of each input.
     options : mapping of str to int
         Values for :data:`OPTIONS`.
     time : bool

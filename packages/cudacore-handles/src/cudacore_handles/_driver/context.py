@@ -117,7 +117,7 @@ class Context(_native.Handle):
 
 
 def context_of(box: Any) -> Context:
-    """Return the face of a ``cch_context`` that belongs to another box, which the caller holds."""
+    """Return a face with its own reference to a ``cch_context``, which must stay alive during this call."""
     return adopt(Context, lib.cch_context_ref(box))
 
 

@@ -330,7 +330,7 @@ class Device:
         return context
 
     def _target(self) -> Context:
-        """Return the context of the device's methods, which callers must not close."""
+        """Return the context in which the device's methods work. Callers must not close it."""
         if _thread_contexts_used:
             context = _thread.contexts.get(self._id)
             if context is not None and not context.is_closed:
@@ -498,8 +498,8 @@ def _find(device_id: object) -> Device:
     device = object.__new__(Device)
     device._id = ordinal
     device._primary = device._memory_resource = device._properties = device._resources = None
-    # There is no lock, because a garbage collection while it is held could need the object, too. setdefault() returns
-    # the same object to all threads.
+    # There is no lock, because a garbage collection while a thread holds it could run code that needs the object, too.
+    # setdefault() returns the same object to all threads.
     return _devices.setdefault(ordinal, device)
 
 

@@ -481,7 +481,7 @@ def _hint(status: int) -> str:
 
 
 def _rules(device_id: int) -> tuple[int, int]:
-    """Return the smallest group and the co-scheduled number, from the manual of cuDevSmResourceSplitByCount."""
+    """Return the minimum group size and the co-scheduled number (see the manual of cuDevSmResourceSplitByCount)."""
     major = _device(device_id).compute_capability.major
     if major >= 9:
         return 8, 8

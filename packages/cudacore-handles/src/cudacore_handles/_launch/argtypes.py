@@ -23,8 +23,8 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_a
 
 __all__ = ["resolve"]
 
-# The argument of _native.register(): a code, a converter, an exchange API, or the paths to an array's address and
-# device.
+# What _native.register() accepts: a code, a converter, an exchange API, or the names of the attributes that lead to an
+# array's address and device.
 _Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
 # The result of converting a value: its bytes, a number, or a place in memory.
@@ -34,7 +34,7 @@ _Answer = bytes | int | float | _Place
 _POINTER_SIZE = 8
 _ON_DEVICE = "copy it to the device and pass the array that is there"
 
-# NumPy scalars by dtype.kind: how they are packed, and the item sizes that CUDA C++ also has.
+# NumPy scalars by dtype.kind: how they are packed, and the item sizes for which CUDA C++ has a type.
 _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
     "b": (_native.BOOL, (1,)),
     "i": (_native.SIGNED, (1, 2, 4, 8)),
@@ -51,7 +51,7 @@ _CTYPES_KINDS: dict[str, int] = {
     **dict.fromkeys("fd", _native.FLOAT),
 }
 
-# Arrays for which reading the address and the device from attributes is cheaper than a protocol.
+# Arrays for which reading the address and the device from attributes is cheaper than using a protocol.
 _ARRAYS: dict[str, _Code] = {
     "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
     "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
@@ -256,7 +256,7 @@ def _ctypes_pointer(value: Any, size: int, kind: int) -> bytes | _Place:
     from ctypes import c_void_p, cast
 
     if size != _POINTER_SIZE:
-        return _exact_bytes(value, size, kind)  # the message states its size
+        return _exact_bytes(value, size, kind)  # _native rejects these bytes with an error that states their size
     return cast(value, c_void_p).value or 0, _native.ANY_DEVICE, None
 
 
@@ -277,7 +277,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
 
 
 def read_array(value: Any, size: int, kind: int) -> _Answer:
-    """Convert a value that may be an array, by DLPack or in host memory, or else an integer."""
+    """Convert a value that may be an array (exported by DLPack, or in host memory), or otherwise an integer."""
     check_values(value, _name(value))
     if not has_protocol(value, "__dlpack__"):
         return _read_host_array(value, size, kind)

@@ -10,7 +10,8 @@ from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
-# As in cuda.core, the launch refuses a block with too many threads: programs that try sizes catch its error.
+# Block sizes are not limited here. As in cuda.core, a launch with too many threads fails: programs that try several
+# sizes catch the error of the launch.
 _BLOCK_LIMITS = (2**31 - 1,) * 3
 # Limits that all CUDA devices share.
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)

@@ -37,7 +37,8 @@ def has_protocol(obj: Any, name: str) -> bool:
 def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
     """Return text for the message that an object is not an array, and the cause.
 
-    The cause is the error that a protocol of its class raised: a property that fails looks like a missing one.
+    The cause is the AttributeError that a protocol's property raised, if one did: such a property would look like a
+    missing one.
     """
     if isinstance(obj, type):
         return f": it is the class {obj.__name__} itself; give an instance", None
@@ -198,7 +199,7 @@ def _check(name: str, *, contiguous: bool, read_only: bool) -> None:
 
 
 def different_sizes(name: str, array: Any, nbytes: int, size: int) -> ValueError:
-    """Return the error for a copy between an array and a buffer of another size."""
+    """Return the error for a copy between an array and a buffer of a different size."""
     text = f"{name} has {nbytes} bytes, and the buffer {size}; they must be the same"
     if nbytes < size:
         text += f". A part of the buffer is buffer[:{nbytes}]"

@@ -58,7 +58,7 @@ class Buffer(_native.BufferHandle):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCBufferDescriptor  # of a shared buffer
+    _descriptor: IPCBufferDescriptor  # for other processes; set at its first use
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
 
@@ -301,7 +301,7 @@ class Buffer(_native.BufferHandle):
         """Map memory of another process (cuMemPoolImportPointer).
 
         All buffers of one descriptor share one mapping, which ends when the last of them is closed. The process that
-        allocated the memory must not free it before; CUDA does not check this.
+        allocated the memory must not free it before that; CUDA does not check this.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class Buffer(_native.BufferHandle):
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
     def _driver_attributes(self) -> Attributes:
-        """Return what the driver reports about memory without a memory resource (cuPointerGetAttributes)."""
+        """Return the driver's information about memory that has no memory resource (cuPointerGetAttributes)."""
         known = self._known
         if known is None or self.is_closed:
             box = hold(self)  # raises if the buffer is closed; keeps the memory, if another thread closes it now

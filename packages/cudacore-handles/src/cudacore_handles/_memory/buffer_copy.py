@@ -34,7 +34,7 @@ def copy_buffer(dst: Buffer, src: Buffer, options: tuple[bytes, ...] | None, str
 def copy_array(
     buffer: Buffer, array: Any, name: str, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType
 ) -> None:
-    """Copy between a buffer and an array of another library. `name` is "dst" or "src", which the array is."""
+    """Copy between a buffer and an array of another library. `name` is the role of the array: "dst" or "src"."""
     from cudacore_handles._memory.arrays import different_sizes, memory_of
     from cudacore_handles._memory.buffer import Buffer
 

@@ -100,7 +100,7 @@ def copy_batch(
     dsts : sequence of Buffer
         The destinations: the same number, each of the size of its source.
     options : CopyOptions or sequence of CopyOptions, optional
-        Options for all copies, or for each.
+        Options for all copies, or one for each copy.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def pack_options(function: str, options: object, stream: Any) -> tuple[bytes, ..
 
 
 def _check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
-    """Raise if a graph would read the source when it runs, although the options require reading it during the call."""
+    """Raise an error if a captured copy would read its source later than the options require ("during_api_call")."""
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(

@@ -75,7 +75,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
 
     @classmethod
     def _init(cls, pool: Pool) -> DeviceMemoryResource:
-        """Make a memory resource from an existing pool of other code."""
+        """Make a memory resource for an existing pool that other code created."""
         self = cls.__new__(cls)
         self._pool = pool
         self._device_id = lib.cch_pool_device(hold(pool))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of fills."""
+"""The values with which memory is filled."""
 
 from __future__ import annotations
 

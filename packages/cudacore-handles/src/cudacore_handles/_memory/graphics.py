@@ -54,7 +54,8 @@ class MappedBuffer(Buffer):
         Parameters
         ----------
         stream : Stream, optional
-            Default: the stream of :meth:`set_deallocation_stream`, or else the stream that it was mapped on.
+            The stream. Default: the stream of :meth:`set_deallocation_stream`, or else the stream on which the resource
+            was mapped.
         """
         resource = getattr(self, "_resource", None)
         if resource is not None and resource._mapped() is self:
@@ -80,7 +81,7 @@ class GraphicsResource(_native.Handle):
 
     __slots__ = ("__weakref__", "_mapped", "_stream")
     _mapped: Callable[[], MappedBuffer | None]  # a weak reference: releasing the buffer unmaps the resource
-    _stream: Stream | None  # the argument of from_gl_buffer
+    _stream: Stream | None  # the argument `stream` of from_gl_buffer()
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -170,7 +171,7 @@ class GraphicsResource(_native.Handle):
         return resource
 
     def map(self, *, stream: Stream | IsStreamType) -> Buffer:
-        """Map the resource of a buffer (cuGraphicsMapResources).
+        """Map the resource, which must be a buffer of OpenGL (cuGraphicsMapResources).
 
         Earlier work of OpenGL is completed before later work of the stream begins. Until the resource is unmapped,
         OpenGL must not use it.
@@ -191,7 +192,7 @@ class GraphicsResource(_native.Handle):
         RuntimeError
             If the resource is mapped already, or closed.
         CUDAError
-            If the driver refuses, for example because an image has no address.
+            If the driver refuses, for example because the resource is an image, which has no address.
         """
         if self.is_closed:
             raise closed(self)
@@ -233,7 +234,7 @@ class GraphicsResource(_native.Handle):
         Parameters
         ----------
         stream : Stream, optional
-            The stream on which it is unmapped. Default: the one on which it was mapped.
+            The stream on which the resource is unmapped. Default: the one on which it was mapped.
         """
         if self.is_closed:
             return
@@ -276,7 +277,7 @@ def _context(stream: Stream | None) -> Context:
 
 
 def _name(value: Any, what: str) -> int:
-    """Return a name or a target of OpenGL."""
+    """Check a name or a target of OpenGL, and return it as an int."""
     number = check_int(what, value, "an int, as OpenGL gives it (GLuint)")
     if not 0 <= number < 2**32:
         raise ValueError(f"{what} must be an int of 32 bits, as OpenGL gives it, not {number}")

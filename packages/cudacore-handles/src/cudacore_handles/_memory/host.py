@@ -21,14 +21,14 @@ _hosts: dict[tuple[int | None, bool], Host] = {}
 class Host:
     """The host as a location of memory, used where a :class:`Device` could be given.
 
-    There is one object for each location. It does not need a driver.
+    There is one object for each location. Such objects can be used without a driver.
 
     Parameters
     ----------
     numa_id : int, optional
         NUMA node of the host. Default: memory of any node.
     is_numa_current : bool, optional
-        Whether it is the NUMA node of the calling thread; see :meth:`numa_current`. Default False.
+        Whether the location is the NUMA node of the calling thread; see :meth:`numa_current`. Default False.
     """
 
     __slots__ = ("_is_numa_current", "_numa_id")
@@ -48,8 +48,8 @@ class Host:
             numa_id = number
         self = object.__new__(cls)
         self._numa_id, self._is_numa_current = numa_id, current
-        # There is no lock, because a garbage collection while it is held could need the object, too. setdefault()
-        # returns the same object to all threads.
+        # There is no lock, because a garbage collection while a thread holds it could run code that needs the object,
+        # too. setdefault() returns the same object to all threads.
         return _hosts.setdefault((numa_id, current), self)
 
     @classmethod

@@ -33,7 +33,7 @@ POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _OUT_OF_RANGE = "The offset and size in ipc_descriptor are outside of the memory: the descriptor was changed or damaged"
 
-# The pools of this process, and the buffers that it allocated, by their names between processes.
+# The pools of this process, and the buffers that it allocated, by the names that identify them in all processes.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
 _own_buffers = Shared()
 
@@ -145,7 +145,7 @@ class IPCBufferDescriptor:
 
 
 class IPCDataForMR:
-    """The data of a shared pool besides the pool itself."""
+    """Data about a pool that can be shared: its file descriptor and UUID, and whether another process created it."""
 
     __slots__ = ("_alloc_handle", "_is_mapped")
 
@@ -243,7 +243,7 @@ class SharedPool(PooledMemoryResource):
         return receive_buffer, (self, buffer.ipc_descriptor)
 
     def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
-        """Return the shared data of a resource that is open and can be shared."""
+        """Return the data for sharing; raise an error if the resource is closed or cannot be shared."""
         if self.is_closed:
             raise closed(self)
         if self._ipc_data is None:
@@ -309,10 +309,10 @@ def check_pools(device: Device) -> None:
 
 
 def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | IPCAllocationHandle) -> Resource:
-    """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
+    """Import a pool that another process exported; return its memory resource. `device` is None for host memory."""
     uuid = location = None
     if isinstance(alloc_handle, IPCAllocationHandle):
-        files = alloc_handle._open()  # kept until the end
+        files = alloc_handle._open()  # keeps the descriptor open during this call
         uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, files.numbers[0]
         known = _find(uuid) or _find_own(uuid)
         if known is not None:
@@ -466,7 +466,7 @@ def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buf
 
 
 def _teach_multiprocessing(cls: type, reduce: Any) -> None:
-    """Let multiprocessing send objects of a class with their file descriptors, which plain pickle cannot."""
+    """Let multiprocessing send objects of a class with their file descriptors, which plain pickle cannot send."""
     from multiprocessing.reduction import ForkingPickler
 
     ForkingPickler.register(cls, reduce)
@@ -500,7 +500,7 @@ def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationH
         own = _find_own(handle.uuid)
         return cls.from_allocation_handle(*map(find_device, devices), handle) if own is None else own
     finally:
-        handle.close()  # the resource has its own handle
+        handle.close()  # the resource has a handle of its own
 
 
 @restorer

@@ -174,7 +174,7 @@ class ManagedBuffer(Buffer):
         Parameters
         ----------
         stream : Stream
-            The stream on which this is ordered.
+            The stream on which the operation is ordered.
         """
         _discard("discard", (self,), stream)
 
@@ -188,7 +188,7 @@ class ManagedBuffer(Buffer):
         location : Device or Host
             The destination.
         stream : Stream
-            The stream on which this is ordered.
+            The stream on which the operation is ordered.
         """
         _move("discard_prefetch", lib.cch_managed_discard_prefetch, (self,), location, stream)
 
@@ -210,7 +210,7 @@ def prefetch_batch(
     Parameters
     ----------
     stream : Stream
-        The stream on which this is ordered.
+        The stream on which the operation is ordered.
     buffers : sequence of Buffer
         The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them
@@ -229,7 +229,7 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
     Parameters
     ----------
     stream : Stream
-        The stream on which this is ordered.
+        The stream on which the operation is ordered.
     buffers : sequence of Buffer
         The buffers; empty ones are ignored.
     """
@@ -249,7 +249,7 @@ def discard_prefetch_batch(
     Parameters
     ----------
     stream : Stream
-        The stream on which this is ordered.
+        The stream on which the operation is ordered.
     buffers : sequence of Buffer
         The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them

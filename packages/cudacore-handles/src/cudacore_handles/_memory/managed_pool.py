@@ -111,7 +111,7 @@ class ManagedMemoryResource(PooledMemoryResource):
 def _preferred_location(
     options: ManagedMemoryResourceOptions,
 ) -> tuple[tuple[ManagedMemoryLocationType, int | None] | None, tuple[int, int]]:
-    """Return a preferred location as it is reported, and as a ``CCH_LOCATION_*`` with its id."""
+    """Return a preferred location as the property reports it, and as a ``CCH_LOCATION_*`` with its id."""
     number, given = options.preferred_location, options.preferred_location_type
     if number is not None:
         number = check_int("preferred_location", number, "an int or None")

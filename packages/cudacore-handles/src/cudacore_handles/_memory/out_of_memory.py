@@ -55,7 +55,7 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
 def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
-    if getattr(_thread, "collects", False):  # a finalizer that the collection below runs has allocated
+    if getattr(_thread, "collects", False):  # called by a finalizer that the collection below runs
         return
     # The wait for another thread has a limit, because finalizers on that thread can wait for this one, or can allocate.
     deadline = time.monotonic() + _PATIENCE
@@ -187,7 +187,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
     pools: dict[tuple[type, int], tuple[int, int, str]] = {}
     for resource in resources:
         try:
-            key = type(resource), resource._pool._raw  # memory of graphs has other attributes
+            key = type(resource), resource._pool._raw  # resources for memory of graphs have other attributes
             if _device_of(resource) == device_id and key not in pools:
                 attributes = resource.attributes
                 pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _pool_name(resource))
@@ -214,7 +214,7 @@ def name_of(resource: Any) -> str:
     """Describe a memory resource for messages."""
     try:
         return repr(resource)
-    except Exception:  # a resource of a user's
+    except Exception:  # a user's own class, which can raise anything
         return f"<{type(resource).__name__}>"
 
 
@@ -227,7 +227,7 @@ def _pool_name(resource: Any) -> str:
 def _device_of(resource: MemoryResource) -> int | None:
     try:
         return resource.device_id
-    except Exception:  # a resource of a user's
+    except Exception:  # a user's own class, which can raise anything
         return None
 
 

@@ -112,7 +112,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
 
     @classmethod
     def _init(cls, pool: Pool) -> PinnedMemoryResource:
-        """Make a memory resource from an existing pool of other code."""
+        """Make a memory resource for an existing pool that other code created."""
         self = cls.__new__(cls)
         self._pool = pool
         place = ffi.new("int[2]")

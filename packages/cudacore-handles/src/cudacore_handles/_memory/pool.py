@@ -189,7 +189,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
             attributes.release_threshold = 2**64 - 1
 
     def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
-        """Make a pool."""
+        """Create a pool, and take it over."""
         out = ffi.new("cch_pool **")
         config = ffi.new("cch_pool_config *")
         config.size = ffi.sizeof("cch_pool_config")
@@ -202,7 +202,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
 
     @property
     def _where(self) -> str:
-        """Describe the owner of the memory for messages."""
+        """Name the location of the memory, for messages."""
         return f"device {self.device_id}"
 
     @property

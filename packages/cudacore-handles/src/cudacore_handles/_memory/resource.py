@@ -42,12 +42,12 @@ class MemoryResource:
     - :meth:`deallocate` is called once for each buffer, when its memory is no longer used, with the address and the
       size that :meth:`Buffer.from_handle` was given. It can be called on any thread and with any context current. The
       thread holds the GIL and may call CUDA.
-    - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
-      to :meth:`Buffer.from_handle`; otherwise it is the default stream. If parts of the buffer were closed on other
-      streams, it is a stream that is ordered after all of them. Work on the stream may still use the memory, so the
-      free must be ordered after that work.
-    - Exceptions that it raises are passed to ``sys.unraisablehook``. It is not called once the interpreter has begun to
-      shut down.
+    - The `stream` of :meth:`deallocate` is the one given to :meth:`Buffer.close`, or else to
+      :meth:`Buffer.set_deallocation_stream`, or else to :meth:`Buffer.from_handle`; otherwise it is the default stream.
+      If parts of the buffer were closed on other streams, it is a stream that is ordered after all of them. Work on the
+      stream may still use the memory, so the free must be ordered after that work.
+    - Exceptions that :meth:`deallocate` raises are passed to ``sys.unraisablehook``. The method is not called once the
+      interpreter has begun to shut down.
 
     A memory resource must ensure this:
 
@@ -59,7 +59,7 @@ class MemoryResource:
     #: Whether an allocation collects garbage (``gc.collect()``) and tries once more before it raises OutOfMemoryError.
     #: Cycles of Python objects can keep buffers that are no longer needed. Nothing is collected while a stream is
     #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. It has no effect on a
-    #: subclass that implements its own :meth:`allocate`, unless that method calls one of these classes.
+    #: subclass that implements its own :meth:`allocate`, unless that method allocates from one of the classes here.
     collects_garbage: bool = True
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
@@ -104,7 +104,7 @@ def _allocate(
     function: Callable[[Any, int], int],
     where: str,
 ) -> _B:
-    """Allocate synchronously by a function of the library; `where` names the kind of memory in its error."""
+    """Allocate synchronously by a function of the library; `where` names the kind of memory in the error."""
     out = ffi.new("cch_deviceptr **")
     nbytes = check_size(size)
     accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
@@ -189,9 +189,9 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
 
     Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
     :attr:`ManagedBuffer.preferred_location` and :attr:`ManagedBuffer.accessed_by` can be set, which is not possible for
-    memory of a :class:`ManagedMemoryResource`. It works with all drivers for CUDA 12. The free waits for all work of
-    the device. If a device cannot share the memory with the host, the host must wait for all work of that device before
-    it uses the memory; a warning is given then.
+    memory of a :class:`ManagedMemoryResource`. The resource works with all drivers for CUDA 12. The free waits for all
+    work of the device. If a device cannot share the memory with the host, the host must wait for all work of that
+    device before it uses the memory; a warning is given then.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
     def close(self) -> None:
         """Close the descriptors. Closing them twice does nothing. Memory that was mapped with them remains.
 
-        If another thread is using the descriptors, they are closed after that call.
+        If another thread is using the descriptors, they are closed after that thread's call.
         """
         self._files = None
 
@@ -155,7 +155,7 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
 
 
 def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
-    """Return the box of the memory that another process exported."""
+    """Map memory that another process exported; return the box of the mapped memory."""
     files = handle._open()
     out = ffi.new("cch_deviceptr **")
     status = lib.cch_virtual_import(out, config, files.numbers, handle._sizes, len(files.numbers))
@@ -179,7 +179,7 @@ def _not_imported(status: int) -> CUDAError:
 
 
 def teach_multiprocessing() -> None:
-    """Let multiprocessing send handles with their file descriptors, which plain pickle cannot.
+    """Let multiprocessing send handles with their file descriptors, which plain pickle cannot send.
 
     A pickler copies the registered functions when it is made, so this is called before a buffer is pickled.
     """
@@ -189,7 +189,8 @@ def teach_multiprocessing() -> None:
 
 
 def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
-    # Used even for a process that is being started: the handle may be closed before that process has its descriptors.
+    # DupFd is used even for a process that is being started: the handle may be closed before that process has its
+    # descriptors.
     from multiprocessing.resource_sharer import DupFd
 
     files = handle._open()

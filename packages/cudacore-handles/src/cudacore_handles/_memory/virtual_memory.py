@@ -50,7 +50,7 @@ _LOCATIONS = {
 }
 # CUmemAllocationHandleType
 _HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleType.FABRIC: 8}
-# Results of drivers that refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
+# Result codes with which drivers refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
 _REFUSED = (results.NOT_PERMITTED, results.NOT_SUPPORTED)
 # CUmemAccess_flags
 _ACCESSES = {VirtualMemoryAccessType.READ: READ, VirtualMemoryAccessType.READ_WRITE: READ_WRITE}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The private names of this package that other packages use, here and in the submodules.
 
-No other private name is imported across packages; ``ci/check_rooms.py`` checks that. These names are not public: the
-packages pin each other to one minor version.
+No other private name is imported across packages; ``ci/check_rooms.py`` checks that. These names are not public and can
+change, because the packages require each other in the same minor version.
 """
 
 from cudacore_handles._base import results

@@ -30,7 +30,7 @@ from cudacore_handles._native import Handle as Handle
 from cudacore_handles.texture import OpaqueArray
 from cudacore_handles.typing import FillValueType, KernelArgumentType
 
-PLACE_IN_EXEC: int  # the place of a node of an executable graph, in calls of node_failed
+PLACE_IN_EXEC: int  # the argument `place` of node_failed() for a node of an executable graph
 
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
@@ -406,16 +406,16 @@ class ExecHandle(Handle):
         """
 
 def graph_nodes(graph: GraphHandle, place: _C, /) -> _C:
-    """Add the nodes of a graph to a list or a set, and return it (cuGraphGetNodes)."""
+    """Add the nodes of a graph to a list or a set, and return that list or set (cuGraphGetNodes)."""
 
 def graph_edges(graph: GraphHandle, place: _C, /) -> _C:
-    """Add the edges of a graph, as pairs of nodes, to a list or a set, and return it (cuGraphGetEdges)."""
+    """Add the edges of a graph, as pairs of nodes, to a list or a set; return that list or set (cuGraphGetEdges)."""
 
 def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
     """Return a list of a node's dependents (cuGraphNodeGetDependentNodes), or of its dependencies."""
 
 def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], /) -> None:
-    """Remove and add edges of a node, all or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
+    """Make all given changes to the edges of a node, or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
 
     The edges to remove must exist, and those to add must not.
     """

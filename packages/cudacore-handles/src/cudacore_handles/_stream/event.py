@@ -44,7 +44,7 @@ class Event(_native.EventHandle):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCEventDescriptor  # of a shared event
+    _descriptor: IPCEventDescriptor  # for other processes; set at its first use
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(

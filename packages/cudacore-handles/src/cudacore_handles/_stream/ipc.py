@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._stream.event import Event
 
-_events = Shared()  # this process's own and imported events, by their names between processes
+_events = Shared()  # exported and imported events, by the names that identify them in all processes
 
 
 class IPCEventDescriptor:

@@ -22,7 +22,7 @@ def order_behind(reference: int, device: tuple[int, int], stream: int | None) ->
     if producer is None:
         return
     if stream is None:
-        # DLPack: the consumer uses the legacy default stream. A consumer of host memory uses no stream.
+        # In DLPack, None means the legacy default stream; for host memory, it means that the consumer uses no stream.
         if device[0] != _native.DL_CUDA:
             return
         stream = LEGACY
@@ -37,13 +37,13 @@ def stream_of(box: object) -> int:
 
 
 def stream_for_interface(reference: int) -> int | None:
-    """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None if it need not wait."""
+    """Return the stream for which a consumer of ``__cuda_array_interface__`` must wait; None if there is none."""
     producer = _adopt(reference)
     return None if producer is None else _unless_captured(producer)
 
 
 def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callable[[None], None]) -> int | None:
-    """Return the stream that a consumer of another library's array waits for; None if it need not wait.
+    """Return the stream for which a consumer of another library's array must wait; None if there is none.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Stream(_native.StreamHandle):
     """
 
     __slots__ = ("__weakref__", "_is_of_zero")
-    _is_of_zero: bool  # set by from_handle(0)
+    _is_of_zero: bool  # set, to True, only by from_handle(0)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -263,9 +263,9 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
     TypeError
         If `arg` is not a stream.
     ClosedError
-        If it is closed.
+        If the stream is closed.
     RuntimeError
-        If it is a graph builder that is not building: the work would run at once.
+        If `arg` is a graph builder that is not building: the work would run at once.
     """
     if isinstance(arg, Stream):
         if arg.is_closed:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.event import Event
     from cudacore_handles._stream.stream import Stream
 
-# In seconds. The interval is a fraction of the time waited so far.
+# Times in seconds. The interval between two queries is a fraction of the time waited so far.
 _SPIN = 1e-3  # during this time, the driver is queried in each iteration of the event loop
 _AT_ONCE = 50e-6  # for shorter intervals the event loop does not sleep, because a sleep takes a millisecond
 _GROWTH = 1 / 16

@@ -48,7 +48,7 @@ class AnyObject(_native.TextureHandle):
 
     @property
     def resource(self) -> ResourceDescriptor | None:
-        """ResourceDescriptor or None: The array or memory that kernels use through it; None if the object is closed."""
+        """ResourceDescriptor or None: The array or memory that kernels use through this object; None if closed."""
         return self._resource
 
     @property

@@ -33,7 +33,7 @@ _ML_DTYPES = {
 }
 _BY_NAME = _NUMPY | _ML_DTYPES
 _BY_TYPE = {pair: name for name, pair in _BY_NAME.items()}
-# Types that ml_dtypes pads to one byte per element, as DLPack can.
+# Types whose elements ml_dtypes pads to one byte each, which DLPack allows.
 _PADDED = {(15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
 
 _KINDS = {"int": "i", "uint": "u", "float": "f", "complex": "c", "bool": "b"}

@@ -124,7 +124,7 @@ class _StridedLayout:
         return hash(self.__reduce__()[1])
 
     def __getitem__(self, slices: Any) -> _StridedLayout:
-        """Return :meth:`sliced`."""
+        """Return the layout of some of the elements; see :meth:`sliced`."""
         return self.sliced(slices)
 
     @classmethod
@@ -167,10 +167,10 @@ class _StridedLayout:
         return cls._make(other._shape, dense_strides(other._shape, order), other.itemsize)
 
     def to_dense(self, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
-        """Return :meth:`dense_like` of this layout."""
+        """Return a layout without gaps and offset, of the shape of this one; see :meth:`dense_like`."""
         return _StridedLayout.dense_like(self, stride_order)
 
-    # ---- what it is ----
+    # ---- properties ----
 
     def _steps(self) -> tuple[int, ...]:
         """Return the strides, even if they are implicit."""
@@ -237,7 +237,7 @@ class _StridedLayout:
 
     @property
     def is_dense(self) -> bool:
-        """bool: Whether it is contiguous in some order, with its lowest element at position 0."""
+        """bool: Whether the elements are contiguous in some order of the axes, beginning at position 0."""
         return self.slice_offset == 0 and self.is_contiguous_any
 
     @property
@@ -283,7 +283,7 @@ class _StridedLayout:
             )
         return fits((high + 1) * self.itemsize, "the size in bytes")
 
-    # ---- layouts that can be made of this one ----
+    # ---- layouts derived from this one ----
 
     def flattened_axis_mask(self) -> int:
         """Return which axes :meth:`flattened` can merge: bit i is set if axis i can be merged into axis i - 1."""

@@ -52,8 +52,8 @@ class StridedMemoryView(_native.ViewHandle):
 
     Views are made by the methods that begin with ``from_``, by :meth:`Buffer.view`, and in functions with
     :func:`args_viewable_as_strided_memory`. Nothing is copied. The view keeps the memory of a buffer alive, even if the
-    buffer is closed. It keeps memory exported by DLPack alive until it releases the tensor. It keeps other objects
-    themselves alive.
+    buffer is closed. Memory exported by DLPack lives until the view releases the tensor. Other objects are kept alive
+    themselves.
 
     A view can be given to kernels and, by DLPack, its C exchange API or ``__cuda_array_interface__``, to other
     libraries.
@@ -157,8 +157,8 @@ class StridedMemoryView(_native.ViewHandle):
         Parameters
         ----------
         stream : int, optional
-            The consumer's stream. It waits for the work on the stream of the buffer or of the exporting object. -1: it
-            does not wait. None, for device memory: the legacy default stream.
+            The consumer's stream. It waits for the work on the stream of the buffer or of the exporting object. -1: the
+            stream does not wait. None, for device memory: the legacy default stream.
         max_version : tuple of int, optional
             The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
@@ -183,8 +183,8 @@ class StridedMemoryView(_native.ViewHandle):
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device, stream)
         elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
-            # Only the exporter has its stream. A second export makes the consumer's stream wait for that stream. The
-            # tensor of this export is released.
+            # Only the exporting object can tell its stream. Exporting it again makes the consumer's stream wait for
+            # that stream. The tensor of this second export is released.
             _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -226,7 +226,7 @@ class StridedMemoryView(_native.ViewHandle):
         stream_ptr : int or Stream, optional
             The stream that will use the array. It waits for the stream that the interface names. Version 2 of the
             interface names none. The stream then waits for the array library's current stream if the library has
-            DLPack's C exchange API, as PyTorch does. -1: it does not wait.
+            DLPack's C exchange API, as PyTorch does. -1: the stream does not wait.
         """
         interface = _interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:

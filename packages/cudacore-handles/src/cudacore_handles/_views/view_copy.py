@@ -120,7 +120,7 @@ def _type_name(view: Any) -> str:
 
 
 def _span(view: Any) -> tuple[int, int]:
-    """Return the first address, and the address after the last byte."""
+    """Return the first address of a view's elements, and the address after their last byte."""
     low, high = view._layout.offset_bounds
     return view.ptr + low * view._itemsize, view.ptr + (high + 1) * view._itemsize
 
@@ -289,7 +289,7 @@ class _Runs:
 
     def __init__(self, address: int, width: int, axes: list[tuple[int, int]]) -> None:
         extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
-        # As numbers, which NumPy moves faster than raw bytes; as bytes if runs are longer than any type.
+        # Runs are copied as numbers, which NumPy moves faster than raw bytes, if a type of number has their size.
         typestr = f"<u{width}" if width in (1, 2, 4, 8) else f"|V{width}"
         if width > MAX_PITCH:
             extents, steps, typestr = [*extents, width], [*steps, 1], "|u1"
@@ -303,7 +303,7 @@ class _Runs:
 
 
 def _move(what: Plan) -> None:
-    """Copy runs within host memory. Large copies use several threads, because one is slower than the bus."""
+    """Copy runs within host memory. Large copies use several threads, because one thread is slower than the bus."""
     import numpy as np
 
     parts = max(1, min(_MAX_THREADS, os.cpu_count() or 1, what.nbytes // _MIN_BYTES_OF_THREAD))

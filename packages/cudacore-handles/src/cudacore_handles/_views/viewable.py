@@ -34,7 +34,7 @@ def args_viewable_as_strided_memory(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function that takes arrays of any library.
 
-    Inside, the arguments are proxies: ``argument.view(stream)`` makes the :class:`StridedMemoryView`.
+    Inside the function, the arguments are proxies: ``argument.view(stream)`` makes the :class:`StridedMemoryView`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from cudacore_handles._memory.pool import PooledMemoryResource
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
-_MAX_TRACKERS = 16  # of one allocation
+_MAX_TRACKERS = 16  # maximum number of trackers that count one allocation
 
 
 class Tracker(_native.Handle):
@@ -123,22 +123,22 @@ class ResourceAdaptor(MemoryResource):
 
     @property
     def is_device_accessible(self) -> bool:
-        """bool: The property of the upstream resource."""
+        """bool: The value of the upstream resource's property."""
         return self._upstream.is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
-        """bool: The property of the upstream resource."""
+        """bool: The value of the upstream resource's property."""
         return self._upstream.is_host_accessible
 
     @property
     def is_managed(self) -> bool:
-        """bool: The property of the upstream resource."""
+        """bool: The value of the upstream resource's property."""
         return self._upstream.is_managed
 
     @property
     def device_id(self) -> int:
-        """int: The property of the upstream resource."""
+        """int: The value of the upstream resource's property."""
         return self._upstream.device_id
 
 
@@ -165,7 +165,7 @@ def counts_of(tracker: Tracker) -> AllocationCounts:
 
 
 def add_to(tracker: Tracker, buffer: Buffer, announced: int) -> int:
-    """Add a new buffer to a tracker; return the number of the allocation in it."""
+    """Add a new buffer to a tracker; return the number that the tracker gave the allocation."""
     out = ffi.new("uint64_t *")
     check(lib.cch_tracker_add(out, hold(tracker), hold(buffer), announced))
     return int(out[0])

@@ -15,7 +15,7 @@ from cudacore_handles._stream.stream import IsStreamType, Stream
 
 @public
 class FailureCallbackResourceAdaptor(ResourceAdaptor):
-    """A memory resource that calls a function when another one has no memory, and tries again if the result is true.
+    """A memory resource with a function that is called when the upstream resource is out of memory, before a retry.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ class FailureCallbackResourceAdaptor(ResourceAdaptor):
         The resource to allocate from.
     callback : callable
         Called with the number of bytes when the upstream resource raised ``MemoryError``, which
-        :class:`OutOfMemoryError` is. The allocation is tried again as long as it returns true. Otherwise the error is
-        raised. Other errors are raised without a call.
+        :class:`OutOfMemoryError` is. Each time it returns true, the allocation is tried again; once it returns false,
+        the error is raised. Other errors are raised without calling it.
     """
 
     def __init__(self, upstream_mr: MemoryResource, callback: Callable[[int], bool]) -> None:

@@ -13,7 +13,7 @@ from cudacore_handles._memory.resource import MemoryResource
 class LimitingResourceAdaptor(ResourceAdaptor):
     """A memory resource that allocates from another one, and refuses allocations beyond a limit of live bytes.
 
-    The refused allocation raises :class:`OutOfMemoryError` (``CCH_ELIMIT``), after garbage was collected; see
+    A refused allocation raises :class:`OutOfMemoryError` (``CCH_ELIMIT``), after garbage was collected; see
     :attr:`MemoryResource.collects_garbage`. The upstream resource is not called. If the upstream resource rounds sizes
     up, as a resource for virtual memory does, the rounded size counts; if it exceeds the limit, the memory is freed
     again.

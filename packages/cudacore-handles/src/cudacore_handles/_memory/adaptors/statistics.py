@@ -38,8 +38,8 @@ class Measurement:
     def counts(self) -> AllocationCounts:
         """AllocationCounts: The allocations of the block, until now or until its end.
 
-        ``current_bytes`` and ``current_count`` are differences to the beginning of the block. They are negative if the
-        block freed more than it allocated.
+        ``current_bytes`` and ``current_count`` are differences from the values at the beginning of the block. They are
+        negative if the block freed more than it allocated.
         """
         if self._tracker is None:
             raise RuntimeError("the block has not begun: with statistics.measure() as measurement: ...")
@@ -48,7 +48,7 @@ class Measurement:
 
 @public
 class StatisticsResourceAdaptor(ResourceAdaptor):
-    """A memory resource that counts the allocations of another one: current, peak and total bytes and numbers.
+    """A memory resource that counts what another one allocates: current, peak and total bytes and allocations.
 
     Parameters
     ----------

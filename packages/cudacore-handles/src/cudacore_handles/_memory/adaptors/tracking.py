@@ -70,7 +70,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         self._tracker = new_tracker(lists=True)
         super().__init__(upstream_mr)
         self._captures = bool(capture_stacks)
-        self._sites: dict[int, _Site] = {}  # includes allocations that were freed meanwhile
+        self._sites: dict[int, _Site] = {}  # can include allocations that were freed since
         self._many = _FEW
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
