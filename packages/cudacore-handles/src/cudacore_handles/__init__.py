@@ -176,8 +176,8 @@ __all__ = [
 ]
 
 
-# These names are imported at first use, so that a program that launches one kernel starts faster. The classes have
-# the decorator @public.
+# These names are imported at first use, so that a program that launches one kernel starts faster. The classes among
+# them have the decorator @public.
 _LAZY = {
     "._code.info": (
         "GlobalInfo",

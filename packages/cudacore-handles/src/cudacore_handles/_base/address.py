@@ -26,7 +26,7 @@ def as_integer(value: Any) -> int | None:
 
 
 def check_int(name: str, value: Any, what: str = "an int") -> int:
-    """Return an argument as an int. The error for any other value says that it must be `what`."""
+    """Return an argument as an int. For any other value, raise an error that says: it must be `what`."""
     number = as_integer(value)
     if number is None:
         raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
@@ -45,8 +45,8 @@ def as_address(value: Any, what: str) -> int:
     """
     address = as_integer(value)
     if address is None:
-        # Handles of cuda.bindings and pointers of CuPy have only __int__. Floats, bools and strings can be converted
-        # by int() too.
+        # Handles of cuda.bindings and pointers of CuPy are recognized by __int__. Floats, bools and strings, which
+        # int() also converts, are not addresses.
         if is_bool(value) or isinstance(value, str) or hasattr(value, "__float__") or not hasattr(value, "__int__"):
             raise TypeError(f"{what}, not {type(value).__name__}")
         address = int(value)

@@ -24,7 +24,7 @@ class Attribute(Generic[T]):
     kind : type
         The type of the property: int or bool.
     doc : str
-        What it means, with its unit.
+        What the property means, with its unit.
     constant : bool, optional
         Whether the value never changes. Default True.
     """

@@ -20,7 +20,7 @@ def _complete_types() -> None:
             except ffi.error:
                 continue  # an opaque type, which has no fields
             made.fields  # noqa: B018
-    for name in dir(lib):  # functions, with the types of their arguments
+    for name in dir(lib):  # completes functions and the types of their arguments
         getattr(lib, name)
 
 

@@ -27,14 +27,14 @@ class CUDAError(RuntimeError):
         The name of the function that failed: a function of the driver, of a compiler or of the handle library. If it
         is the only argument, it is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
     code : int
-        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
-        Default 0.
+        The result code of that function: positive for CUDA's own codes, negative for codes of the handle library
+        (``CCH_E*``). Default 0.
     code_name : str
         The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``. Default empty.
     meaning : str
         What the code means, in one line. Default empty.
     hint : str, optional
-        What to do about it.
+        What to do about the failure.
     log : str, optional
         The log of the compiler or linker.
 
@@ -237,7 +237,7 @@ def last_error(status: int, hint: str = "") -> CUDAError:
     status : int
         The result of the call: a :class:`Status`, which has the record of the failure.
     hint : str, optional
-        What to do about it. Default: the usual hint for this code.
+        What to do about the failure. Default: the usual hint for this code.
     """
     if status == lib.CCH_NOT_READY:  # this code is an ordinary result, and is not recorded
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
@@ -263,14 +263,14 @@ def _class_of(code: int) -> type[CUDAError]:
 
 
 def call_driver(function: str, *args: object) -> Any:
-    """Call a function of the driver through ``cuda.bindings``, and raise its error. It is too slow for frequent calls.
+    """Call a function of the driver through ``cuda.bindings``; raise an error if it fails. Too slow for frequent calls.
 
     Parameters
     ----------
     function : str
         Name of the driver function.
     *args
-        Its arguments, as ``cuda.bindings`` takes them.
+        The function's arguments, as ``cuda.bindings`` accepts them.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def call_driver(function: str, *args: object) -> Any:
     Raises
     ------
     CUDAError
-        If it fails, or the loaded driver is too old to have it.
+        If the function fails, or the loaded driver is too old to have it.
     """
     from cuda.bindings import driver
 
@@ -308,7 +308,7 @@ def driver_error(function: str, code: int) -> CUDAError:
 
 
 def _noted(error: CUDAError, why: str) -> CUDAError:
-    """Add the simulated driver's explanation to an error: as a note, or on Python 3.10 in the text."""
+    """Add the simulated driver's explanation to an error: as a note, or on Python 3.10 at the end of its log."""
     if why and hasattr(error, "add_note"):
         error.add_note(f"The simulated driver says: {why}")
     elif why:

@@ -37,7 +37,8 @@ if hasattr(os, "register_at_fork"):
 class Descriptors:
     """File descriptors that are closed with the last reference to this object.
 
-    A call that uses them holds a reference, so that no other thread closes them during the call.
+    A call that uses the descriptors holds a reference to this object, so that no other thread closes them during the
+    call.
     """
 
     __slots__ = ("numbers",)

@@ -26,7 +26,7 @@ def make_getattr(
     package : str
         The package.
     modules : mapping of str to tuple of str
-        The names that each module defines. Modules of the package begin with a dot.
+        The names that each module defines. The names of the package's own modules begin with a dot.
     namespace : dict
         The package's namespace, to which imported names are added.
     instead : mapping of str to str, optional

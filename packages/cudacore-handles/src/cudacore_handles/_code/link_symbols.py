@@ -236,7 +236,7 @@ def _fatbin_parts(fatbins: list[bytes], arch: str) -> list[Part] | None:
 
 
 def _choose(found: list[Entry], arch: str) -> Entry | None:
-    """Return the image that a linker uses for an architecture; None if that is uncertain."""
+    """Return the image that a linker uses for an architecture; None if no image fits."""
     number = int(arch.rstrip("af"))
     same = [entry for entry in found if f"{entry.arch}{entry.variant}" == arch]
     older = [entry for entry in found if entry.arch <= number and not entry.variant]

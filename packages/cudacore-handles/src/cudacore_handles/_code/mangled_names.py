@@ -132,7 +132,7 @@ class _Name:
         return [self._parameter(type_.inner, arguments, one) for one in packs[0].types]
 
     def _parameter(self, type_: _Type, arguments: _Arguments, one: _Type | None = None) -> Parameter:
-        """Resolve references to template arguments; `one` is the current element of a pack."""
+        """Return a parameter of a type, with template parameters resolved; `one` is the current element of a pack."""
         while True:
             if type_.number is not None:
                 if type_.number >= len(arguments):

@@ -140,8 +140,8 @@ class ObjectCode:
         name : str, optional
             A name for the code. Default none.
         symbol_mapping : dict, optional
-            Lowered (mangled) names of kernels, by the names that :meth:`get_kernel` accepts. Each is a str or its UTF-8
-            bytes.
+            Lowered (mangled) names of kernels, by the names that :meth:`get_kernel` accepts. Each name is a str or its
+            UTF-8 bytes.
         """
         return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
 
@@ -214,7 +214,7 @@ class ObjectCode:
         Returns
         -------
         Buffer
-            A view of its memory, which keeps the code loaded.
+            A view of the variable's memory. It keeps the code loaded.
 
         Raises
         ------

@@ -91,11 +91,11 @@ def kinds_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) ->
     Parameters
     ----------
     symbol : str or None
-        Its (mangled) name, if it is known.
+        The kernel's (mangled) name, if it is known.
     signature : str or None
-        Its signature from :func:`._ptx_signatures.ptx_signatures`.
+        The kernel's signature from :func:`._ptx_signatures.ptx_signatures`.
     sizes : sequence of int
-        The sizes of its parameters, from the driver. Sources that contradict them are ignored.
+        The sizes of the kernel's parameters, from the driver. Sources that contradict them are ignored.
     """
     by_name = None
     if symbol is not None and symbol.startswith("_Z"):

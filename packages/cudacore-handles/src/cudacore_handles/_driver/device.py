@@ -195,7 +195,7 @@ class Device:
         Parameters
         ----------
         obj : object with ``__cuda_stream__``, optional
-            A stream to borrow; it is kept alive as long as the stream is in use.
+            A stream to borrow; the object is kept alive as long as its stream is in use.
         options : StreamOptions or dict of its fields, optional
             Options of a new stream; an error together with `obj`.
 

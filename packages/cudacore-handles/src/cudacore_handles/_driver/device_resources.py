@@ -126,7 +126,7 @@ class SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
         count, min_size, alignment, flags = fields
-        if not alignment:  # before CUDA 13.1, drivers do not report it: the number in the manual
+        if not alignment:  # drivers before CUDA 13.1 do not report the number, so the manual's is used
             min_size, alignment = _rules(device_id)
         return cls._make(raw, device_id, count, min_size, alignment, flags)
 
@@ -308,7 +308,7 @@ class WorkqueueResource:
     """The work queues of a device or context: how many streams are expected to use them, and how they are shared.
 
     :attr:`DeviceResources.workqueue` returns a new object each time. :meth:`configure` changes the object; a context
-    that is then created with it has these settings (:meth:`Device.create_context`). Needs CUDA 13.1.
+    that is created with the object afterwards has its settings (:meth:`Device.create_context`). Needs CUDA 13.1.
     """
 
     __slots__ = ("__weakref__", "_device_id", "_raw")
@@ -495,7 +495,7 @@ def _device(device_id: int) -> Device:
 
 
 def _are_even(groups: list[_Group]) -> bool:
-    """Return whether every driver supports this split."""
+    """Return whether all groups have the same size and no special options, as every driver supports."""
     return all(group == groups[0] for group in groups) and groups[0][1:] == (0, 0, False)
 
 

@@ -175,7 +175,8 @@ def _is_pointer_code(code: _Code | None) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    # The class has the attribute but reading it fails, so it is a property that raised an error. Raise that error.
+    # An attribute that only the class has is a property that failed for this value. Such a value counts as an array, so
+    # that the error of the property is raised later.
     cls = type(value)
     for name in ("__cuda_array_interface__", "__dlpack__"):
         if hasattr(cls, name) or has_protocol(value, name):
@@ -326,7 +327,7 @@ def _read_masked_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
-    """Return the element of a NumPy array without dimensions, which can have a type that the buffer protocol lacks."""
+    """Return the bytes of a NumPy array, or its only element, which can have a type that the buffer protocol lacks."""
     _check_host_array(value, value.ndim, value.nbytes, size, kind)
     if value.dtype.hasobject:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")

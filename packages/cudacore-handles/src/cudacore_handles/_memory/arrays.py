@@ -52,13 +52,14 @@ def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
 
 
 def is_numpy_scalar(obj: Any) -> bool:
-    """Return whether an object is a NumPy scalar: its ``__array_interface__`` refers to memory that is already free."""
+    """Return whether an object is a NumPy scalar. Most have an ``__array_interface__`` of memory that is already
+    free."""
     generic = getattr(sys.modules.get("numpy"), "generic", None)
     return generic is not None and isinstance(obj, generic)
 
 
 def has_own_memory(scalar: Any) -> bool:
-    """Return whether a NumPy scalar is a record or raw bytes, whose ``__array_interface__`` refers to the scalar."""
+    """Return whether a NumPy scalar is a record or raw bytes: its ``__array_interface__`` refers to its own memory."""
     return isinstance(scalar, sys.modules["numpy"].void)
 
 
@@ -168,8 +169,8 @@ def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> M
             f"__cuda_array_interface__), not {type(array).__name__}{text}"
         ) from cause
     _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
-    # If the producer reports only that kernels can use the memory, the copy is ordered on the stream, even for pinned
-    # memory.
+    # Pinned memory counts as host memory only if the producer has DLPack. Other producers report only that kernels can
+    # use the memory, so the copy is ordered on the stream.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
     return Memory(view.ptr, view.size * view._itemsize, on_host, view)

@@ -39,7 +39,7 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
     Nothing is collected while a stream is captured: finalizers could call CUDA, which can invalidate the capture, and
     freed memory may not be returned before the capture ends. An allocation in a host function fails with another error,
-    and does not come here.
+    and does not call this function.
     """
     if not resource.collects_garbage or lib.cch_capture_count():
         return False
@@ -170,7 +170,7 @@ def memory_report(device_id: int | None = None) -> str:
 
 
 def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]]:
-    """Return (kept, used, name) of the pools, and (size, address, name) of the buffers, the largest first."""
+    """Return (bytes kept, bytes used, name) of pools, and (bytes, address, name) of buffers, the largest first."""
     from cudacore_handles._memory.resource import MemoryResource
 
     resources: list[Any] = []

@@ -181,7 +181,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         self._pool.close()
 
     def _take(self, box: Any, *, owned: bool) -> None:
-        """Take over a pool. It is set to keep freed memory, unless its release threshold is not 0."""
+        """Take over a pool. If its release threshold is 0, set it so that the pool keeps all freed memory."""
         self._pool = adopt(Pool, box)
         self._is_handle_owned = owned
         attributes = self.attributes

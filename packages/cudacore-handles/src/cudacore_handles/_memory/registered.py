@@ -71,7 +71,7 @@ def register_host_memory(
         Whether kernels can use the memory. With unified addressing, which all supported devices have, the driver maps
         the memory in any case. Default True.
     iomemory : bool, optional
-        Whether it is memory of another device, such as a mapped register of a network card. Default False.
+        Whether the memory is that of another device, such as a mapped register of a network card. Default False.
     stream : Stream, optional
         A stream to wait for before the memory is unregistered. Default None.
 

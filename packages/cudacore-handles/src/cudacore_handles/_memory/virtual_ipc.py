@@ -41,11 +41,11 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
     descriptors : sequence of int
         The file descriptors. They are duplicated; the caller keeps its own.
     sizes : sequence of int
-        The bytes of the memory of each descriptor.
+        The size in bytes of each descriptor's memory.
     offset : int, optional
-        The offset of the buffer in this memory, if it is a part. Default 0.
+        The offset of the buffer in this memory, if the buffer is a part of another one. Default 0.
     size : int, optional
-        The bytes of the buffer. Default: all bytes from the offset on.
+        The size of the buffer in bytes. Default: all bytes from the offset on.
     """
 
     __slots__ = ("__weakref__", "_files", "_offset", "_size", "_sizes")
@@ -112,7 +112,7 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """tuple of int: The bytes of the memory of each descriptor."""
+        """tuple of int: The size in bytes of each descriptor's memory."""
         return self._sizes
 
     @property
@@ -122,7 +122,7 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
 
     @property
     def size(self) -> int:
-        """int: The bytes of the buffer."""
+        """int: The size of the buffer in bytes."""
         return self._size
 
 

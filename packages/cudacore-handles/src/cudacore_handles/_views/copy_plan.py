@@ -45,7 +45,7 @@ class Plan(NamedTuple):
         Bytes of a run, which is contiguous on both sides.
     axes : tuple of Axis
         Sorted from the longest step in the destination to the shortest. These steps are positive. Steps in the source
-        can be negative, or 0 if it is broadcast. Without axes, there is one run.
+        can be negative, or 0 if the source is broadcast. Without axes, there is one run.
     """
 
     to: int
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
         return self.origin + low, self.origin + high + self.width
 
     def rows(self) -> Rows | None:
-        """Return the plan as one copy of rows; None if it needs more than one."""
+        """Return the plan as one copy of rows; None if it needs more than one such copy."""
         if not 1 <= len(self.axes) <= 2:
             return None
         inner = self.axes[-1]

@@ -152,7 +152,7 @@ class _Copy:
         self.kinds = dst._device[0], src._device[0]
 
     def queue(self) -> None:
-        """Queue the stream's part."""
+        """Queue the stream's part of the copy."""
         to, origin = self.kinds
         if to in _ON_HOST and origin in _ON_HOST and _PAGEABLE in self.kinds:
             self.finish = lambda: _move(self.plan)

@@ -65,7 +65,8 @@ class ResourceAdaptor(MemoryResource):
             raise TypeError(f"upstream_mr must be a MemoryResource, not {type(upstream_mr).__name__}")
         self._upstream = target = upstream_mr
         self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
-        # An adaptor without its own allocate() needs no Python code, so its upstream is called directly.
+        # If the upstream resource is an adaptor without an allocate() of its own, this adaptor calls that adaptor's
+        # target directly, and uses that adaptor's trackers in addition to its own.
         if (
             isinstance(upstream_mr, ResourceAdaptor)
             and type(upstream_mr).allocate is ResourceAdaptor.allocate
