@@ -276,7 +276,7 @@ class PreparedLaunch:
     ``prepared(*kernel_args)`` launches with new values, and ``prepared()`` with the current ones. ``prepared[i] =
     value`` replaces one argument. :attr:`block` is the packed argument block itself, for writing many values at once.
     ``len(prepared)`` is the number of arguments. Objects whose memory the values point into are kept alive until the
-    values are replaced. If one of them was closed, a launch raises :class:`ClosedError`.
+    values are replaced. If one of these objects was closed, a launch raises :class:`ClosedError`.
     """
 
     def __new__(

@@ -166,8 +166,8 @@ class KernelOccupancy:
     current device. Without a current context, :class:`CUDAError` is raised.
 
     Methods that take a size of dynamic shared memory return the result for a :func:`launch` with that size. Like a
-    launch, they raise the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` if it is smaller and the
-    device has enough memory (cuKernelSetAttribute).
+    launch, they increase the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` to that size if it is
+    smaller and the device has enough memory (cuKernelSetAttribute).
     """
 
     __slots__ = ("_kernel",)

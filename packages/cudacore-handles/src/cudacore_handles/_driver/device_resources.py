@@ -32,7 +32,7 @@ _SCOPES = {
 @public
 @dataclass
 class SMResourceOptions:
-    """How multiprocessors are split.
+    """Options for splitting multiprocessors into groups.
 
     If `count` is a sequence, there is one group for each item. The other options are one value for all groups, or a
     sequence of the same length. Options other than `count`, and different counts, need CUDA 13.1.
@@ -61,7 +61,7 @@ class SMResourceOptions:
 @public
 @dataclass
 class WorkqueueResourceOptions:
-    """How work is queued.
+    """Options of work queues.
 
     Attributes
     ----------
@@ -428,9 +428,9 @@ class ContextOptions:
     Attributes
     ----------
     resources : sequence of SMResource or WorkqueueResource
-        The resources for work in the context: multiprocessors, from :attr:`DeviceResources.sm` or groups of one
-        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors, the context has
-        all multiprocessors of the device.
+        The resources for work in the context: multiprocessors (:attr:`DeviceResources.sm`, or groups that one call of
+        :meth:`SMResource.split` returned), and at most one :class:`WorkqueueResource`. Without multiprocessors, the
+        context has all multiprocessors of the device.
     """
 
     resources: DeviceResourcesType

@@ -51,7 +51,7 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
-    """Launch if the extension module could not; raise an error if an argument is wrong."""
+    """Launch with arguments that the extension module did not accept at once; raise an error if one is wrong."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=3)
     _native.launch_now(accepted, config, ready, kernel_args)
 

@@ -18,7 +18,7 @@ _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
 class LaunchConfig(_native.Config):
-    """The number of threads of a launch, and how it runs.
+    """The number of threads of a launch, and its other properties.
 
     Parameters
     ----------

@@ -52,8 +52,7 @@ def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
 
 
 def is_numpy_scalar(obj: Any) -> bool:
-    """Return whether an object is a NumPy scalar. Most have an ``__array_interface__`` of memory that is already
-    free."""
+    """Return whether an object is a NumPy scalar. Its ``__array_interface__`` can refer to freed memory."""
     generic = getattr(sys.modules.get("numpy"), "generic", None)
     return generic is not None and isinstance(obj, generic)
 
@@ -92,7 +91,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     """Provide the memory of an array's elements within a ``with`` block.
 
     For device memory, the stream waits for the producer's work if the producer reports its own stream or accepts the
-    consumer's.
+    consumer's stream.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
 
 
 def host_memory_of(array: Any, name: str, *, writable: bool) -> tuple[Memory, bool]:
-    """Return the memory of an array in host memory, to keep it, and whether it can be written.
+    """Return the memory of an array in host memory, which the result keeps alive, and whether it can be written.
 
     The arguments and errors are those of :func:`memory_of`. Memory that does not belong to the array is an error.
     """

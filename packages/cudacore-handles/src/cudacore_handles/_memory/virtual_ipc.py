@@ -31,7 +31,7 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
     :meth:`VirtualMemoryResource.export_allocation` returns it, and :meth:`VirtualMemoryResource.import_allocation` maps
     the memory. A buffer has one descriptor for its initial memory, and one for each time that it grew.
     ``multiprocessing`` sends the object. By other means, send `descriptors` with ``socket.send_fds``, and `sizes`,
-    `offset` and `size` as numbers, and make the object again.
+    `offset` and `size` as numbers, and make the object again in the other process.
 
     The memory lives until all descriptors are closed, and no process has it mapped. The descriptors are closed with the
     object.

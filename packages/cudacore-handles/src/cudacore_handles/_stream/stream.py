@@ -45,7 +45,7 @@ class Stream(_native.StreamHandle):
 
     Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows one.
     Functions with a stream argument accept any object with ``__cuda_stream__``. Two streams are equal if they are the
-    same CUDA stream. After closing, the stream's work still runs. The CUDA stream is destroyed when nothing refers to
+    same CUDA stream. After a stream is closed, its work still runs. The CUDA stream is destroyed when nothing refers to
     it, such as a buffer that will be freed on it.
 
     Examples

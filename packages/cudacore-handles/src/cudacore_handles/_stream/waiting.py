@@ -94,7 +94,7 @@ class _Poller:
             while due:
                 self._query(due[-1], now)
                 due.pop()
-        finally:  # a KeyboardInterrupt can end the event loop, which the program can run again
+        finally:  # after a KeyboardInterrupt, the program can run the event loop again
             for waiting in due:
                 heapq.heappush(self._heap, waiting)
             ended = loop.time()

@@ -35,7 +35,7 @@ def copy_units(dst: Any, src: Any, unit: int, axes: tuple[Axis, ...], stream: An
     dst, src : Buffer
         The memory, beginning at the first unit.
     unit : int
-        Bytes: 1, 2, 4, 8 or 16. All addresses are multiples of it.
+        Size of a unit in bytes: 1, 2, 4, 8 or 16. All addresses are multiples of it.
     axes : tuple of Axis
         The axes. Neighbouring threads are along the last one.
     stream : Stream
@@ -64,10 +64,11 @@ def _kernel(unit: int, wide: bool, room: int) -> Kernel:
 
 
 def _ptx(unit: int, wide: bool, room: int) -> str:
-    """Return the kernel for units of a size.
+    """Return the PTX of the kernel for units of `unit` bytes.
 
     Thread i of a block copies units i, i + 256, ... of the block's 1024. An index is split axis by axis, from the last
-    to the first: the remainder of the division by the extent is multiplied by the steps.
+    to the first: it is divided by the extent of the axis, the remainder is multiplied by the steps, and the quotient is
+    the index for the next axis.
     """
     kind, register = _UNITS[unit]
     number = "u64" if wide else "u32"

@@ -178,7 +178,7 @@ def _simplified(to: int, origin: int, width: int, axes: Iterable[Axis]) -> Plan:
 
 
 def _tiled(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """Return an order of the axes in which neighbouring threads also read neighbouring memory in transposed copies."""
+    """Split the axes of a transposed copy into tiles, in which neighbouring threads also read neighbouring memory."""
     *outer, inner = axes
     steps = [abs(axis.origin) or math.inf for axis in axes]
     nearest = steps.index(min(steps))
