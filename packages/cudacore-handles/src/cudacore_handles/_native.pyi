@@ -185,7 +185,7 @@ class BufferHandle(Handle):
         """int: Number of bytes; 0 if the buffer is closed."""
     @property
     def is_read_only(self) -> bool:
-        """bool: Whether it is host memory that was registered read-only; see :func:`register_host_memory`."""
+        """bool: Whether the memory is host memory that was registered read-only; see :func:`register_host_memory`."""
     @property
     def is_mapped(self) -> bool:
         """bool: Whether the memory was imported from another process."""
@@ -483,8 +483,8 @@ def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     obj : object
         The array.
     stream_ptr : int or Stream, optional
-        The stream that will use the array. It waits for the producer's work on the array's stream; if -1, it does not.
-        Required if a device can access the memory.
+        The stream that will use the array. It waits for the producer's work on the array's stream, unless the argument
+        is -1. Required if a device can access the memory.
     """
 
 def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:

@@ -25,7 +25,7 @@ opening_lock = threading.RLock()
 
 
 def _renew_locks() -> None:
-    """Replace the locks in a forked child, because the threads that hold them do not exist there."""
+    """Replace the locks in a forked child, because the threads that hold the locks do not exist there."""
     global lock, opening_lock
     lock, opening_lock = threading.RLock(), threading.RLock()
 

@@ -74,7 +74,7 @@ def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> No
     package : str
         The package.
     names : iterable of str
-        Its public names.
+        The package's public names.
     namespace : dict
         The package's objects by name. Names that are missing here are imported later; classes among them have the
         decorator :func:`public`.

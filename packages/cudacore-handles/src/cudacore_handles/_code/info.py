@@ -16,9 +16,9 @@ class KernelInfo(NamedTuple):
     Parameters
     ----------
     symbol : str
-        Its (mangled) name in the code.
+        The kernel's (mangled) name in the code.
     name : str
-        Its C++ name with its parameters; the symbol if that is not mangled.
+        The kernel's C++ name with its parameters; the symbol if that is not mangled.
     parameters : tuple of ParamInfo
         Offset, size and kind of each parameter.
     registers : int or None
@@ -47,9 +47,9 @@ class GlobalInfo(NamedTuple):
     Parameters
     ----------
     symbol : str
-        Its (mangled) name in the code.
+        The variable's (mangled) name in the code.
     name : str
-        Its C++ name.
+        The variable's C++ name.
     size : int
         Size in bytes.
     space : str

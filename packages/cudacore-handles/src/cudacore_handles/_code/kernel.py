@@ -38,9 +38,9 @@ class ParamInfo(_Place):
     Parameters
     ----------
     offset, size : int
-        Its position in the kernel's argument block, in bytes.
+        Offset and size of the parameter in the kernel's argument block, in bytes.
     kind : ParamKind, optional
-        The kind of values that it accepts. Default unknown.
+        The kind of values that the parameter accepts. Default unknown.
     """
 
     kind: ParamKind = ParamKind.UNKNOWN

@@ -218,8 +218,9 @@ class KernelOccupancy:
         ----------
         dynamic_shared_memory_needed : int or callable or cuda.bindings.driver.CUoccupancyB2DSize
             Dynamic shared memory per block, in bytes; or a function that computes it from the number of threads per
-            block. This can be a Python function, or the address of a C function ``size_t needed(int block_size)``,
-            given as ``CUoccupancyB2DSize(address)`` or, as in ``cuda.core``, ``CUoccupancyB2DSize(_ptr=address)``.
+            block. The function can be a Python function, or the address of a C function ``size_t needed(int
+            block_size)``, given as ``CUoccupancyB2DSize(address)`` or, as in ``cuda.core``,
+            ``CUoccupancyB2DSize(_ptr=address)``.
         block_size_limit : int
             Maximum number of threads per block; 0 for the maximum of the kernel and the device.
 

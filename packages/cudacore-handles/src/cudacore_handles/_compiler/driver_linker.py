@@ -92,7 +92,7 @@ def _link(
     if time:
         given[_WALL_TIME] = 0
     keys = ffi.new("int[]", list(given))
-    # the driver also writes to this array: it replaces some values by results, such as the time
+    # the driver also writes to this array: it replaces the values of some options by results, such as the time
     values = ffi.new("void *[]", [ffi.cast("void *", value) for value in given.values()])
     state, cubin, size = ffi.new("void **"), ffi.new("void **"), ffi.new("size_t *")
     status, function = create(len(keys), keys, values, state), "cuLinkCreate"

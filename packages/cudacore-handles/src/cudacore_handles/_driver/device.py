@@ -169,8 +169,8 @@ class Device:
     def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
         """Create a green context, whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
 
-        It shares memory, code and events with the primary context, but not streams. The current context does not
-        change.
+        The green context shares memory, code and events with the primary context, but not streams. The current context
+        does not change.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Device:
         Raises
         ------
         ValueError
-            If there are no resources, or one of them belongs to another device, is given twice, or comes from a dry
+            If there are no resources, or a resource belongs to another device, is given twice, or comes from a dry
             run.
         CUDAError
             If the driver does not support green contexts, or this combination of resources.
@@ -244,7 +244,7 @@ class Device:
         Parameters
         ----------
         size : int
-            Bytes; a buffer of 0 bytes has no memory.
+            Size in bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
 

@@ -2,9 +2,9 @@
 """Converts values of other libraries to kernel arguments.
 
 `_native` packs Python's own types (int, float, bool, complex, None, bytes-likes) and registered types. For any other
-type, it calls `resolve` once, which registers the type, so later values of that type do not call this module. Types are
-recognised by the names of their base classes and by their protocols. So NumPy, ctypes, CuPy and PyTorch need not be
-imported.
+type, it calls `resolve` once, which registers the type, so that later values of that type are packed without calling
+this module. Types are recognised by the names of their base classes and by their protocols. So NumPy, ctypes, CuPy and
+PyTorch need not be imported.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _code(cls: type, value: Any) -> _Code | None:
     bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
     if issubclass(cls, type):  # the value is itself a class; its attributes are for its instances
         return None
-    # NumPy first: its float64, complex128 and bytes_ are subclasses of Python's types too.
+    # NumPy's types come first, because float64, complex128 and bytes_ are also subclasses of Python's types.
     if "numpy.generic" in bases:
         return _numpy_code(value.dtype)
     if "_ctypes._CData" in bases:

@@ -102,7 +102,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     stream : Stream
         The stream on which the memory will be used.
     writable : bool, optional
-        Whether it will be written. Default False.
+        Whether the memory will be written. Default False.
 
     Raises
     ------

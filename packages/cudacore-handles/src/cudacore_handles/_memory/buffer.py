@@ -98,8 +98,8 @@ class Buffer(_native.BufferHandle):
         Bounds are like those of Python's slices: negative ones count from the end, and the slice is clipped to the
         buffer. A part has the same memory resource and owner as the buffer. The memory is freed on the stream of the
         buffer when the buffer and all of its parts are closed or collected. If a part was given another stream, by
-        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed after the work of that stream too. An
-        empty part has no memory.
+        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed only after the work of that stream as
+        well. An empty part has no memory.
 
         Parameters
         ----------
@@ -245,13 +245,14 @@ class Buffer(_native.BufferHandle):
         ptr : int
             Address of the memory.
         size : int
-            Bytes.
+            Size in bytes.
         mr : MemoryResource, optional
             The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
             Instead of `mr`, an object that keeps the memory alive. It is referenced while the memory is in use. If it
-            is a buffer or another CUDA object, it can be closed, because its resource is kept too. An `owner` or `mr`
-            that refers to the buffer is never garbage collected: close the buffer, or use a weak reference.
+            is a buffer or another CUDA object, it can be closed, because the buffer keeps its resource as well. An
+            `owner` or `mr` that refers to the buffer is never garbage collected: close the buffer, or use a weak
+            reference.
         stream : Stream, optional
             The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
 
@@ -533,7 +534,7 @@ class Buffer(_native.BufferHandle):
 
     @property
     def is_managed(self) -> bool:
-        """bool: Whether it is managed memory, which the driver moves between host and devices."""
+        """bool: Whether the memory is managed memory, which the driver moves between host and devices."""
         return self._attributes.is_managed
 
     @property

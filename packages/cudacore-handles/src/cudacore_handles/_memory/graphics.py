@@ -117,7 +117,7 @@ class GraphicsResource(_native.Handle):
         Parameters
         ----------
         gl_buffer : int
-            Its name (``GLuint``), in the OpenGL context that is current on this thread.
+            The name (``GLuint``) of the buffer, in the OpenGL context that is current on this thread.
         flags : str or sequence of str, optional
             How CUDA uses it: ``"read_only"``, or ``"write_discard"`` if all of it is overwritten. ``"none"``, the
             default, means that it is read and written.
@@ -128,7 +128,7 @@ class GraphicsResource(_native.Handle):
         Raises
         ------
         CUDAError
-            If no OpenGL context is current, or it has no such buffer.
+            If no OpenGL context is current, or the context has no such buffer.
         """
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
@@ -145,7 +145,7 @@ class GraphicsResource(_native.Handle):
         Parameters
         ----------
         image : int
-            Its name (``GLuint``), in the OpenGL context that is current on this thread.
+            The name (``GLuint``) of the image, in the OpenGL context that is current on this thread.
         target : int
             The target of OpenGL, such as ``GL_TEXTURE_2D`` (0x0DE1).
         flags : str or sequence of str, optional
@@ -155,7 +155,8 @@ class GraphicsResource(_native.Handle):
         Raises
         ------
         CUDAError
-            If no OpenGL context is current, it has no such image, or CUDA does not support images of this format.
+            If no OpenGL context is current, the context has no such image, or CUDA does not support images of this
+            format.
         """
         name, where, bits = _name(image, "image"), _name(target, "target"), _bits(flags)
         if where == 0:

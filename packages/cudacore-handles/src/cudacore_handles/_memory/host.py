@@ -78,7 +78,7 @@ class Host:
 
     @property
     def is_numa_current(self) -> bool:
-        """bool: Whether it is the NUMA node of the calling thread."""
+        """bool: Whether the location is the NUMA node of the calling thread."""
         return self._is_numa_current
 
 

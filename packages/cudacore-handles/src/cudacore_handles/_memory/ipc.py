@@ -99,8 +99,8 @@ class IPCAllocationHandle(base.HasDescriptors):
 class IPCBufferDescriptor:
     """The name of a buffer of a shared pool for other processes; see :attr:`Buffer.ipc_descriptor`.
 
-    It can be pickled and sent by any means. The receiving process must have the pool. Two descriptors are equal if they
-    name the same memory.
+    The descriptor can be pickled and sent by any means. The receiving process must have the pool. Two descriptors are
+    equal if they name the same memory.
     """
 
     __slots__ = ("_data", "_offset", "_size", "_uuid")

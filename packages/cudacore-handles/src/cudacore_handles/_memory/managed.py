@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of managed memory: advice about their location, and moving them."""
+"""Buffers of managed memory: advice about their locations, and moves between locations."""
 
 from __future__ import annotations
 

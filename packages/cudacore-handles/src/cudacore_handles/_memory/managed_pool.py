@@ -46,7 +46,7 @@ class ManagedMemoryResourceOptions:
 class ManagedMemoryResource(PooledMemoryResource):
     """A memory resource that allocates managed memory from a pool, in the order of streams.
 
-    Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
+    The buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
     it uses memory that was allocated on it. If a device cannot share the memory with the host, the host must also wait
     for all work of that device; a warning is given then.
 

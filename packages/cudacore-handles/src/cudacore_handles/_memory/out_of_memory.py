@@ -99,7 +99,7 @@ def allocate_with(
     resource : MemoryResource
         The resource that allocates.
     size : int
-        Bytes.
+        Size in bytes.
     stream : Stream, optional
         The stream of the allocation.
     where : str

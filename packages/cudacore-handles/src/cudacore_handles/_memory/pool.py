@@ -79,7 +79,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         Parameters
         ----------
         size : int
-            Bytes; a buffer of 0 bytes has no memory.
+            Size in bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
 

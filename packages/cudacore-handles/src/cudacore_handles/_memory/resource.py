@@ -44,8 +44,8 @@ class MemoryResource:
       thread holds the GIL and may call CUDA.
     - The `stream` of :meth:`deallocate` is the one given to :meth:`Buffer.close`, or else to
       :meth:`Buffer.set_deallocation_stream`, or else to :meth:`Buffer.from_handle`; otherwise it is the default stream.
-      If parts of the buffer were closed on other streams, it is a stream that is ordered after all of them. Work on the
-      stream may still use the memory, so the free must be ordered after that work.
+      If parts of the buffer were closed on other streams, it is a stream whose work comes after the work of all these
+      streams. Work on the stream may still use the memory, so the free must be ordered after that work.
     - Exceptions that :meth:`deallocate` raises are passed to ``sys.unraisablehook``. The method is not called once the
       interpreter has begun to shut down.
 
@@ -87,7 +87,7 @@ class MemoryResource:
 
     @property
     def is_managed(self) -> bool:
-        """bool: Whether it is managed memory. Default False."""
+        """bool: Whether the memory is managed memory. Default False."""
         return False
 
     @property
@@ -167,7 +167,7 @@ class LegacyPinnedMemoryResource(AccessibleMemoryResource):
         Parameters
         ----------
         size : int
-            Bytes; a buffer of 0 bytes has no memory.
+            Size in bytes; a buffer of 0 bytes has no memory.
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
@@ -216,7 +216,7 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
         Parameters
         ----------
         size : int
-            Bytes; a buffer of 0 bytes has no memory.
+            Size in bytes; a buffer of 0 bytes has no memory.
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """

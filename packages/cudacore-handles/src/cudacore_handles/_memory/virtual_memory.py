@@ -68,7 +68,7 @@ class VirtualMemoryResourceOptions:
         :class:`ManagedMemoryResource`.
     location_type : VirtualMemoryLocationType or str, optional
         The location: ``"device"``, ``"host"``, or the host's NUMA node that is closest to the device (``"host_numa"``).
-        Default ``"device"``. CUDA defines ``"host_numa_current"`` too, but cannot create such memory.
+        Default ``"device"``. CUDA also defines ``"host_numa_current"``, but cannot create such memory.
     handle_type : VirtualMemoryHandleType, str or None, optional
         The type of handle with which the physical memory can be shared with other processes; None if it cannot be
         shared. Default ``"posix_fd"``, which is the type that :meth:`VirtualMemoryResource.export_allocation` supports.
@@ -164,7 +164,7 @@ class VirtualMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes, which are rounded up; a buffer of 0 bytes has no memory.
+            Size in bytes, which is rounded up; a buffer of 0 bytes has no memory.
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
@@ -203,7 +203,7 @@ class VirtualMemoryResource(MemoryResource):
         buf : Buffer
             A buffer of this memory resource, not one that was allocated through an adaptor.
         new_size : int
-            Bytes, which are rounded up.
+            Size in bytes, which is rounded up.
         config : VirtualMemoryResourceOptions, optional
             Properties of the new memory, and who can access all of the memory from now on. Default: the resource's.
 

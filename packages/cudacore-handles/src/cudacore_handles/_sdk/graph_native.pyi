@@ -40,9 +40,9 @@ class NodeMethods:
     def launch(self, config: LaunchConfig, kernel: Kernel, *args: KernelArgumentType) -> KernelNode:
         """Add a kernel node (cuGraphAddKernelNode).
 
-        If it is called on a node, the new node depends on that node. The arguments are packed as :func:`launch` packs
-        them. The graph and whatever is made from it keep alive what the arguments point into. The node keeps the whole
-        configuration, including clusters, cooperative launches and the priority.
+        If it is called on a node, the new node depends on that node. The arguments are packed as in :func:`launch`. The
+        graph, and graphs that are made from it, keep alive the memory that the arguments point into. The node keeps the
+        whole configuration, including clusters, cooperative launches and the priority.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class NodeMethods:
 
         If it is called on a node, the new node depends on that node.
 
-        The current device does the copy if it can access both operands, otherwise a device of one of them. The driver
+        The current device does the copy if it can access both operands, otherwise the device of one operand. The driver
         determines where the operands are: on a device, on the host, or allocated by the graph itself.
 
         The graph and whatever is made from it keep a Buffer or an OpaqueArray alive. Nothing keeps the memory at an int
@@ -417,7 +417,7 @@ def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
 def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], /) -> None:
     """Make all given changes to the edges of a node, or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
 
-    The edges to remove must exist, and those to add must not.
+    The edges to remove must exist, and the edges to add must not exist.
     """
 
 def add_nodes(graph: GraphHandle, items: Iterable[tuple[Any, ...]], /) -> list[Any]:

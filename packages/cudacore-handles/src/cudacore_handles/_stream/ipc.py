@@ -23,7 +23,7 @@ _events = Shared()  # exported and imported events, by the names that identify t
 class IPCEventDescriptor:
     """The name of an event for other processes; see :attr:`Event.ipc_descriptor`.
 
-    It can be pickled and sent by any means. Two descriptors are equal if they name the same event.
+    The descriptor can be pickled and sent by any means. Two descriptors are equal if they name the same event.
     """
 
     __slots__ = ("_blocking", "_data", "_device")

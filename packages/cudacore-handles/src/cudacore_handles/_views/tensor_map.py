@@ -155,7 +155,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
     ) -> TensorMapDescriptor:
         """Make a tensor map of images whose pixels are copied along W alone (``cuTensorMapEncodeIm2colWide``).
 
-        It needs a device of compute capability 10.0 or later, and a driver of CUDA 12.8 or later.
+        The map needs a device of compute capability 10.0 or later, and a driver of CUDA 12.8 or later.
 
         Parameters
         ----------

@@ -216,7 +216,7 @@ class _Copy:
         staging.close(self.stream)
 
     def _allocate(self, nbytes: int) -> Buffer:
-        """Return memory of the stream's device. When closed, it is freed in the order of the stream."""
+        """Return a buffer on the stream's device. When it is closed, the memory is freed in the order of the stream."""
         if self.allocator is not None:
             made: Buffer = self.allocator.allocate(nbytes, stream=self.stream)
             return made

@@ -56,8 +56,8 @@ class ResourceAdaptor(MemoryResource):
 
     An adaptor records the allocations that are made through it, and their frees on any thread, whether by
     :meth:`Buffer.close` or by the garbage collector. It does not record other allocations of the upstream resource. A
-    buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is freed with the
-    last of them.
+    buffer of 0 bytes has no memory and is not counted. If a buffer has parts, the memory is freed when the buffer and
+    all of its parts are closed.
     """
 
     def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
@@ -93,7 +93,7 @@ class ResourceAdaptor(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes.
+            Size in bytes.
         stream : Stream
             The stream, which is passed to the upstream resource. Some resources need none.
         """

@@ -15,7 +15,7 @@ from cudacore_handles._memory.resource import MemoryResource
 class Measurement:
     """The allocations of a block of code, as :meth:`StatisticsResourceAdaptor.measure` counts them.
 
-    It is a context manager. It counts what all threads allocate through the adaptor, and the frees of such memory.
+    This context manager counts what all threads allocate through the adaptor, and the frees of such memory.
     """
 
     def __init__(self, tracker: Tracker) -> None:

@@ -127,7 +127,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
 
 
 def _stack() -> tuple[tuple[str, int, str], ...]:
-    """Return the frames of the caller, without those of this package that lead to the allocation."""
+    """Return the stack of the calling thread, without the innermost frames, which belong to this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
