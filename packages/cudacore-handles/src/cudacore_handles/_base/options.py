@@ -24,7 +24,7 @@ def as_flag(name: str, value: object) -> bool:
     Parameters
     ----------
     name : str
-        The option, for the error: ``"EventOptions.timing_enabled"``.
+        The name of the option, for the error: ``"EventOptions.timing_enabled"``.
     value : object
         The argument.
     """

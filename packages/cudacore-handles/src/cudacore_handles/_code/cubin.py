@@ -14,7 +14,7 @@ from cudacore_handles._code.elf import STT_FUNC, STT_OBJECT, Section, is_elf, re
 
 _EM_CUDA = 190
 _ET_REL = 1
-STO_CUDA_ENTRY = 0x10  # a bit of the field `other` of a symbol: it is a kernel
+STO_CUDA_ENTRY = 0x10  # the bit of a symbol's field `other` that marks a kernel
 # Attributes in .nv.info sections. They are not documented, but have been the same from sm_50 to sm_121.
 _EIATTR_MAX_THREADS = 0x05
 _EIATTR_FRAME_SIZE = 0x11

@@ -20,7 +20,7 @@ class ParamKind(str, enum.Enum):
     """The kind of a kernel's parameter. Each member is a string."""
 
     UNKNOWN = "unknown"
-    """Only its size is known."""
+    """Only the size of the parameter is known."""
     INT = "int"
     """A signed integer."""
     UINT = "uint"
@@ -44,12 +44,12 @@ class ParamKind(str, enum.Enum):
     __format__ = str.__format__  # type: ignore[assignment]
 
 
-#: The kinds by their numbers.
+#: The kinds, in the order of their numbers in ``_native``.
 KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
 
 
 def kinds_that(takes: int) -> frozenset[ParamKind]:
-    """Return the kinds of parameters in a bit set of ``_native``, such as ``TAKES_BYTES``."""
+    """Return the kinds that have one of the given flags of ``_native``, such as ``TAKES_BYTES``."""
     return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
 
 

@@ -56,14 +56,14 @@ _ARRAYS: dict[str, _Code] = {
     "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
     "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
 }
-# NumPy 2.3 changed the name of the module.
+# NumPy 2.3 changed the name of the module of MaskedArray.
 _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
 
 _TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
 _TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
 _POINTERS = kinds_that(_native.IS_POINTER)
 
-# Classes of cuda.bindings whose values a kernel can use. All others are handles for the host.
+# Classes of cuda.bindings whose values a kernel can use. Values of its other classes are handles for the host.
 _DEVICE_HANDLES = frozenset({
     "CUdeviceptr", "CUtexObject", "CUsurfObject", "CUgraphConditionalHandle", "CUgraphDeviceNode", "cuuint64_t",
     "cudaTextureObject_t", "cudaSurfaceObject_t", "cudaGraphConditionalHandle", "cudaGraphDeviceNode_t",
@@ -103,7 +103,7 @@ def _code(cls: type, value: Any) -> _Code | None:
         return _numpy_code(value.dtype)
     if "_ctypes._CData" in bases:
         return _ctypes_code(cls, bases)
-    # Then Python's own types, and types whose base is registered.
+    # Then come Python's own types, and types with a base class that is registered as a pointer.
     for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
         if issubclass(cls, python_type):
             return code

@@ -98,7 +98,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     array : object
         An object with ``__cuda_array_interface__``, the buffer protocol, ``__array_interface__`` or DLPack.
     name : str
-        The argument, for errors.
+        The name of the argument, for errors.
     stream : Stream
         The stream on which the memory will be used.
     writable : bool, optional

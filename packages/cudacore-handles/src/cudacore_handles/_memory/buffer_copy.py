@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def pack_options(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
-    """Return options in the form for ``_native``; raise an error if they are invalid."""
+    """Return options in the form that ``_native`` expects; raise an error if they are invalid."""
     from cudacore_handles._memory import copy  # imported late, because it is needed only for options
 
     return copy.pack_options(function, options, stream)
 
 
 def copy_buffer(dst: Buffer, src: Buffer, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
-    """Copy between buffers; `options` are in the form for ``_native``."""
+    """Copy between buffers; `options` are in the form that ``_native`` expects."""
     if options is None:
         _native.copy(dst, src, stream)
         return

@@ -144,7 +144,7 @@ def check_buffers(function: str, buffers: object, single: str) -> tuple[Any, ...
 
 
 def pack_options(function: str, options: object, stream: Any) -> tuple[bytes, ...]:
-    """Return the options of one copy in the form for ``_native``; raise an error if they are invalid."""
+    """Return the options of one copy in the form that ``_native`` expects; raise an error if they are invalid."""
     if not isinstance(options, CopyOptions):
         raise TypeError(f"{function}: options must be CopyOptions, got {type(options).__name__}")
     packed = (options._packed(),)
@@ -189,7 +189,7 @@ def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
 
 
 def pack_shape(part: tuple[Any, Any, Any], dst: _Side, src: _Side) -> bytes:
-    """Return the shape of a copy in the form for ``_native``; raise an error if it is invalid.
+    """Return the shape of a copy in the form that ``_native`` expects; raise an error if it is invalid.
 
     Parameters
     ----------

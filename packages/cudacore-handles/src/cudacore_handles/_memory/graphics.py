@@ -43,7 +43,7 @@ _HINTS = {
 
 
 class MappedBuffer(Buffer):
-    """The memory of a graphics resource that is mapped. Closing it unmaps the resource."""
+    """The memory of a graphics resource that is mapped. Closing this buffer unmaps the resource."""
 
     __slots__ = ("_resource",)
     _resource: GraphicsResource

@@ -95,7 +95,7 @@ def place_of(location: object, name: str) -> tuple[int, int]:
     location : Device or Host
         The location.
     name : str
-        The argument, for the error.
+        The name of the argument, for the error.
     """
     if isinstance(location, Device):
         return lib.CCH_LOCATION_DEVICE, location.device_id

@@ -41,9 +41,9 @@ class AllocationCounts(NamedTuple):
     peak_count: int
     """int: Maximum of `current_count`."""
     total_bytes: int
-    """int: Bytes of all allocations, including those that were freed."""
+    """int: Bytes of all allocations, including freed ones."""
     total_count: int
-    """int: Number of all allocations, including those that were freed."""
+    """int: Number of all allocations, including freed ones."""
 
 
 @public

@@ -32,9 +32,9 @@ class Allocation(NamedTuple):
     ptr: int
     """int: Address of the memory."""
     size: int
-    """int: Bytes."""
+    """int: Size in bytes."""
     thread: str
-    """str: Name of the thread that allocated it."""
+    """str: Name of the thread that allocated the memory."""
     time: float
     """float: Time of the allocation, in seconds since the epoch, as ``time.time()``."""
     stack: tuple[tuple[str, int, str], ...]
