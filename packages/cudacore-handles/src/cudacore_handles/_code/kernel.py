@@ -44,7 +44,7 @@ class ParamInfo(_Place):
     """
 
     kind: ParamKind = ParamKind.UNKNOWN
-    """ParamKind: The kind of values that it accepts, if known."""
+    """ParamKind: The kind of values that the parameter accepts, if known."""
 
     def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
         self = super().__new__(cls, offset, size)

@@ -153,9 +153,9 @@ def _add(found: dict[str, Symbol], name: str, symbol: Symbol) -> None:
 
 
 def _without_bodies(text: str) -> str:
-    """Return PTX with ``{}`` in place of the bodies of functions and the values of variables."""
+    """Return PTX with ``{}`` in place of the bodies of functions, and without the values of variables."""
     *pieces, last = outside_of_braces(text)
-    # A value ends with a semicolon, which ends the statement.
+    # A semicolon follows each value and ends the statement; the {} ends a function.
     return "".join(piece + ("" if piece.rstrip().endswith("=") else "{}") for piece in pieces) + last
 
 

@@ -348,7 +348,7 @@ class ObjectCode:
         return error
 
     def _what_there_is(self, name: str) -> str:
-        """List the kernels of the code, for the error about a kernel that it does not have."""
+        """Return the text of the error about a missing kernel, with a list of the kernels that the code has."""
         try:
             symbols = [kernel.symbol for kernel in self._contents().kernels]
         except (UnsupportedCodeError, ValueError):
@@ -374,7 +374,7 @@ class ObjectCode:
         return error
 
     def _which_globals(self, name: str) -> str:
-        """List the variables of the code, for the error about a variable that it does not have."""
+        """Return the text of the error about a missing variable, with a list of the variables that the code has."""
         try:
             symbols = [variable.symbol for variable in self._contents().globals]
         except (UnsupportedCodeError, ValueError):

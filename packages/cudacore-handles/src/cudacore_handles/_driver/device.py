@@ -45,9 +45,9 @@ class ComputeCapability(NamedTuple):
     """Version of a device's architecture."""
 
     major: int
-    """int: 9 of 9.0."""
+    """int: The major version, such as 9 of 9.0."""
     minor: int
-    """int: 0 of 9.0."""
+    """int: The minor version, such as 0 of 9.0."""
 
 
 class MemoryInfo(NamedTuple):

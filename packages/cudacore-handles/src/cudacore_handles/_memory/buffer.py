@@ -58,7 +58,7 @@ class Buffer(_native.BufferHandle):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCBufferDescriptor  # for other processes; set at its first use
+    _descriptor: IPCBufferDescriptor  # for other processes; set by an import, or at its first use
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
 

@@ -44,7 +44,7 @@ class Event(_native.EventHandle):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCEventDescriptor  # for other processes; set at its first use
+    _descriptor: IPCEventDescriptor  # for other processes; set by an import, or at its first use
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(

@@ -126,7 +126,7 @@ class Plan(NamedTuple):
         ]
 
     def units(self) -> tuple[int, tuple[Axis, ...]]:
-        """Return the bytes that a thread can copy at once, and the axes along which these units repeat."""
+        """Return the number of bytes that a thread can copy at once, and the axes along which these units repeat."""
         steps = [step for axis in self.axes for step in (axis.to, axis.origin)]
         unit = math.gcd(_MAX_UNIT, self.width, self.to, self.origin, *steps)
         axes = self.axes
