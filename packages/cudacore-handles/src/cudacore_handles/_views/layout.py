@@ -216,7 +216,7 @@ class _StridedLayout:
         """bool: Whether no two elements share a position.
 
         True for every layout that was made from a contiguous one by permuting, slicing, reshaping and so on; False for
-        broadcast ones. For arbitrary strides, it can be False even if no two elements share a position.
+        broadcast ones. For arbitrary strides, the property can be False even if no two elements share a position.
         """
         return nests(self._shape, self._steps(), exactly=False)
 
@@ -357,7 +357,8 @@ class _StridedLayout:
         return self._make(tuple(extents), strides, self.itemsize, self.slice_offset)
 
     def _split(self, extents: list[int]) -> tuple[int, ...]:
-        """Return the strides of a new shape. Each new axis must lie within one merged axis of this layout."""
+        """Return the strides of a new shape; raise an error if a new axis is not within one merged axis of this
+        layout."""
         merged = self.squeezed().flattened()
         groups = list(zip(merged._shape, merged._steps(), strict=True))
         left, step = groups.pop()

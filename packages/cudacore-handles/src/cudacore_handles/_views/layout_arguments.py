@@ -90,7 +90,7 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], inner_to_out
 def nests(shape: tuple[int, ...], strides: tuple[int, ...], *, exactly: bool) -> bool:
     """Return whether the axes nest: each stride is larger than the highest offset of the axes with smaller strides.
 
-    If `exactly` is true, the strides must also be positive, and leave no gaps.
+    Strides are compared by their absolute values. If `exactly` is true, they must also be positive, and leave no gaps.
     """
     if 0 in shape:
         return True
