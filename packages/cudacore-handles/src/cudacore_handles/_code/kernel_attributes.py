@@ -351,8 +351,7 @@ class _SharedMemoryNeeded:
         self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
 
     def _call(self, block_size: int) -> int:
-        # The C function cannot report a failure to the driver: it returns 0, and raise_failure() raises the exception
-        # later.
+        # The C function cannot report a failure to the driver: it returns 0, and raise_failure() raises the exception.
         if self._failure is not None:
             return 0
         try:

@@ -75,7 +75,7 @@ _BUILTINS_D = {
 }
 # Numeric types of CUDA's headers.
 _CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
-_MAX_DEPTH = 100  # of nested types
+_MAX_DEPTH = 100  # maximum depth of nested types
 
 _LENGTH = re.compile(r"[1-9]\d{0,5}")
 _SUBSTITUTION = re.compile(r"S(?:([0-9A-Z]*)_|[absiod])")

@@ -357,8 +357,7 @@ class _StridedLayout:
         return self._make(tuple(extents), strides, self.itemsize, self.slice_offset)
 
     def _split(self, extents: list[int]) -> tuple[int, ...]:
-        """Return the strides of a new shape; raise an error if a new axis is not within one merged axis of this
-        layout."""
+        """Return the strides of a new shape, each of whose axes must lie within one merged axis of this layout."""
         merged = self.squeezed().flattened()
         groups = list(zip(merged._shape, merged._steps(), strict=True))
         left, step = groups.pop()
