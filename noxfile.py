@@ -46,8 +46,8 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins everything that the extras
-# install.
+# CUDA versions to test with, newest first: the versions of cuda-bindings and of cuda-toolkit to install. cuda-toolkit
+# pins the versions of everything that the extras install.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
@@ -203,13 +203,13 @@ def tests_all(session: nox.Session, cuda: str) -> None:
 @nox.session(requires=["build"], default=False)
 @nox.parametrize("driver", list(DRIVERS))
 def tests_drivers(session: nox.Session, driver: str) -> None:
-    """Run the tests on simulated drivers of several versions, with compilers that are as new or newer."""
+    """Run the tests on simulated drivers of several versions, with compilers of the same or a newer version."""
     run_tests(session, DRIVERS[driver], driver)
 
 
 @nox.session(venv_backend="none", default=False)
 def tests_cell(session: nox.Session) -> None:
-    """Run one of the sessions of tests_all that are not in ``tests``: by default, another one each day."""
+    """Run one of the sessions of tests_all that are not in ``tests``: by default, a different one each day."""
     running = "{}.{}".format(*sys.version_info)
     cells = [
         (python, cuda)
@@ -328,7 +328,7 @@ def stress(session: nox.Session) -> None:
         ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
     ):
         site = BUILD / f"stress-{name}" / "site"
-        # This builds a package for Python, without the tests in C. It takes precedence over the installed package.
+        # Build cudacore-handles without its tests in C. PYTHONPATH gives this build precedence over the installed one.
         package = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
         folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *package)
         session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
@@ -339,7 +339,7 @@ def stress(session: nox.Session) -> None:
             "CUDACORE_SIM_LIBRARY": str(driver),
             "PYTHONPATH": str(site),
         }
-        # Only Python gets the preloaded library. The library would fail in setarch, whose own addresses are still
+        # The library is preloaded only into Python. It would fail in setarch, whose own addresses are still
         # randomized.
         python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
         command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
@@ -393,7 +393,7 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
     check_metadata(session, fix=fix)
-    # Fails if a file has another version than pyproject.toml.
+    # This fails if the version in a file differs from the version in pyproject.toml.
     session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
 
 

@@ -62,7 +62,7 @@ def build_wheel(package: Path, architecture: str, out: Path) -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
         subprocess.run(build, check=True, env=environment)
         (wheel,) = made.glob("*.whl")
-        # auditwheel determines the oldest glibc from the symbols. With --only-plat, it removes the other tags.
+        # auditwheel determines from the symbols which glibc the wheel needs, and --only-plat makes that the only tag.
         repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
         subprocess.run([*repair, "--wheel-dir", str(out), str(wheel)], check=True)
 

@@ -76,19 +76,19 @@ LARGE_FOLDERS = {
 LONG_FILES = {
     "packages/cudacore-handles/src/cudacore_handles/_native.pyi": "the stub of one module, with all of its docstrings",
 }
-#: Files that tools/generate_entry_points.py writes, and what tests/sequences/record_stale.py records.
+#: Files that tools/generate_entry_points.py writes, and files that tests/sequences/record_stale.py writes.
 GENERATED = {"packages/cudacore-sim/src/sim/driver/base/entry_points.inc"}
 RECORDED = {"packages/cudacore-sim/src/sim/driver/base/stale_outcomes.def"}
 SUFFIXES = {".c", ".cpp", ".cu", ".def", ".h", ".inc", ".py", ".pyi"}
-#: The maximum number of files that adding something touches: outside of the simulator, and in the simulator. Recorded
-#: files, such as the baseline of the ABI, do not count.
+#: For some additions that CONTRIBUTING describes, the maximum number of files to touch: outside of the simulator, and
+#: in it. Recorded files, such as the baseline of the ABI, do not count.
 MAX_TOUCHED = {"a type of graph node": (7, 2)}
 #: Files that each compiled package has a copy of, because its source distribution must be self-contained.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Return the line and the name of each module that a file imports, and of each private name of a package."""
+    """Return the line and the name of each module that a file imports, and of each name imported from a package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, name.name) for name in node.names)
@@ -121,7 +121,7 @@ def imports_across_packages(root: Path) -> Iterator[str]:
 
 
 def runs(node: ast.AST) -> Iterator[ast.AST]:
-    """Return the nodes under a node that are executed, without those that only type checkers read."""
+    """Return all syntax nodes below `node`, except those in branches that only type checkers read."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
@@ -130,7 +130,7 @@ def runs(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
-    """Return the line and the room of each include or import from the layer. Stubs are not executed: they have none."""
+    """Return the line and the room of each include or import from the layer. Stubs (.pyi) are not read."""
     if path.suffix not in {".py", ".c", ".cpp", ".h"}:
         return  # for example, a compiled .pyc file
     text = path.read_text(encoding="utf-8")
@@ -166,7 +166,7 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
     for name, rooms in LAYERS.items():
         layer = root / "packages" / name
         rank = {room: number for number, room in enumerate(rooms)}
-        others = rank.get(".", -1)  # such as the headers of another layer
+        others = rank.get(".", -1)  # the rank of all other modules and folders
         folders = {path.name for path in layer.glob("*") if path.is_dir() and not path.name.startswith("__")}
         modules = {path.stem for path in layer.glob("*.py*")}
         if folders and (folders - set(rooms) or set(rooms) - folders - modules - {"."}):

@@ -61,7 +61,7 @@ _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX 
 
 
 def freeze_what_is_there() -> None:
-    """Collect the garbage of the last test module, and exclude all remaining objects from later garbage collections.
+    """Collect the previous test module's garbage, and exclude all remaining objects from later garbage collections.
 
     This saves time, because each test collects garbage several times.
     """
@@ -82,7 +82,7 @@ def on_sim() -> bool:
 
 @pytest.fixture(scope="session")
 def target(on_sim: bool) -> str:
-    """Give the code type of kernels: cubins, or PTX on the simulated driver, because its reports contain PTX lines.
+    """Give the code type for kernels: cubin; on the simulated driver PTX, because its reports contain lines of PTX.
 
     On a GPU, PTX may be too new for the driver, because the compilers can be newer.
     """

@@ -33,7 +33,7 @@ LENGTHS = {
     100_000: 300,
     1_000_000: 300,
     10_000_000: 40,
-}  # number of rounds, by the duration of the kernel in ns
+}  # maps the duration of the kernel in ns to the number of rounds
 
 device = ch.Device()
 device.set_current()

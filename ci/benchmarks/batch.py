@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how much faster concurrent compilations are, in threads and in processes, and what a cache hit costs.
 
-The script also measures the overhead of a compilation over NVRTC itself. On a busy machine, elapsed times mean little,
-but the times for which threads compute or wait for locks remain meaningful.
+The script also measures how much longer a compilation takes than NVRTC itself. On a busy machine, elapsed times mean
+little, but the times for which threads compute or wait for locks remain meaningful.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure a program cache: hits with and without all headers of CUB, batches, and stores.
+"""Measure a program cache: hits for a program with the headers of CUB and for one without, batches, and stores.
 
 Run it with ``python cache.py``. Each time is the best of several. ``--include`` names the folder with CUDA's headers
 and ``cccl``.

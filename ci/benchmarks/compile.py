@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the overhead of a compilation over NVRTC itself.
+"""Measure how much longer a compilation takes than the calls of NVRTC alone.
 
 Compilations by cudacore alternate with the same calls of NVRTC by ctypes, in one process. Each time is the best of
 several. Run it with ``python compile.py``. On a busy machine, ``--cpu-time`` measures processor time instead of elapsed
@@ -7,9 +7,9 @@ time.
 
 NVRTC allocates and frees much memory. Whether malloc returns that memory to the system affects the times more than
 anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation. The
-next compilation gets it again page by page, which takes up to a fifth of a small compilation. Memory of other threads
-is kept, and cudacore runs NVRTC on another thread. Once a program has freed a large array, malloc keeps memory on all
-threads. So this script makes malloc keep the memory, unless ``--malloc-defaults`` is given.
+next compilation then gets new pages one by one, which takes up to a fifth of the time of a small compilation. malloc
+keeps the memory of other threads, and cudacore runs NVRTC on another thread. Once a program has freed a large array,
+malloc keeps the memory of all threads. So this script makes malloc keep it, unless ``--malloc-defaults`` is given.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 usage: first_result.py MODULE CODE [CACHE]
 
-CODE is a .cubin or .ptx file with the kernel "tiny", or its source, which is compiled with a program cache in the
-folder CACHE.
+CODE is a .cubin or .ptx file with the kernel "tiny", or a file with the source of this kernel, which is then compiled
+with a program cache in the folder CACHE.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Clock:
     start: float = field(default_factory=time.monotonic)
 
     def allows(self, number: int) -> bool:
-        """Return whether to begin another round after `number` rounds: one of average length must end in time."""
+        """Return whether to begin another round after `number` rounds: a round of average length must end in time."""
         elapsed = time.monotonic() - self.start
         return number < self.max_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
 

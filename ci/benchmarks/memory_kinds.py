@@ -68,7 +68,7 @@ def host_gigabytes(size: int, work: Callable[[], Any]) -> float:
 
 
 def microseconds(work: Callable[[], Any], number: int = 1, rounds: int = ROUNDS) -> float:
-    """Return the host's time for work, in microseconds."""
+    """Return how long the host is busy with a call of `work`, in microseconds."""
     best = float("inf")
     for _ in range(rounds):
         stream.sync()
@@ -145,7 +145,7 @@ def moving(size: int, kernel: core.Kernel, total: core.Buffer) -> None:
 
 
 def main(size: int) -> None:
-    """Print a line for each kind."""
+    """Print a line for each kind of memory."""
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
     program = core.Program(SOURCE, "c++", options)
     code = program.compile("ptx") if os.environ.get("CUDACORE_DRIVER") else program.compile("cubin")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge measurements by their targets, and print them."""
+"""Compare measurements with their targets, and print them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Row:
     statement : str
         The Python code that is timed.
     number, repeat : int
-        Number of executions in one measurement, and of measurements in one process. The minimum counts.
+        Number of executions in one measurement, and of measurements in one process. The result is the minimum.
     setup : str
         Code that is executed before each measurement. The statement can use its variables.
     drain : bool
@@ -72,9 +72,10 @@ class Row:
     floor : str, optional
         The name of the row in floor.c, if it differs.
     over_floor : tuple of float, optional
-        The target instead of `ratio`: at most the floor times the first number, plus the second one in nanoseconds.
+        The target instead of `ratio`: at most the time of the floor times the first number, plus the second number in
+        nanoseconds.
     over_row : tuple of str and float, optional
-        The target instead of `ratio`: at most the named row of the same process times the number.
+        The target instead of `ratio`: at most the time of the named row in the same process, times the number.
     needs : str, optional
         The library whose arrays the row uses. If it is not installed, the row is left out.
     graphs : bool
@@ -181,7 +182,7 @@ def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
 
 
 def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
-    """A row that uses a graph of very many nodes. Only cudacore can make it, from columns of arguments."""
+    """A row that uses a graph of very many nodes. It is built from columns of arguments, as only cudacore can."""
     over_floor = (factor, 0.0) if factor else None
     return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
 

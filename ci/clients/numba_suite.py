@@ -106,7 +106,7 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Some tests fill half of the device's memory, which is memory of the host. No test needs more than 4 GB.
+    # Some tests fill half of the simulated device's memory, which is host memory. No test needs more than 4 GB.
     os.environ.setdefault("CUDACORE_SIM_MEMORY", "4G")
     if sys.argv[1:2] == ["--module"]:
         sys.exit(run_module(sys.argv[2]))

@@ -71,7 +71,7 @@ def main() -> int:
         environment = os.environ | {
             "PATH": f"{toolkit() / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "XDG_CACHE_HOME": str(folder / "cache"),
-            # Some tests fill most of the device's memory, which is memory of the host.
+            # Some tests fill most of the simulated device's memory, which is host memory.
             "CUDACORE_SIM_MEMORY": "4G",
         }
         failed = []

@@ -32,7 +32,7 @@ from cudacore_handles._sdk import as_options
 
 
 class _Outcome(NamedTuple):
-    """The result of a worker."""
+    """What a worker returns for one job."""
 
     code: ObjectCode
     log: str
@@ -124,7 +124,7 @@ class _Group:
 
     @property
     def is_cacheable(self) -> bool:
-        """bool: Whether a cache will keep the code."""
+        """bool: Whether the code can be stored in the cache."""
         return self.cached is not None and self.cached.is_cacheable
 
     def compile(self) -> _Outcome:
@@ -158,7 +158,7 @@ class _Group:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Cancel the compilation as soon as all its jobs are cancelled."""
+        """Within the block, cancel the compilation as soon as all its jobs are cancelled."""
 
         def cancel_if_all_are() -> None:
             if all(one.requested for one in self.cancellations):

@@ -49,7 +49,7 @@ class BatchError(_Base):
     exceptions : tuple of Exception
         The exceptions, in the order of the jobs.
     errors : dict of int to Exception
-        The same, by the jobs' positions in the batch. Equal jobs share an exception.
+        The same exceptions, by the jobs' positions in the batch. Equal jobs share an exception.
     results : list of ObjectCode or None
         The code of all jobs, None for those that failed.
     """

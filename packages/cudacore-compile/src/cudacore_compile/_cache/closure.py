@@ -56,7 +56,7 @@ class Closure:
         ]
 
     def is_same(self, look: Look) -> bool:
-        """Return whether no file was changed, created or removed."""
+        """Return whether no file was changed, created or removed since the identities were read."""
         return look.are(self._identities)
 
     def refreshed(self) -> Closure | None:
@@ -89,16 +89,16 @@ class Closure:
         return Closure(files, directories, self.others)
 
     def is_settled(self) -> bool:
-        """Return whether every later change will be detected."""
+        """Return whether every later change of the files and directories will be detected."""
         return all(is_settled(identity) for _, identity in self.files.values()) and all(
             is_settled(identity) for identity, _ in self.directories.values()
         )
 
 
 def _first(name: str) -> str:
-    """Return the first part of a path that is missing in a directory.
+    """Return the first component of a missing path, which is relative to an existing directory.
 
-    If this part is created as a directory, the rest of the path can be created in it, which does not change the
-    directories above.
+    Once this component exists as a directory, the rest of the path can be created without a change of the existing
+    directory.
     """
     return next((part for part in name.split("/") if part not in ("", ".")), "")

@@ -78,7 +78,7 @@ def compile_cached(
 
 
 class Watch:
-    """The inputs of one compilation, checked before and after it in the process that compiles.
+    """The inputs of one compilation, checked before and after the compilation in the process that compiles.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class CachedCompilation:
 
     @property
     def is_cacheable(self) -> bool:
-        """bool: Whether there is a key."""
+        """bool: Whether the compilation has a key, so that its code can be stored."""
         return bool(self._key)
 
     def find(self) -> tuple[ObjectCode, str] | None:

@@ -79,7 +79,7 @@ def program_key(
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
-    if options.debug or options.lineinfo:  # with these options, the code has the program's absolute path
+    if options.debug or options.lineinfo:  # with these options, the code contains the program's absolute path
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None
@@ -210,7 +210,7 @@ _BUILTINS = re.compile(rb"/[^\n]*/libnvrtc-builtins\.so[^\n]*")
 
 
 def _find_builtins(nvrtc: str) -> dict[str, bytes]:
-    """Return the builds of all built-in functions that NVRTC may load, by path."""
+    """Return the build of each library of built-in functions that NVRTC may load, by path."""
     # The loader searches LD_LIBRARY_PATH before the directory of NVRTC 12.
     places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.path.dirname(os.path.realpath(nvrtc))]
     files = [file.resolve() for place in places if place for file in sorted(Path(place).glob("libnvrtc-builtins.so*"))]

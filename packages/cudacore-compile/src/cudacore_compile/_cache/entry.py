@@ -67,7 +67,7 @@ class Entry:
         return cls(data[:code_size], facts) if _are_facts(facts) else None
 
     def object_code(self, code_type: str, name: str) -> ObjectCode | None:
-        """Return the code as an ObjectCode; None if it has another type."""
+        """Return the code as an ObjectCode; None if the type of the code is not `code_type`."""
         if self.facts.get("code_type") != code_type:
             return None
         return ObjectCode._init(
@@ -85,7 +85,10 @@ class Entry:
 
 
 def _are_facts(facts: object) -> bool:
-    """Return whether :meth:`Entry.of` could have made the facts: other code can write entries with valid checksums."""
+    """Return whether the facts have the form that :meth:`Entry.of` gives them.
+
+    Programs other than this package can write entries with valid checksums, too.
+    """
     if not isinstance(facts, dict):
         return False
     if not facts:

@@ -38,9 +38,9 @@ class FileStreamProgramCache(EntryCache):
     """A cache of compiled code in files, shared by all processes that use the directory.
 
     An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
-    checksums; an entry that does not match is ignored. Processes can be killed at any moment: their locks are released,
-    and the next process that writes removes their temporary files. The size of all files, including temporary ones,
-    never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the first
+    checksums; an entry with a wrong checksum is ignored. Processes can be killed at any moment: their locks are
+    released, and the next process that writes removes their temporary files. The size of all files, including temporary
+    ones, never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the first
     time there is a RuntimeWarning. For the next minute, stores do not wait for the lock. The directory may be removed
     at any time; it is created again.
 
@@ -204,7 +204,7 @@ class FileStreamProgramCache(EntryCache):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[bool]:
-        """Take the lock of all writers, including threads of this process, unless that takes too long.
+        """Acquire the lock that all writers use, including threads of this process. Yield False after too long a wait.
 
         The operating system releases the lock when the process of its holder ends.
         """
@@ -252,7 +252,7 @@ class FileStreamProgramCache(EntryCache):
             _remove(file.path)
 
     def _make_room(self, wanted: int) -> int:
-        """Remove entries until there is room for a number of bytes; return the size of the remaining ones."""
+        """Remove entries until there is room for a number of bytes; return the size of the remaining entries."""
         assert self._limit is not None
         files = sorted(self._files())
         total = sum(file.size for file in files)

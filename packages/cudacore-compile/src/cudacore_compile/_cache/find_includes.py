@@ -50,7 +50,7 @@ class Files:
         return found
 
 
-FILES = Files()  # of this process
+FILES = Files()  # shared by all searches of this process
 
 
 def find_closure(
@@ -192,8 +192,8 @@ class _Search:
         tested = {atom for _, one, _ in has for atom in one}
         unbalanced = {name for scanned, _ in self._texts for name in scanned.unbalanced}
         seen: dict[int, Set[bytes]] = {}
-        # Most of these tokens are names in ordinary code that are not arguments of macros. Only the rare ones are
-        # examined.
+        # Most of these tokens occur only as names in ordinary code, outside of macros. The rarest tokens are looked at
+        # first, and tokens in too many files not at all.
         for atom, count in sorted(counts.items(), key=lambda item: item[1]):
             word = pasted_word(atoms, tested)
             if word is None:

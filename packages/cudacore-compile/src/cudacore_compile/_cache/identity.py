@@ -58,7 +58,7 @@ def _identity(status: os.stat_result) -> Identity:
 def settled(identity: Identity | None) -> Identity | None:
     """Return an identity that detects every later change.
 
-    If the last change is too recent, it equals no other identity.
+    If the last change is too recent, the result equals no other identity.
     """
     if identity is None or settles_in(identity) < 0:
         return identity
@@ -83,7 +83,7 @@ def read(path: str) -> tuple[bytes, Identity]:
     Raises
     ------
     UncacheableError
-        If it cannot be read, or is not a file.
+        If the path cannot be read, or is not a file.
     """
     try:
         with open(path, "rb", opener=_open, buffering=0) as file:

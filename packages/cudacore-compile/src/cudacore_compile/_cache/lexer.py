@@ -33,7 +33,7 @@ _ALL = re.compile(
 )
 
 
-# After these characters, the prefix of a raw string is no prefix: it is part of a number, such as 1e+R, or the suffix
+# After these characters, what looks like the start of a raw string may continue a number, as in 1e+R, or be the suffix
 # of a literal.
 _GOES_ON = frozenset(b"$.+-'\"")
 _LITERAL_MARK = b"\x02"
@@ -110,7 +110,7 @@ class _Literals:
         self._is_continued = is_continued
 
     def replace(self, match: re.Match[bytes]) -> bytes:
-        """Return the replacement of a token in the text."""
+        """Return the text that replaces a token of the file."""
         token = match[0]
         first = token[:1]
         if first == b"/":
@@ -146,12 +146,12 @@ class _Literals:
             raise UncacheableError("has a raw string and continued lines")
         if b"\n" in match[0] and _begins_directive(match.string, match.start()):
             raise UncacheableError("has a raw string of several lines in a directive")
-        self.strings.append(b"\n")  # not part of a file name
+        self.strings.append(b"\n")  # refused if used as the name of a file
         self.contents.append(match[0])
         return b"\x01%d\x01" % (len(self.strings) - 1)
 
     def _open(self, match: re.Match[bytes]) -> bytes:
-        """Skip a literal without an end, as in ``#error don't``. Compilers may read the rest of the line in any way."""
+        """Skip an unterminated literal, as in ``#error don't``. Compilers may read the rest of the line in any way."""
         before = match.string[max(0, match.start() - 1) : match.start()]
         if before == b"R" or any(mark in match[0][1:] for mark in (b"/*", b"*/", b"'", b'"')):
             raise UncacheableError("has a literal without an end")

@@ -89,7 +89,7 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     return linked
 
 
-_BETWEEN_LOGS = "\0"  # logs do not contain this
+_BETWEEN_LOGS = "\0"  # separates the logs; no log contains it
 
 
 def link_key(facts: LinkFacts) -> bytes:
@@ -98,7 +98,7 @@ def link_key(facts: LinkFacts) -> bytes:
     Raises
     ------
     UncacheableError
-        If the linker may read files, or its log is valid for one link only.
+        If the linker may read files, or if equal links can have different logs.
     """
     linker, target, options, flags, inputs = facts
     check_link_options(options)

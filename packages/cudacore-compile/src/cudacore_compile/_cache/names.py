@@ -13,7 +13,7 @@ Macros = Mapping[bytes, Set["Definition | None"]]
 
 _MAX_NAMES = 64
 _TOKEN = re.compile(rb"\.?[0-9](?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
-# Macros that NVRTC 12.0 to 13.5 predefine, or that a C++ compiler may predefine. __THRUST_* are not.
+# Macros that NVRTC 12.0 to 13.5 predefine, or that a C++ compiler may predefine. __THRUST_* are not predefined.
 _RESERVED = re.compile(
     rb"_[A-Z]\w*|__(?!THRUST_)\w*|linux|unix|i386|NULL|assert|va_\w+|NV_\w+|CU_\w+|CUDA\w+|cuda[A-Z]\w*|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)"
 )

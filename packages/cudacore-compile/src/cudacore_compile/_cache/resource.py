@@ -121,7 +121,7 @@ class ProgramCacheResource(abc.ABC):
         Parameters
         ----------
         items : mapping or iterable of pairs
-            Keys and values, as for single entries. If one cannot be stored, those before it remain.
+            Keys and values, as for single entries. If a value cannot be stored, the values before it remain stored.
         """
         for key, value in items.items() if isinstance(items, Mapping) else items:
             self[key] = value

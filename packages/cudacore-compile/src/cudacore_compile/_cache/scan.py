@@ -25,7 +25,7 @@ class Reference(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """An ``#include`` of a macro."""
+    """An ``#include`` whose operand is a macro."""
 
     macro: bytes
     argument: bytes | None
@@ -33,7 +33,7 @@ class Computed(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A ``#define`` that can be part of a name."""
+    """A ``#define`` of a macro that can form the name of a file, or a part of the name."""
 
     parameter: bytes | None  # the macro's parameter; None for a macro without parameters
     name: bytes  # the macro's value: a part of a file name, or another macro
@@ -58,7 +58,7 @@ class Scan(NamedTuple):
 
     @property
     def include_key(self) -> tuple[object, ...]:
-        """tuple: All fields but the digest. Files with equal tuples read the same files."""
+        """tuple: All fields but the digest. Files with equal tuples include the same files."""
         return (
             self.references,
             self.computed,
@@ -91,7 +91,7 @@ _PART = re.compile(rb"<(?P<angle>[\w./-]+)>|\x01(?P<string>\d+)\x01|(?P<part>[\w
 _PARAMETER = re.compile(rb"\([ \t]*([A-Za-z_]\w*)[ \t]*\)")
 _MODULES = re.compile(rb"^[ \t]*(?:export\s+)?(?:import|module)\b[ \t]*[^ \t=(.,>\-+)]", re.MULTILINE)
 
-# Words that make a result depend on more than the text of the files.
+# Words that make the compiled code depend on more than the text of the files.
 FILE_TESTS = (b"__has_include", b"__has_include_next", b"__has_embed")
 TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
 WORDS = (*FILE_TESTS, *TIMES)
@@ -193,7 +193,7 @@ def _scan(digest: bytes, lexed: Lexed) -> Scan:
 
 
 class _Directives:
-    """The directives of a file, one after the other."""
+    """The results of scanning the directives of a file, which are passed to :meth:`read` one after the other."""
 
     def __init__(self, lexed: Lexed) -> None:
         self.references: list[Reference] = []
@@ -207,7 +207,7 @@ class _Directives:
         self._strings = lexed.strings
 
     def read(self, name: bytes, rest: bytes) -> None:
-        """Take a directive."""
+        """Process one directive: add what it includes, defines or tests to the results."""
         if name in _PLAIN or name == b"define":
             self.atoms |= atoms_of(rest)
         if name in _PLAIN:

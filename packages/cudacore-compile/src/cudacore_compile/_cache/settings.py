@@ -54,7 +54,7 @@ _KNOWN_TO_LINKERS = frozenset(
     split_compile_extended no_cache numba_debug
     """.split()
 )
-# Options of ptxas 12.9 and 13.5 that do not name files. Others may: "--apply-controls=all" reads a file.
+# Options of ptxas 12.9 and 13.5 that do not name files. Other options may: "--apply-controls=all" reads a file.
 _PTXAS_NAMES = "|".join(
     """
     Ofast-compile Ofc allow-expensive-optimizations annotate astoolspatch c compile-as-tools-patch compile-only
@@ -77,7 +77,7 @@ def environment() -> list[tuple[str, str]]:
 
 
 def processors(flags: Sequence[bytes]) -> bytes:
-    """Return the numbers of processors if the options let the compiler use several threads; otherwise empty bytes."""
+    """Return the numbers of all and of usable processors if the options allow several threads; else empty bytes."""
     if not any(b"split-compile" in flag for flag in flags):
         return b""
     return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()
@@ -89,7 +89,7 @@ def check_options(options: ProgramOptions) -> None:
 
 
 def check_link_options(options: LinkerOptions) -> None:
-    """Raise UncacheableError if an option or a variable makes the linker read files, or write varying logs."""
+    """Raise UncacheableError if an option or a variable makes the linker read files or write a log that varies."""
     _check_fields(options, _VARIES, _KNOWN_TO_LINKERS, "linker")
 
 

@@ -38,7 +38,7 @@ _AFTER_UNKNOWN = frozenset(b")\x03\x04")
 
 
 def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
-    """Return the tokens that may be parts of the words, at the places of a file where macros are expanded or defined.
+    """Return the tokens of a file that can be parts of the words and are where macros are expanded or defined.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
     macros : set
         The names of all macros that the program and its headers define.
     unbalanced : set
-        The macros that open parentheses without closing them, or the reverse.
+        The macros that have more opening parentheses than closing ones, or fewer.
     """
     lexed = lex(data)
     text = _STRING.sub(lambda match: b" %b " % b" ".join(atoms_of(lexed.contents[int(match[1])])), lexed.text)

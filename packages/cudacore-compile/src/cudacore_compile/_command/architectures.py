@@ -19,7 +19,8 @@ def resolve(given: Sequence[str], *, combines: bool, needed: bool) -> list[str |
     given : sequence of str
         Comma-separated lists.
     combines : bool
-        Whether the output is a fat binary. If all architectures are requested, it also gets PTX for later devices.
+        Whether the output is a fat binary. If all architectures are requested, the fat binary also gets PTX for later
+        devices.
     needed : bool
         Whether something is compiled, which requires at least one architecture.
 

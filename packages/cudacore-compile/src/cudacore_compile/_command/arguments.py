@@ -249,7 +249,7 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
 
 
 def _as_argparse_takes_it(words: Sequence[str], parser: Parser) -> list[str]:
-    """Join options with values that look like options, and rewrite options that nvcc spells in two ways.
+    """Join an option and its value if the value looks like an option; rewrite options that nvcc spells in two ways.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def program_options(arguments: argparse.Namespace) -> ProgramOptions:
         number = _value(value, known[field])
         if fields.get(field) is None or not {"list", "Sequence"} & set(re.findall(r"\w+", known[field])):
             fields[field] = number
-        else:  # given repeatedly
+        else:  # the option is given repeatedly, and its values form a list
             before = fields[field]
             fields[field] = [*(before if isinstance(before, list) else [before]), number]
     return ProgramOptions(**fields)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns off the compilers' cache in the driver.
+"""Turns off the cache that the compilers have in the driver.
 
-The command does not use that cache, because its results have no warnings or logs.
+The command does not use that cache, because cached code comes without warnings or logs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write(file: str, content: bytes) -> None:
-    """Write a file atomically. Replace the target of a link. Write to devices and pipes in place."""
+    """Write a file atomically. For a symbolic link, replace the link's target. Write devices and pipes in place."""
     path = Path(os.path.realpath(file) if os.path.islink(file) else file)
     if file == "-":
         sys.stdout.flush()

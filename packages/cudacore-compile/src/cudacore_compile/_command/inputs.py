@@ -50,7 +50,7 @@ _MAGIC = {
     b"!<thin>\n": "library",
     b"BC\xc0\xde": "nvvm",
 }
-_ELF, _ELF_CUDA = b"\x7fELF", (190).to_bytes(2, "little")  # e_machine is EM_CUDA
+_ELF, _ELF_CUDA = b"\x7fELF", (190).to_bytes(2, "little")  # the magic number; EM_CUDA, the value of e_machine
 _PTX = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d", re.DOTALL)
 _NVVM = re.compile(rb"^\s*(?:target\s+(?:triple|datalayout)\s*=|source_filename\s*=|; ModuleID\b)", re.MULTILINE)
 

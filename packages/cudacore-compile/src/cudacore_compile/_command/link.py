@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links for each architecture."""
+"""Links the compiled code, separately for each architecture."""
 
 from __future__ import annotations
 

@@ -153,9 +153,9 @@ class Plan:
         return CompileJob(unit.source.content, options, ObjectCodeFormatType(target), names, kind)
 
     def _is_asked(self, source: Input, expression: str) -> bool:
-        """Return whether a name expression is for this source.
+        """Return whether a source is to be compiled with a name expression.
 
-        With several sources, it is for those that contain the last word of the name.
+        If there are several C++ sources, only those that contain the last word of the name are, or else all of them.
         """
         sources = [one for one in self._sources if one.kind == "c++"]
         words = re.findall(r"\w+", expression.partition("<")[0])
@@ -165,7 +165,7 @@ class Plan:
         return source in sources
 
     def _options_of(self, unit: _Unit, options: ProgramOptions) -> ProgramOptions:
-        """Return the options that are for this source, without those for the assembler or linker after libNVVM."""
+        """Return the options for compiling this source, without those for the assembler or linker after libNVVM."""
         others = {one.kind for one in self._sources} - {unit.source.kind}
         dropped = _BEHIND_NVVM if unit.source.kind == "nvvm" and unit.target != "ptx" else set()
         if others:
@@ -219,7 +219,7 @@ class Plan:
 
     @property
     def jobs(self) -> list[tuple[str, CompileJob]]:
-        """list of (str, CompileJob): The jobs that come first, each with the name of its file."""
+        """list of (str, CompileJob): The jobs that compile the sources, each with the name of its source."""
         return [(unit.source.file, job) for unit, job in zip(self._units, self._jobs, strict=True)]
 
     def compile(self, report: Report) -> list[ObjectCode]:
@@ -266,7 +266,7 @@ class Plan:
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
 
     def make_linkers(self, results: Sequence[ObjectCode]) -> dict[str | None, Linker]:
-        """Return the linkers of the compiled code, by architecture; none if nothing is linked."""
+        """Return the linkers of the compiled code, by architecture; an empty dict if nothing is linked."""
         if not self._links:
             return {}
         ready = [_object_code(one) for one in self._ready]

@@ -17,7 +17,7 @@ _FRAME = re.compile(
 )
 _USED = re.compile(r"ptxas info\s*: Used (?P<registers>\d+) registers(?P<rest>.*)")
 _SHARED, _CONSTANT = re.compile(r"(\d+)(?:\+\d+)? bytes smem"), re.compile(r"(\d+) bytes cmem\[\d+\]")
-# Reported for each function or module, and not useful in a table of kernels.
+# Lines that are reported for each function or module, and are not useful in a table of kernels.
 _NOISE = re.compile(
     r"ptxas info\s*: (?:\d+ bytes gmem|Compile time = |Function properties for )"
     r"|Remark: The warnings can be suppressed|INFO: \w+ LTOIR Container created"
@@ -39,7 +39,7 @@ class Resources:
     stack_bytes, spill_store_bytes, spill_load_bytes : int
         Bytes per thread: the stack, and registers that are spilled to it and loaded again.
     shared_bytes, constant_bytes : int
-        Static shared memory of a block, and constant memory, with the parameters.
+        Static shared memory of a block, and constant memory, including the parameters, in bytes.
     """
 
     kernel: str
@@ -102,7 +102,7 @@ def table(resources: Sequence[Resources]) -> str:
     """Return a table, with bytes and registers in columns."""
     rows = [list(_HEADINGS.values())] + [[str(getattr(one, field)) for field in _HEADINGS] for one in resources]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    texts = 2  # columns that are not numbers
+    texts = 2  # number of leading columns that contain text
     return "\n".join(
         "  ".join(
             cell.ljust(width) if at < texts else cell.rjust(width)
