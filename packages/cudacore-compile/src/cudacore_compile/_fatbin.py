@@ -31,7 +31,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     """Combine code for several architectures (nvFatbinGet). The driver loads the part that the device can run.
 
     If there is a cubin for the device, it is loaded; otherwise PTX is compiled. LTO-IR is for linkers, which use the
-    one for the target architecture. Combining needs neither a driver nor a GPU.
+    LTO-IR for the target architecture. Combining needs neither a driver nor a GPU.
 
     Code for only one architecture (``sm_90a``) and code for its generation (``sm_90``) can be in one fat binary. Cubins
     and LTO-IR for a family (``sm_100f``) are labelled as code for its first architecture, because that code is the

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cudacore_compile._cache.resource import ProgramCacheResource
 
 _making_handles = threading.Lock()
-_VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and the base for families
+_VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # added to an architecture's number in CUjit_target
 
 
 class Linker:
@@ -202,8 +202,8 @@ class Linker:
         flags = self._flags(inputs, target)
         linker = _nvjitlink.load()
         _check_parts(inputs, self._options._arch())
-        # Only one linker: with several, all but one would be destroyed without linking. nvJitLink 13.5 crashes then if
-        # other threads add PTX at the same time.
+        # Only one thread creates a linker here, because the others would destroy theirs without linking. nvJitLink 13.5
+        # crashes if it destroys such a linker while other threads add PTX.
         with _making_handles:
             if self._box is None or self._box[1] != flags:
                 box = linker.create(flags, inputs)
@@ -254,7 +254,7 @@ class Linker:
         return LinkFacts(_nvjitlink.load(), target, self._options, self._flags(inputs, target), inputs)
 
     def _take(self, flags: list[bytes]) -> Any:
-        """Return the linker that `handle` returned, for one link; None if there is none for these flags."""
+        """Return the linker whose handle was read if it has these flags, otherwise None. Forget it in both cases."""
         with self._lock:
             if self._closed:
                 raise closed(self)
@@ -405,9 +405,9 @@ def _runs_on(target: str, arch: str) -> bool:
 
 
 def _check_elf(code: bytes, name: str) -> None:
-    """Raise for an incomplete cubin: nvJitLink before 13 reads beyond its end, and links the bytes there."""
+    """Raise for an incomplete cubin: nvJitLink before 13 reads beyond the end of the code, and links what is there."""
     if code[:4] != b"\x7fELF":
-        return  # nvJitLink reports that
+        return  # nvJitLink reports code that is not an ELF file
     end = 64
     if len(code) >= end:
         offset = int.from_bytes(code[40:48], "little")

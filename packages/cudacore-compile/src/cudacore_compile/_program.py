@@ -264,9 +264,10 @@ class Program:
     def cancel(self) -> None:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).
 
-        They raise the error of their compiler with a code name such as ``"NVRTC_ERROR_CANCELLED"``. Any thread may call
-        this. NVRTC 12.8 and later usually end a compilation in about 0.3 seconds. If a single kernel takes very long,
-        it can be minutes. Older versions, and the compilers of other languages, finish a compilation that has begun.
+        Cancelled compilations raise the error of their compiler with a code name such as ``"NVRTC_ERROR_CANCELLED"``.
+        Any thread may call this. NVRTC 12.8 and later usually end a compilation in about 0.3 seconds. If a single
+        kernel takes very long, this can take minutes. Older versions, and the compilers of other languages, finish a
+        compilation that has begun.
 
         Ctrl-C works without this method. If a signal handler raises an exception while NVRTC compiles for the main
         thread, the exception is raised at once. NVRTC 12.8 and later then cancel the compilation; older versions finish
@@ -371,7 +372,7 @@ class Program:
             self._is_new = False
         if box is None:
             box = self._new_box()
-        with self._lock:  # from here on, a cancellation is either seen here, or cancels the box
+        with self._lock:  # _check_state() finds an earlier cancellation; a later one cancels the box
             self._check_state()
             previous = self._box
             if previous is not box:

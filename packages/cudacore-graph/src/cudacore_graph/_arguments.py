@@ -19,18 +19,20 @@ from cudacore_handles._sdk.graph import (
     why_no_array,
 )
 
-# Location and type of the allocation.
+# Location and type of the allocation, by the type of memory.
 _MEMORY = {
     GraphMemoryType.DEVICE: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_PINNED),
     GraphMemoryType.HOST: (lib.CCH_LOCATION_HOST, lib.CCH_ALLOCATION_PINNED),
     GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_MANAGED),
 }
-# A parameter that takes a pointer, so that values are converted to addresses.
+# The layout of one pointer parameter. Packing an operand with this layout converts it to its address.
 _ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER)])
 
 
 def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
-    """Prepare a kernel for a node: find its layout, and allow the shared memory. Raise an error if it is unusable.
+    """Prepare a kernel for a node: find its layout, and allow the shared memory that the configuration needs.
+
+    Raise an error if the kernel is unusable.
 
     Return the kernel with its layout.
     """
@@ -87,7 +89,7 @@ def alloc_place(
     others = tuple(dict.fromkeys(Device(peer).device_id for peer in peers))
     location, allocation = _MEMORY[kind]
     if kind is GraphMemoryType.HOST:
-        # The driver requires one device that uses the memory.
+        # For host memory, the driver requires at least one device that uses the memory.
         return location, 0, allocation, tuple(dict.fromkeys((ordinal, *others)))
     return location, ordinal, allocation, tuple(other for other in others if other != ordinal)
 

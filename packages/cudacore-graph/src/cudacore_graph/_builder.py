@@ -138,7 +138,7 @@ class GraphBuilder(Builder):
             and capture is not None
         ):
             capture.close_forks(stream)
-            capture.end(stream)  # earlier failures no longer matter
+            capture.end(stream)  # the status is ignored, because the graph is discarded
 
     def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -153,7 +153,7 @@ class GraphBuilder(Builder):
         Returns
         -------
         GraphBuilder
-            This one.
+            This builder.
         """
         if mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
@@ -183,7 +183,7 @@ class GraphBuilder(Builder):
         Returns
         -------
         GraphBuilder
-            This one.
+            This builder.
 
         Raises
         ------
@@ -207,14 +207,14 @@ class GraphBuilder(Builder):
             check(status)
         except CUDAError as error:
             if not capture.graph.is_valid:  # otherwise the capture continues, or another thread has ended it
-                self._state = BuilderState.ENDED  # there is nothing left to end
+                self._state = BuilderState.ENDED  # so that close() does not end the capture again
                 self.close()
                 if known:
                     error.hint = capture.describe_loss()
                 else:
                     explain_loss(error, capture.mode)
             raise
-        if self._state is BuilderState.CAPTURING:  # otherwise another thread has closed it in the meantime
+        if self._state is BuilderState.CAPTURING:  # otherwise another thread has closed the builder in the meantime
             self._state = BuilderState.ENDED
             self._take_no_work()
         return self
@@ -412,7 +412,7 @@ class GraphBuilder(Builder):
         capture = self._capturing("add a conditional node")
         # The streams for the bodies are created first, because a captured node cannot be removed.
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
-        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # else refused below
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # capture_add() raises if not
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
@@ -422,7 +422,8 @@ class GraphBuilder(Builder):
         )
 
     def _take_work(self) -> None:
-        # For the per-thread default stream, _accept_work() checks that this is the right thread.
+        # With the per-thread default stream, `_stream` stays None, so that each use calls _accept_work(), which checks
+        # the thread.
         self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._own
         self._gate[0] = 1
         self._state = BuilderState.CAPTURING
@@ -453,7 +454,7 @@ class GraphBuilder(Builder):
             )
 
     def _is_lost(self) -> bool:
-        """Return whether the graph was lost because the capture of another of its builders failed."""
+        """Return whether the graph was lost because the capture of another builder of this graph failed."""
         return self._state is BuilderState.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
 
     def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> Capture:
@@ -510,7 +511,7 @@ class GraphBuilder(Builder):
 
     @property
     def is_join_required(self) -> bool:
-        """bool: Whether the builder was split from another one, and must be joined before that one ends building."""
+        """bool: Whether the builder was split from another one, and must be joined before the other ends building."""
         return self._kind is BuilderKind.FORKED
 
     @property

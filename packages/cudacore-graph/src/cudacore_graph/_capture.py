@@ -65,11 +65,11 @@ class Capture:
     def close_forks(self, rest: Stream) -> None:
         """Join the remaining forks of a capture that is about to end, and close them.
 
-        If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the whole
-        graph around the body is lost too.
+        If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the graph that
+        contains the body is lost, too.
         """
         for stream, reference in list(self.unjoined.items()):
-            # If the capture has failed before, nothing can be joined.
+            # The status is ignored: if the capture has failed before, no stream can be joined.
             _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
             fork = reference()
             if fork is not None:

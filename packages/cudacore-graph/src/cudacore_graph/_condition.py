@@ -67,7 +67,7 @@ def create_condition(
 
 
 def bad_condition(condition: GraphCondition, used: int) -> NoReturn:
-    """Raise an error for a condition that a node cannot use: another node uses it, or it is of another graph."""
+    """Raise an error for a condition that a node cannot use: another node uses it, or it belongs to another graph."""
     if used:
         raise ValueError(f"a conditional node already uses {condition!r}; each node needs a condition of its own")
     raise ValueError(

@@ -29,7 +29,7 @@ class GraphDefinition(_native.GraphHandle):
     Methods of a definition add nodes without dependencies; methods of a node add nodes that depend on it. A definition
     can also be a view of the graph of a :class:`GraphBuilder`, of a child graph, or of the body of a conditional node.
     Two definitions are equal if they are of the same graph. The graph keeps alive what its nodes use. It exists as long
-    as a definition or a node of it, or of a graph in it, is referenced.
+    as a definition or a node of this graph, or of a graph inside it, is referenced.
 
     ``print(definition)`` shows it as a tree, :meth:`to_dot`, :meth:`to_svg` and :meth:`to_mermaid` draw it, and a
     notebook displays the picture.
@@ -193,7 +193,7 @@ class GraphDefinition(_native.GraphHandle):
         GraphDefinition
             The copy.
         dict of GraphNode to GraphNode
-            The copy's node for each node of this graph.
+            Maps each node of this graph to its copy.
         """
         box, pairs = _native.clone_graph(self)
         return adopt(type(self), ffi.cast("void *", box)), pairs

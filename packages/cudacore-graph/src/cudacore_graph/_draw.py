@@ -34,10 +34,10 @@ class Box:
     inner: Sequence[tuple[str, Picture]] = ()
     width: float = field(init=False, default=0)
     height: float = field(init=False, default=0)
-    head: float = field(init=False, default=0)  # height of the text
+    head: float = field(init=False, default=0)  # height of the part with the text
 
     def measure(self) -> None:
-        """Compute the size."""
+        """Compute the size of the box."""
         self.head = len(self.lines) * _LINE + 2 * _PAD - 4
         widths = [text_width(line, bold=i == 0) for i, line in enumerate(self.lines)]
         self.width, self.height = max(widths, default=0) + 2 * _PAD, self.head
@@ -52,7 +52,7 @@ class Picture:
     """The boxes with their positions, and the lines of the arrows."""
 
     boxes: Sequence[Box]
-    places: list[tuple[float, float]]  # left and top
+    places: list[tuple[float, float]]  # left and top of each box
     # for each arrow: its points from top to bottom, and whether it points upwards
     arrows: list[tuple[list[tuple[float, float]], bool]]
     width: float
@@ -60,7 +60,7 @@ class Picture:
 
 
 def text_width(text: str, *, bold: bool = False) -> float:
-    """Return the maximum width of a text in pixels, for the wider ones of the fonts that browsers choose."""
+    """Return an upper estimate of the width of a text in pixels, because browsers choose different fonts."""
     width = 0.0
     for c in text:
         width += 4.4 if c in _NARROW else 12 if c in _WIDE or c > "\u2e80" else 8.6 if c.isupper() else 7.4
@@ -128,7 +128,7 @@ class _Layers:
             below[first].append(last)
         for vertex in order:
             level[vertex] = max((level[first] + 1 for first in above[vertex]), default=0)
-        for vertex in reversed(order):  # vertices without dependencies are placed next to their dependents
+        for vertex in reversed(order):  # a vertex with more dependents than dependencies is placed just above them
             if below[vertex] and len(below[vertex]) > len(above[vertex]):
                 level[vertex] = min(level[last] for last in below[vertex]) - 1
         return level
@@ -328,7 +328,7 @@ def _arrow(points: list[tuple[float, float]], upwards: bool) -> Iterator[str]:
         points = [*points[:-1], (points[-1][0], points[-1][1] - 6)]
     path.append(f"M{x:.1f} {y:.1f}")
     for i, (to_x, to_y) in enumerate(points[1:]):
-        if i % 2:  # inside a layer
+        if i % 2:  # a straight line inside a layer
             path.append(f"L{to_x:.1f} {to_y:.1f}")
         else:
             middle = (y + to_y) / 2

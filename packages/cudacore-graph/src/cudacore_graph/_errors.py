@@ -10,8 +10,8 @@ from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), which a graph may free only once"
-# The usual reason for a refusal, by the name of the method. The classes of nodes add their reasons in
-# _nodes/classes.py.
+# The usual reason why the driver refuses a call, by the name of the method. _nodes/classes.py adds the reasons of each
+# class of nodes.
 HINTS = {
     "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",
     "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",
@@ -19,7 +19,7 @@ HINTS = {
 }
 NODE_WAS_INSTANTIATED = "The node must have been in the graph when the executable graph was instantiated"
 ONE_ROW_ONLY = "can be changed only if it has one row; it must keep that one row, and the devices of its memory"
-# The reasons for nodes of executable graphs.
+# The usual reasons for refused calls on executable graphs and their nodes.
 EXEC_HINTS = {
     "enable": NODE_WAS_INSTANTIATED,
     "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "
@@ -89,7 +89,7 @@ _NOT_BEGUN = {
 
 
 def check_begun(status: int) -> None:
-    """Raise the error of a capture that could not begin."""
+    """Raise an error if `status` says that a capture could not begin."""
     if status:
         raise not_begun(last_error(status))
 
@@ -102,7 +102,7 @@ def not_begun(error: CUDAError) -> CUDAError:
 
 def explain_loss(error: CUDAError, mode: str) -> None:
     """Add advice to the error of a capture whose graph is lost."""
-    if error.code > 0:  # an error of the driver; the library's errors are complete
+    if error.code > 0:  # only for errors of the driver, because errors of the library explain themselves
         advice = (
             "captured work cannot be waited for, nor can an event that was recorded in the capture"
             if mode == "relaxed"

@@ -52,9 +52,9 @@ class NodeWithView(Protocol[_V_co]):
 class Graph(_native.ExecHandle):
     """A graph that can be launched repeatedly.
 
-    Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps alive what its nodes use,
-    independently of the definition. ``graph[node]`` is a view of one node, through which its parameters can be changed
-    and it can be disabled.
+    It is made by :meth:`GraphDefinition.instantiate` or :meth:`GraphBuilder.complete`, and keeps alive what its nodes
+    use, independently of the definition. ``graph[node]`` is a view of one node, through which its parameters can be
+    changed and it can be disabled.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Graph(_native.ExecHandle):
         return node._EXECUTABLE._init(self, given)
 
     def update(self, source: GraphBuilder | GraphDefinition) -> None:
-        """Take the parameters of another graph of the same shape (cuGraphExecUpdate).
+        """Replace the parameters of all nodes by those of another graph of the same shape (cuGraphExecUpdate).
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ def instantiate(
     """Make an executable graph in a context, by default the current one; see :meth:`GraphDefinition.instantiate`."""
     params = ffi.new("cch_instantiate_params *")
     params.size = ffi.sizeof("cch_instantiate_params")
-    held = []  # until the call is over
+    held = []  # keeps the boxes alive until the call is over
     if context is not None:
         held.append(hold(context))
         params.context = held[-1]
@@ -219,7 +219,7 @@ def _not_updated(
 
 
 def _name_cycle(definition: GraphDefinition) -> str:
-    """Describe the nodes of a cycle in a graph or in one within it; return an empty string if there is no cycle."""
+    """Describe the nodes of a cycle in a graph or a graph within it; return an empty string if there is no cycle."""
     # The driver does not always report a node of the cycle, so all graphs are searched.
     nodes = next(filter(None, map(_find_cycle, _graphs_of(definition))), [])
     if not nodes:

@@ -66,7 +66,7 @@ class GraphMemoryResourceAttributes:
 
     @property
     def reserved_mem_high(self) -> int:
-        """int: The maximum of the bytes reserved. It can be set to 0."""
+        """int: The maximum number of bytes reserved so far. Assigning 0 resets it."""
         return self._get("RESERVED_MEM_HIGH")
 
     @reserved_mem_high.setter
@@ -80,7 +80,7 @@ class GraphMemoryResourceAttributes:
 
     @property
     def used_mem_high(self) -> int:
-        """int: The maximum of the bytes used. It can be set to 0."""
+        """int: The maximum number of bytes used so far. Assigning 0 resets it."""
         return self._get("USED_MEM_HIGH")
 
     @used_mem_high.setter
@@ -126,7 +126,7 @@ class GraphMemoryResource(AccessibleMemoryResource):
         Parameters
         ----------
         size : int
-            Bytes.
+            Size in bytes.
         stream : GraphBuilder or Stream
             The stream that is captured.
 

@@ -78,7 +78,7 @@ class GraphDebugPrintOptions:
         Numbers of edges.
     """
 
-    # In the order of the driver's flags.
+    # The fields are in the order of the driver's flags.
     verbose: bool = False
     runtime_types: bool = False
     kernel_node_params: bool = False

@@ -16,9 +16,9 @@ from cudacore_handles._sdk import graph_native as _native
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
 
-_MAX_LINES = 1000  # nodes of one graph that a tree in text shows
-MAX_NODES = 100  # boxes in a picture by default; DOT always shows all nodes
-_MAX_GRAPHS = 8  # child graphs or bodies that are drawn in one node
+_MAX_LINES = 1000  # the maximum number of nodes of one graph that a tree in text shows
+MAX_NODES = 100  # the default maximum number of boxes in a picture; DOT always shows all nodes
+_MAX_GRAPHS = 8  # the maximum number of child graphs or bodies that are drawn in one node
 
 
 class _Layout(NamedTuple):
@@ -58,7 +58,7 @@ def _layout(graph: GraphDefinition) -> _Layout:
             missing[following] -= 1
             if not missing[following]:
                 ready.append(following)
-    order += sorted(set(range(len(nodes))) - set(order))  # nodes of a cycle that another library has made
+    order += sorted(set(range(len(nodes))) - set(order))  # nodes that are in a cycle or depend on one
     new = {old: index for index, old in enumerate(order)}
     return _Layout([nodes[old] for old in order], [sorted(new[i] for i in before[old]) for old in order])
 

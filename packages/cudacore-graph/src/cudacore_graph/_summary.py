@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 _MAX_ALIKE = 12  # nodes of one kind with the same neighbours; if there are more, they form one group
-_MAX_KINDS = 3  # kinds that the text of a group lists
+_MAX_KINDS = 3  # the maximum number of kinds that the text of a group lists
 _MAX_WIDE = 16  # nodes side by side; if there are more, equal chains form one group too
 _WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
-_MAX_LAYERS = 24  # groups of layers, if grouping chains and repetitions did not make a graph small enough
-_MAX_EDGES = 3  # edges per node, on average; more than that cannot be followed by eye
+_MAX_LAYERS = 24  # the maximum number of groups of layers, if other ways did not make a graph small enough
+_MAX_EDGES = 3  # the maximum mean number of edges per node that can be followed by eye
 
 
 class Group(NamedTuple):
@@ -151,13 +151,13 @@ def _levels(groups: list[Group], edges: set[tuple[int, int]]) -> list[int]:
     """Return the number of groups before each group, along the longest path."""
     before, _ = _neighbours(len(groups), edges)
     level: list[int] = []
-    for i, those in enumerate(before):  # an edge from a later node belongs to a cycle
+    for i, those in enumerate(before):  # an edge from a later group is ignored, because it belongs to a cycle
         level.append(max((level[first] + 1 for first in those if first < i), default=0))
     return level
 
 
 def _merge_layers(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
-    """Group nodes by the number of nodes before them."""
+    """Group nodes by layers: by the length of the longest path that leads to them."""
     level = _levels(groups, edges)
     count = max(level, default=0) + 1
     shown = min(count, _MAX_LAYERS)

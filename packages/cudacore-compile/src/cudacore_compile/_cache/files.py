@@ -40,9 +40,9 @@ class FileStreamProgramCache(EntryCache):
     An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
     checksums; an entry with a wrong checksum is ignored. Processes can be killed at any moment: their locks are
     released, and the next process that writes removes their temporary files. The size of all files, including temporary
-    ones, never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the first
-    time there is a RuntimeWarning. For the next minute, stores do not wait for the lock. The directory may be removed
-    at any time; it is created again.
+    ones, never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the
+    first time there is a RuntimeWarning. For the next minute, stores do not wait for the lock. The directory may be
+    removed at any time; it is created again.
 
     All methods can be called from any thread.
 

@@ -11,7 +11,7 @@ from cudacore_compile.typing import CompilerBackendType
 
 Version = tuple[int, int]
 
-# Versions of PTX that cannot be derived from the version of CUDA.
+# The PTX versions of the CUDA versions that do not follow the rule of ptx_of().
 _PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
@@ -41,7 +41,7 @@ def choose_linker(
     Parameters
     ----------
     nvjitlink, driver : tuple of (int, int), optional
-        Their CUDA versions; None if they are missing.
+        The CUDA versions of nvJitLink and of the driver; None for one that is missing.
     inputs : sequence of str
         Types of the input.
     ptx : tuple of (int, int), optional

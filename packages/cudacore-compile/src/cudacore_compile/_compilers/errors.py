@@ -128,7 +128,7 @@ def log_text(log: bytes) -> str:
 def log_of(read: Callable[[Any], bytes], box: Any) -> str:
     """Return the log of a box that failed.
 
-    It is empty if there is no box, or if the log cannot be read: the first failure is the one to report.
+    If there is no box, or its log cannot be read, return an empty string: the caller reports the failure of the box.
     """
     try:
         return log_text(read(box)) if box is not None else ""

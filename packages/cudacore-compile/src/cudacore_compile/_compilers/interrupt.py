@@ -17,7 +17,7 @@ _Work = Callable[[], None]
 
 
 def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
-    """Take the next item of a queue. Signals are handled while it waits.
+    """Remove the next item from a queue and return it. Signals are handled while this function waits for the item.
 
     A signal that arrives just before the main thread waits does not wake it, so each wait is short.
     """
@@ -31,9 +31,9 @@ def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
 def run_interruptibly(work: _Work, cancel: _Work) -> None:
     """Call a function; if a signal handler raises an exception meanwhile, cancel the function and raise that exception.
 
-    Python handles signals on the main thread, between two bytecodes, so Ctrl-C would wait for a call in C. If this is
-    the main thread, `work` therefore runs on another thread. The main thread waits for a queue, which a signal
-    interrupts. Other threads handle no signals, so they call `work` themselves.
+    Python handles signals on the main thread, between two bytecodes, so Ctrl-C would wait for a call in C. If the
+    caller is the main thread, `work` therefore runs on another thread. The main thread waits for a queue, which a
+    signal interrupts. Other threads handle no signals, so they call `work` themselves.
 
     The function that NVRTC calls while it compiles (nvrtcSetFlowCallback) is not called often enough to check for
     signals there. NVRTC 13.5 does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor
@@ -71,8 +71,8 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
 class _Thread(threading.Thread):
     """A thread that calls functions, one after another.
 
-    It is kept, because a new thread for each call would make a short compilation a few percent slower. It is a daemon,
-    because otherwise the interpreter would wait for the thread's end before it calls :func:`_end`.
+    The thread is kept, because a new thread for each call would make a short compilation a few percent slower. It is a
+    daemon thread, because otherwise the interpreter would wait for the thread's end before it calls :func:`_end`.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,10 @@ class _Thread(threading.Thread):
             _threads.discard(self)
 
     def wait(self) -> list[BaseException]:
-        """Wait for the call to end. Return the exception that it raised, or None. Signals are handled meanwhile."""
+        """Wait for the call to end. Return a list with the exception that it raised, or an empty list.
+
+        Signals are handled during the wait.
+        """
         return get_interruptibly(self._results)
 
     def give_up(self) -> None:

@@ -27,7 +27,7 @@ class Library(NamedTuple):
     """A compiler library: its name, the error if it is missing, and the extra that installs it."""
 
     title: str
-    name: str  # in pathfinder
+    name: str  # the library's name in cuda.pathfinder
     error: type[CUDAError]
     extra: str
 

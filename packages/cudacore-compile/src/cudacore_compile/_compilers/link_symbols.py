@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the symbols of linked code are compatible.
 
-If they are not, nvJitLink (12.9, 13.5) only prints a message to stderr, and links the code. On a thread that has linked
-LTO-IR before, it ends the process.
+If the symbols are not compatible, nvJitLink (12.9, 13.5) only prints a message to stderr, and links the code. On a
+thread that has linked LTO-IR before, nvJitLink ends the process instead.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ class LinkerOptions:
     """Options of the linker.
 
     Options that are None are not passed to the linker, which has its own defaults. All values are checked when the
-    object is created, and again when it is used. The flags below are nvJitLink's. The driver's linker supports
-    `arch`, `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`. If it is
-    used, any other option is an error that explains why nvJitLink was not used.
+    object is created, and again when it is used. The flags below are nvJitLink's. The driver's linker supports `arch`,
+    `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`. When the driver's
+    linker is used, any other option is an error that explains why nvJitLink was not used.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class LinkerOptions:
     no_cache : bool, optional
         Do not use the linker's own cache. ``-no-cache``.
     numba_debug : bool, optional
-        Ignored with a DeprecationWarning, because no linker has it.
+        Ignored with a DeprecationWarning, because no linker has such an option.
 
     Raises
     ------
     TypeError, ValueError
-        For a value that the option cannot have, naming the option.
+        If an option has an invalid value; the error names the option.
     """
 
     name: str | None = "<default linker>"

@@ -137,7 +137,7 @@ def on_new_thread(function: Callable[[], _T]) -> _T:
     else:
         thread.join()
     if not outcome[0][0]:
-        raise outcome.pop()[1]  # no variable: an exception and its frame would form a reference cycle
+        raise outcome.pop()[1]  # not in a variable, because the exception and this frame would form a reference cycle
     result: _T = outcome[0][1]
     return result
 
@@ -148,7 +148,7 @@ _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 
 def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
     """Return the error for a mismatch between LTO-IR and other code, which nvJitLink reports but links anyway."""
-    # nvJitLink's message has the names of the last input, which need not be the cause
+    # nvJitLink's message ends with names from the last input, which need not be the cause
     found = _NAMED.sub("", _ERROR.findall(log)[0])
     optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
     others = ", ".join(part.name for part in inputs if not part.has_ltoir)
@@ -165,7 +165,7 @@ def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
 def _check_arch(flags: Sequence[bytes]) -> None:
     """Raise an error for an architecture that CUDA 12 does not have.
 
-    Otherwise nvJitLink of CUDA 12 would end the process if it has linked LTO-IR before.
+    If nvJitLink of CUDA 12 got such an architecture after it had linked LTO-IR, it would end the process.
     """
     for flag in flags:
         match = re.match(rb"-arch=\w+_(\d+)", flag)

@@ -16,7 +16,7 @@ from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
 _MAX_THREADS = 1024  # NVRTC starts as many threads as requested, and hangs with 100,000
-_CUT_OFF = " \t\n\r\v\f"  # at the end of an option
+_CUT_OFF = " \t\n\r\v\f"  # characters that NVRTC removes from the end of an option
 _ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 
 

@@ -50,7 +50,7 @@ class ProgramOptions:
     ----------
     name : str, optional
         The name of the program in diagnostics and debug information. If it contains a directory, the compiler also
-        searches it for included files. Default ``"default_program"``.
+        searches that directory for included files. Default ``"default_program"``.
     arch : str or int, optional
         The GPU architecture to compile for: ``"sm_90"``, ``"compute_90"``, a variant such as ``"sm_90a"`` or
         ``"sm_100f"``, or the number alone, which means ``sm_``. Default: the current device's. ``-arch``.
@@ -82,7 +82,7 @@ class ProgramOptions:
     extra_device_vectorization : bool, optional
         Vectorize more aggressively. ``--extra-device-vectorization``.
     link_time_optimization : bool, optional
-        Compile to LTO-IR. The target ``"ltoir"`` implies it, and no other allows it. ``--dlink-time-opt``.
+        Compile to LTO-IR. The target ``"ltoir"`` implies this option; other targets refuse it. ``--dlink-time-opt``.
     gen_opt_lto : bool, optional
         Optimize before generating LTO-IR. ``--gen-opt-lto``.
     define_macro : str or tuple of (str, str or int or float), or list of these, or mapping, optional
@@ -149,8 +149,8 @@ class ProgramOptions:
         How much speed to trade for compile time: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
     pch : bool, optional
         Make and use precompiled headers automatically; see :attr:`Program.pch_status`. If NVRTC's heap for them is too
-        small, it is enlarged. NVRTC does not detect changes of a header within one process: set another `pch_dir` then,
-        or omit this. Program caches store no code that was compiled with it. ``--pch``.
+        small, it is enlarged. NVRTC does not detect changes of a header within one process: set another `pch_dir` after
+        a change, or omit this option. Program caches store no code that was compiled with it. ``--pch``.
     create_pch : path, optional
         The precompiled header to make. ``--create-pch=``.
     use_pch : path, optional
@@ -538,7 +538,7 @@ _SINCE = {
     "use_bundled_headers": "13.3",
 }
 
-# The same for NVVM.
+# All options of libNVVM whose flags depend only on their values.
 _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "debug": ("-g", values.switch),
     "device_code_optimize": ("-opt", lambda field, value: ["=3" if values.switch(field, value) else "=0"]),
@@ -548,7 +548,7 @@ _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "fma": ("-fma", values.one_or_zero),
     "numba_debug": ("-numba-debug", values.switch),
 }
-# NVVM has no cache, so there is nothing to disable.
+# The options that NVVM programs support. libNVVM has no cache, so `no_cache` has nothing to disable.
 _OF_NVVM = {
     *_NVVM_FLAGS,
     *("name", "arch", "link_time_optimization", "extra_sources", "use_libdevice", "no_cache", "raw_options"),

@@ -14,5 +14,5 @@ class Result(NamedTuple):
     code: bytes
     log: str
     lowered_names: dict[str, str]
-    signatures: dict[str, str] | None  # of kernels; None if the code contains them, or if they are unknown
+    signatures: dict[str, str] | None  # the kernels' parameters; None if in the code itself, or unknown
     pch_status: PCHStatusType | None

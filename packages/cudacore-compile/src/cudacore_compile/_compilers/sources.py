@@ -31,7 +31,7 @@ _PATH = re.compile(rb"[^\s;{}()\"'#][^\n;{}()\"'#]*\.(?:cu|cuh|c|cc|cpp|cxx|h|hp
 
 
 def check_no_path(source: bytes) -> None:
-    """Raise an error if source code is the path of a file: no program consists of a name with such a suffix."""
+    """Raise an error if source code is only the path of a source file, because no program has that form."""
     if len(source) < 4096 and _PATH.fullmatch(source):
         path = source.decode(errors="replace").strip()
         raise ValueError(

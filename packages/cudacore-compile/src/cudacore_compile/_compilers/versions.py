@@ -26,7 +26,7 @@ class CompilerVersion(NamedTuple):
     path : str
         The path of the library; an empty string for the driver.
     architectures : tuple of int or None
-        The supported architectures; None if it does not report them, as for linkers.
+        The supported architectures; None if the library does not report them, as with linkers.
     """
 
     version: str

@@ -22,7 +22,7 @@ class AllocNode(GraphNode):
 
     @property
     def dptr(self) -> int:
-        """int: The address."""
+        """int: The address of the memory."""
         return _native.alloc_address(self)
 
     @property

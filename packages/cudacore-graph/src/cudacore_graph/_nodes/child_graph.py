@@ -20,7 +20,7 @@ class ExecutableChildGraphNode(ExecutableGraphNode):
     __slots__ = ()
 
     def update(self, child: GraphDefinition) -> None:
-        """Take the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
+        """Use the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
         _native.set_exec_node(self._graph, self._node, "embed", child)
 
 

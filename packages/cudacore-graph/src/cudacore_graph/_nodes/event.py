@@ -11,7 +11,7 @@ from cudacore_handles._sdk import adopt
 
 
 class EventNode(GraphNode):
-    """A node with an event."""
+    """A node that records an event or waits for one."""
 
     __slots__ = ()
     _COLOUR = "#ead1dc"

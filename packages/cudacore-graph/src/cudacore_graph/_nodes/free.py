@@ -17,7 +17,7 @@ class FreeNode(GraphNode):
 
     @property
     def dptr(self) -> int:
-        """int: The address."""
+        """int: The address of the memory that the node frees."""
         return int(self._read("free").address)
 
     def _describe(self) -> Description:

@@ -48,7 +48,7 @@ class HostCallbackNode(GraphNode):
     def function(self) -> Callable[[], Any] | None:
         """callable or None: The Python function; None for a ctypes function.
 
-        ``cuda.core`` calls this `callback`. Here :meth:`GraphDefinition.callback` is the method that adds a node.
+        ``cuda.core`` calls this attribute `callback`. Here, `callback` is the method of nodes that adds such a node.
         """
         return _native.host_function_of(self)
 

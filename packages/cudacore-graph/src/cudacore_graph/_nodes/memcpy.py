@@ -65,12 +65,12 @@ def _is_array(operand: object) -> bool:
 
 
 def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: Any) -> tuple[Any, object]:
-    """Return an operand of a copy and its owner: the given ones, or else the node's."""
+    """Return an operand of a copy and its owner: the given ones, or else the node's current ones."""
     if given is not None:
         return given, given_owner
     if not array:
         return int(address), owner
-    if owner is None:  # another library's
+    if owner is None:  # an array of another library, which gets a box here
         out = ffi.new("cch_array **")
         check(lib.cch_array_wrap(out, array, ffi.NULL, ffi.NULL, ffi.NULL))
         owner = adopt(_native.Handle, out[0])

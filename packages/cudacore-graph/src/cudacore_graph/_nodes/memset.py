@@ -79,7 +79,7 @@ class MemsetNode(GraphNode):
 
     @property
     def dptr(self) -> int:
-        """int: The address."""
+        """int: The address of the memory that the node fills."""
         return int(self._read("memset").dst)
 
     @property
@@ -89,7 +89,7 @@ class MemsetNode(GraphNode):
 
     @property
     def element_size(self) -> int:
-        """int: Bytes of the value: 1, 2 or 4."""
+        """int: Size of the value in bytes: 1, 2 or 4."""
         return int(self._read("memset").element_size)
 
     @property

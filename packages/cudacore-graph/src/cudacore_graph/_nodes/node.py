@@ -31,9 +31,9 @@ class GraphNode(_native.NodeHandle):
     _TITLE: ClassVar[str] = "node"  # what the node does
     _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
     _METHOD: ClassVar[str] = ""  # the method that adds such a node
-    _HINT: ClassVar[str] = ""  # the usual reason for a refusal to add or change it
-    _EXEC_HINT: ClassVar[str] = ""  # the usual reason for nodes of executable graphs
-    # the class of its views in executable graphs
+    _HINT: ClassVar[str] = ""  # the usual reason for a refusal to add or change such a node
+    _EXEC_HINT: ClassVar[str] = ""  # the usual reason for a refusal to change such a node in an executable graph
+    # the class of the node's views in executable graphs
     _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
 
     def __init__(self, *args: object, **kwargs: object) -> None:
