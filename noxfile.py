@@ -308,7 +308,7 @@ def tests_san(session: nox.Session) -> None:
         session.run("python", "-m", "pytest", *session.posargs, env=env)
         return
     # With too few arguments, cuda.core's launch reads beyond the memory of the arguments. AddressSanitizer would end
-    # the process that is compared.
+    # the process that runs cuda.core for the comparison.
     ours = f"--ignore={ROOT / 'packages' / 'cudacore' / 'tests' / 'test_like_cuda_core.py'}"
     # nvJitLink reads beyond damaged code; with AddressSanitizer, the bytes there differ each time.
     nvjitlink = "--deselect=packages/cudacore-compile/tests/test_bad_code.py::test_mutated_code"

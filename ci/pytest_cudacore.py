@@ -189,7 +189,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     before = live_objects()
     yield
     if node.stash.get(CALL_FAILED, False):
-        return  # the traceback keeps the test's objects
+        return  # the traceback of the failure keeps the test's objects alive
     node.funcargs.clear()  # all other fixtures are torn down, but this dict still keeps their values alive
     leaked = more_than(before)
     # A thread of the driver releases what graphs kept alive, so the counts can fall a moment later.

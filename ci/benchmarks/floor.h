@@ -73,7 +73,7 @@ double now(void);
 void report(const char *name, const double *times, size_t count);
 CUlaunchConfig one_block(CUstream on);
 
-/* Whether a row was requested. If the command line names no rows, all rows are requested. */
+/* Returns whether a row was requested. If the command line names no rows, all rows are requested. */
 bool wanted(const char *name);
 
 /*

@@ -134,39 +134,39 @@ def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -
 
 
 def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tuple[str, float]) -> Row:
-    """A row that launches with another library's arrays. It is measured just after the row that it is compared with."""
+    """Return a row that launches with another library's arrays. It is measured just after the row to compare with."""
     statement = f"launch(stream, config, {kernel}, *{arrays})"
     return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
 
 
 def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
-    """A row that makes a view of another library's array."""
+    """Return a row that makes a view of another library's array."""
     statement = f"from_any_interface({arguments})"
     return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
 
 
 def allocating_through(name: str, resource: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """A row that allocates through an adaptor of the device's pool. It is compared with the pool itself."""
+    """Return a row that allocates through an adaptor of the device's pool. It is compared with the pool itself."""
     setup = f"import cudacore; pool = device.memory_resource; mr = {resource}"
     statement = "mr.allocate(1024, stream=stream).close(stream)"
     return Row(name, statement, 2_000, 7, setup=setup, drain=True, ours=True, over_row=over_row)
 
 
 def transferring(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """A row that copies host memory to the device; the host does not wait."""
+    """Return a row that copies host memory to the device; the host does not wait for the copy."""
     setup = f"import cudacore, numpy; there = device.allocate(65536, stream=stream); source = {source}"
     statement = "source.copy_to(there, stream=stream)"
     return Row(f"copy of 64 KiB to the device, {name}", statement, 500, 15, setup, True, ours=True, over_row=over_row)
 
 
 def hooked(name: str, statement: str, setup: str, *, needs: str, per: int, over_row: tuple[str, float] | None) -> Row:
-    """A row that allocates with another library, which reuses memory that was freed before."""
+    """Return a row that allocates with another library, which reuses memory that was freed before."""
     setup = f"import {needs}, cudacore.interop; {setup}"
     return Row(name, statement, 2_000 // per, 15, setup, True, ours=True, needs=needs, per=per, over_row=over_row)
 
 
 def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """A row that copies to a dense view. The row includes the time of the copy on the device."""
+    """Return a row that copies to a contiguous view. Its time includes the copy on the device."""
     setup = (
         "whole, made = (device.allocate(1 << 23, stream=stream).view('float32', (1024, 2048)) for _ in range(2)); "
         "target = made.view(made._layout[:512].reshaped((1024, 1024))); "
@@ -177,12 +177,12 @@ def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None
 
 
 def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
-    """A row that builds a graph of many nodes, and drops it."""
+    """Return a row that builds a graph of many nodes, and drops it."""
     return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
 
 
 def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
-    """A row that uses a graph of very many nodes. It is built from columns of arguments, as only cudacore can."""
+    """Return a row that uses a graph of very many nodes, built from columns of arguments, as only cudacore can."""
     over_floor = (factor, 0.0) if factor else None
     return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
 

@@ -81,7 +81,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
                     f"codes disagree: the name {expression!r} stands for {mapping[expression]} in one and for "
                     f"{symbol} in another"
                 )
-        code._signature("")  # reads the PTX
+        code._signature("")  # for PTX, this sets code._signatures
         signatures.update(code._signatures or {})
     library = _load()
     label = (name or parts[0].name or "code").encode("utf-8", "replace")

@@ -453,6 +453,6 @@ def _signatures(codes: tuple[ObjectCode, ...]) -> dict[str, str] | None:
     """Return the known parameters of the kernels, from PTX or from the compilers of the parts."""
     found: dict[str, str] = {}
     for code in codes:
-        code._signature("")  # reads the PTX
+        code._signature("")  # for PTX, this sets code._signatures
         found |= code._signatures or {}
     return found or None

@@ -80,7 +80,7 @@ class Graph(_native.ExecHandle):
 
     @classmethod
     def _init(cls, box: Any, source: GraphDefinition | None = None) -> Graph:
-        """Take over one reference to a ``cch_graph_exec``."""
+        """Make the object for a ``cch_graph_exec``, whose reference it takes over from the caller."""
         self = adopt(cls, box)
         self._source = None if source is None else weakref.ref(source)
         return self
@@ -287,7 +287,10 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
 
 
 def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, handle: int) -> str:
-    """Return a description of the corresponding node in the graph that the executable graph was made from."""
+    """Describe the node of `source` that corresponds to the node `handle` of `definition`.
+
+    `source` is the graph that the executable graph was made from.
+    """
     if source is None or not source.is_valid:
         return ""
     from cudacore_graph._render import title

@@ -18,7 +18,7 @@ _ANY_ARCH = "sm_90"  # any architecture will do, because all branches are consid
 def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:
     """Return the files that a program may include, with hashes; see :meth:`Program.dependencies`."""
     precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
-    # Results with precompiled headers are not cached, but their inputs are known.
+    # Compilations with precompiled headers are not cached, but the files that they include can be determined.
     options = dataclasses.replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
     check_options(options)
     inputs = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers)

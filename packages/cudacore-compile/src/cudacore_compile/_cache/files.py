@@ -118,7 +118,7 @@ class FileStreamProgramCache(EntryCache):
         try:
             self._write(self._file(key) + _CLOSURE, Entry(note, {}).pack())
         except OSError:
-            self.count("failures")  # other processes then determine the files again
+            self.count("failures")  # other processes then determine the included files again
 
     def _load(self, key: bytes) -> Entry | None:
         entry = self._read(self._file(key))

@@ -132,7 +132,7 @@ Way = dict[str, tuple[int, int, int]]
 
 
 def way_to(paths: Iterable[str]) -> Way:
-    """Return the state of the directories and links on the paths of files; :func:`is_same_way` compares it."""
+    """Return the state of the directories and links on the paths of files; :func:`is_same_way` compares two states."""
     found: Way = {}
     todo = list(paths)
     while todo:

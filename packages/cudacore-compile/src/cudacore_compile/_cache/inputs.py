@@ -186,7 +186,8 @@ def inputs_of(
     for item in (source, *names):
         text.update(hashlib.sha256(item).digest())
 
-    # Scanning a program, and importing the modules for that, takes longer than the rest of a cache hit.
+    # The modules are imported only when the functions are called, because importing them, and scanning a program, take
+    # longer than the rest of a cache hit.
 
     def make_include_key() -> bytes:
         from cudacore_compile._cache.scan import scan, scan_names

@@ -15,7 +15,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 if TYPE_CHECKING:
     from cudacore_compile._compilers.linker_options import LinkerOptions
 
-# These names are not documented. NVRTC 12.0 to 13.5 look them up.
+# Prefixes of the environment variables that NVRTC 12.0 to 13.5 look up. They are not documented.
 _PREFIXES = (
     "AS_",
     "CAN_FINALIZE",

@@ -30,7 +30,7 @@ from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
 
-_MAX_FILES = 1000  # records of more files are by directory: programs with CUB include more than 10,000 files
+_MAX_FILES = 1000  # for more files (CUB has more than 10,000), a record has a hash for each directory
 _VERSIONS = {
     CompilerBackendType.NVRTC: lambda: nvrtc.load().version_text,
     CompilerBackendType.NVVM: lambda: nvvm.load().version_text,

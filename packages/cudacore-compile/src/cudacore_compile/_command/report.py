@@ -52,7 +52,7 @@ class Report:
         self._add(Diagnostic("error", message))
 
     def add_warning(self, message: str) -> None:
-        """Add a warning of the command itself. It never counts as an error, unlike compilers' warnings."""
+        """Add a warning of the command itself. Unlike a compiler's warning, it is no error with ``-Werror``."""
         self._found[Diagnostic("warning", message)] = None
 
     def add_failure(self, failure: Exception, file: str) -> None:

@@ -152,14 +152,14 @@ def start_thread(thread: threading.Thread) -> None:
         raise RuntimeError(*failure.args)
 
 
-# The main thread adds threads, and each thread removes itself when it ends.
+# All threads that have not ended. The main thread adds threads, and each thread removes itself when it ends.
 _threads: set[_Thread] = set()
 _idle: list[_Thread] = []  # several threads, if signal handlers have compiled programs
 _is_ending = False
 
 
 def _take_thread() -> _Thread | None:
-    """Return an idle thread; None if none can be started."""
+    """Return an idle thread or a new one; None if no thread can be started."""
     if _is_ending:
         return None
     if _idle:
@@ -183,7 +183,7 @@ def _end() -> None:
 
 
 def _end_idle() -> None:
-    """End the idle threads. Python warns of a fork in a process with threads, and the child has none of them."""
+    """End the idle threads before a fork, because Python warns of it, and because the child does not have them."""
     while _idle:
         try:
             thread = _idle.pop()

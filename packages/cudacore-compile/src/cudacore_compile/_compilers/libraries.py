@@ -88,7 +88,7 @@ def pip_command(extra: str = "", *, upgrade: bool = False) -> str:
     """Return the command that installs an extra for the CUDA version in use."""
     major = cuda_major()
     if extra == "nvvm" and major == 12:
-        extra = "nvvm-cu12"  # see pyproject.toml
+        extra = "nvvm-cu12"  # the name of the extra in pyproject.toml
     extras = f"cu{major}{',' if extra else ''}{extra}"
     return f'python -m pip install{" --upgrade" if upgrade else ""} "cudacore-compile[{extras}]"'
 

@@ -124,7 +124,7 @@ class NVRTC:
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
-        """Return the PTX of a compiled program, without the NUL at its end. NVRTC keeps PTX for a cubin, too."""
+        """Return the PTX of a compiled program, without the NUL at its end. For a cubin, NVRTC keeps the PTX, too."""
         return self._library.output(box, "ptx").rstrip(b"\0")
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:

@@ -55,7 +55,7 @@ CLASSES = (
     EmptyNode,
     EventWaitNode,
     EventRecordNode,
-    GraphNode,  # external semaphores
+    GraphNode,  # nodes of external semaphores have no class of their own
     GraphNode,
     AllocNode,
     FreeNode,
