@@ -36,7 +36,7 @@ FOLDERS = {
 PURE = "py3-none-any"
 ARCHITECTURES = ("x86_64", "aarch64")
 TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
-# The libraries that the shared objects may depend on: the C library, and our own.
+# The libraries that the shared objects may depend on: those of the system's C library and compiler, and our C library.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
 # The simulated NVML depends on the simulated driver in the same folder. Nothing else may be linked to a driver.
 NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}

@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def measure(core: Any, graph: Any, kernel: Any, size: int) -> dict[str, float]:
-    """Return nanoseconds and bytes per node, for each step."""
+    """Return the nanoseconds per node of each step, and the bytes of memory per node."""
     config, steps = core.LaunchConfig(grid=1, block=1), {}
 
     def step(name: str, start: int) -> None:

@@ -45,7 +45,7 @@ class Result:
         return None
 
     def judge(self, reference: float, target: str, factor: float = 1.0, extra: float = 0.0) -> None:
-        """Set the target: at most `reference` times a factor, plus `extra`, in the unit of the minima.
+        """Compare the result with a target: at most `reference` times `factor` plus `extra`, in the unit of the minima.
 
         A row that could not be measured misses its target.
         """
@@ -54,7 +54,7 @@ class Result:
         self.of_target = self.minima[OURS] / reference if OURS in self.minima else None
 
     def judge_by(self, candidate: str, factor: float, extra: float = 0.0) -> None:
-        """Set the target: a ratio to another candidate. Without a measurement of that candidate, there is no target."""
+        """Compare the result with a multiple of another candidate's result, unless that was not measured."""
         if candidate in self.minima:
             more = f" + {extra:.0f} ns" if extra else ""
             self.judge(self.minima[candidate], f"{candidate} x {factor:.2f}{more}", factor, extra)

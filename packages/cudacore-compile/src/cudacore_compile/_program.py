@@ -415,7 +415,7 @@ class Program:
 
     @property
     def intermediate_ptx(self) -> ObjectCode | None:
-        """ObjectCode or None: The PTX that NVRTC generated on the way to a cubin, without another compilation.
+        """ObjectCode or None: The PTX that NVRTC generated on the way to a cubin. Reading it compiles nothing.
 
         Available if the last compilation was one to a cubin by NVRTC. None before the first compilation, and after any
         other compilation, such as one whose code came from a cache.

@@ -165,7 +165,7 @@ class _Array:
 
 
 def _take(index: int, column: Any) -> Any:
-    """Return an _Array, a list with a value for each node, or a value for all nodes."""
+    """Convert a column to an _Array, to a list with a value for each node, or to one value for all nodes."""
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
     if ndarray is not None and isinstance(column, ndarray):
         return _take_numpy(index, column) if column.ndim else column

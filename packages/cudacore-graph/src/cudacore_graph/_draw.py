@@ -144,7 +144,7 @@ class _Layers:
     # ---- the order within layers
 
     def order(self) -> None:
-        """Sort each layer by the mean position of its neighbours, repeatedly, and keep the best order."""
+        """Sort the vertices of each layer by the mean position of their neighbours, repeatedly; keep the best order."""
         best, min_crossings = [list(layer) for layer in self.layers], self._crossings()
         for sweep in range(_ORDER_SWEEPS):
             if not min_crossings:

@@ -67,9 +67,9 @@ class GraphDebugPrintOptions:
     kernel_node_params, memcpy_node_params, memset_node_params, host_node_params, event_node_params : bool
         Parameters of nodes of these types.
     ext_semas_signal_node_params, ext_semas_wait_node_params, mem_alloc_node_params, mem_free_node_params : bool
-        Likewise.
+        Parameters of nodes of these types.
     batch_mem_op_node_params, conditional_node_params : bool
-        Likewise.
+        Parameters of nodes of these types.
     kernel_node_attributes : bool
         Attributes of kernel nodes.
     handles : bool

@@ -239,11 +239,11 @@ class _Search:
                     return
 
     def add_place(self, path: str) -> None:
-        """Add the path that a header in memory would have, after all files are found.
+        """Add the path that a header in memory would have as a file. Call this after all files are found.
 
-        The contents of a file with that path do not matter. But NVRTC regards the header as that file. If the
-        header has ``#pragma once``, and the program also includes the file by another path, NVRTC reads only one of the
-        two.
+        The contents of a file with that path do not matter. But NVRTC regards the header and this file as the same one:
+        if the header has ``#pragma once``, and the program also includes the file by another path, NVRTC reads only one
+        of the two.
         """
         if path not in self.closure.files and path not in self.closure.others:
             identity = self._look_up(path)

@@ -33,10 +33,10 @@ class Inputs:
     Parameters
     ----------
     text : bytes
-        A hash of the text of the program, and of everything else that decides which files these are.
+        A hash of the text of the program, and of everything else that determines which files it may read.
     make_include_key : callable
-        Scans the program; returns a hash of only those parts that decide which files these are. Programs with different
-        texts can have the same hash.
+        Scans the program; returns a hash of only those parts that determine which files it may read. Programs with
+        different texts can have the same hash.
     find : callable
         Finds the files.
     notes : Notes, optional

@@ -10,8 +10,8 @@ from cudacore_compile._compilers.libraries import cuda_major, pip_command
 from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
-# The names in pathfinder: headers of the runtime and of CCCL, which are required; headers of cuRAND, and headers that
-# mma.h includes.
+# Names of packages of headers in cuda.pathfinder. The CUDA runtime and CCCL are required; cuRAND, and the headers that
+# mma.h includes, are optional.
 _NEEDED = ("cudart", "cccl")
 _MORE = ("curand", "nvcc")
 
@@ -48,7 +48,7 @@ def cuda_include_path() -> list[str]:
     Raises
     ------
     FileNotFoundError
-        If they are neither among the Python packages nor in a toolkit, or have another major version than NVRTC.
+        If the headers are neither among the Python packages nor in a toolkit, or their major version is not NVRTC's.
     NVRTCError
         If there is no NVRTC.
     """
@@ -68,7 +68,7 @@ def cuda_include_path() -> list[str]:
 
 
 def _check_version(folder: str) -> None:
-    """Raise an error if the headers are not for the loaded NVRTC."""
+    """Raise an error if the major version of the headers differs from that of the loaded NVRTC."""
     with open(os.path.join(folder, "cuda_runtime_api.h"), encoding="utf-8", errors="replace") as file:
         found = _VERSION.search(file.read())
     nvrtc = load().version_text

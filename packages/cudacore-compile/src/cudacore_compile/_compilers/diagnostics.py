@@ -52,7 +52,7 @@ class Diagnostic:
 
 
 def parse_log(log: str) -> list[Diagnostic]:
-    """Return the messages in a compiler's log, without duplicates and other lines."""
+    """Return the messages in a compiler's log. Duplicates, and lines that are not messages, are left out."""
     return split_log(log)[0]
 
 

@@ -134,7 +134,7 @@ class MemcpyNode(GraphNode):
 
     @property
     def height(self) -> int:
-        """int: Rows per slice."""
+        """int: Number of rows per slice."""
         return max(int(self._read("memcpy").height), 1)
 
     @property

@@ -94,17 +94,17 @@ class MemsetNode(GraphNode):
 
     @property
     def width(self) -> int:
-        """int: Values per row."""
+        """int: Number of values per row."""
         return int(self._read("memset").width)
 
     @property
     def height(self) -> int:
-        """int: Rows."""
+        """int: Number of rows."""
         return int(self._read("memset").height)
 
     @property
     def pitch(self) -> int:
-        """int: Bytes from row to row; unused if there is only one row."""
+        """int: Number of bytes from one row to the next; unused if there is only one row."""
         return int(self._read("memset").pitch)
 
     def _describe(self) -> Description:
