@@ -27,7 +27,7 @@ TARGET: Literal["ptx", "cubin"] = "ptx" if os.environ.get("CUDACORE_DRIVER") els
 
 
 def chain(count: int) -> str:
-    """Return the text of the parameters of a kernel with `count` pointers."""
+    """Return the declarations of the parameters of a kernel that takes `count` pointers."""
     return ", ".join(f"int *p{i}" for i in range(count))
 
 

@@ -37,5 +37,5 @@ def names_of(module: str, core: Any) -> dict[str, Any]:
         "from_ipc_descriptor": core.Buffer.from_ipc_descriptor,
         "shared_pool": core.DeviceMemoryResource.from_allocation_handle(0, handle),
         "ipc_descriptor": descriptor,
-        "channel": ours,  # the other process ends when this is closed
+        "channel": ours,  # the other process ends when this end of the pipe is closed
     }

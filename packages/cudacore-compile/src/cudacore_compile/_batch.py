@@ -381,7 +381,7 @@ class _Calls:
 
 
 def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:
-    """Compile, in a worker."""
+    """Compile a job. Workers call this function."""
     log = io.StringIO()
     program = Program(job.code, job.code_type, job.options, headers=job.headers)
     if begin is not None:

@@ -42,7 +42,7 @@ class BatchError(_Base):
     """Some jobs of a batch failed. The exception also has the results of the other jobs.
 
     On Python 3.11 and later, it is an ``ExceptionGroup``: ``except*`` can split it, and tracebacks show all exceptions.
-    On 3.10 it also has `exceptions` and `message`, and its text contains all of them.
+    On 3.10 it also has `exceptions` and `message`, and its text contains all exceptions.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class Cancellation:
             self._listeners.append(listener)
 
     def remove(self, listener: Callable[[], None]) -> None:
-        """Undo :meth:`add`."""
+        """Unregister a function that :meth:`add` has registered."""
         with self._lock:
             self._listeners.remove(listener)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws boxes and arrows as SVG, in layers (the method of Sugiyama, Tagawa and Toda).
 
-Boxes are put into layers, so that arrows point downwards. An arrow that crosses a layer gets a place in it. Several
-sweeps search for an order with few crossings; other sweeps move boxes close to their neighbours. No other package is
-needed.
+Boxes are put into layers, so that arrows point downwards. An arrow that crosses a layer gets its own place there.
+Several sweeps search for an order with few crossings; other sweeps move boxes close to their neighbours. No other
+package is needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first phases of translating a C++ file: continued lines, comments and literals.
 
-The result has one directive a line, no comments, and no text of literals. If a file has two possible readings, it is
+The result has one directive per line, no comments, and no text of literals. If a file has two possible readings, it is
 refused, because NVRTC's reading could only be guessed.
 """
 

@@ -94,15 +94,15 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _say(text: str) -> None:
-    """Write to the standard output and flush it, because errors at Python's exit could not be handled."""
+    """Write to the standard output and flush it, because an error of a flush at Python's exit could not be handled."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def _exit_now() -> NoReturn:
-    """End the process without waiting for compilers. Outputs are written only after all of them are done.
+    """End the process without waiting for compilers. Outputs are written only after all compilers are done.
 
-    The process ends by the signal, so that a shell does not continue its loop or script.
+    The process ends by SIGINT, so that a shell does not continue its loop or script.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

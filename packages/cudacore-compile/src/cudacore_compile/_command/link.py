@@ -23,7 +23,7 @@ _OF_LTO = ("ftz", "prec_div", "prec_sqrt", "fma")
 def make_linkers(
     parts: Mapping[str | None, Sequence[ObjectCode]], options: ProgramOptions, *, name: str, lto: bool
 ) -> dict[str | None, Linker]:
-    """Return a linker of the parts for each architecture.
+    """Return a linker for each architecture, with the parts for this architecture.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ BACKENDS = {
 
 
 def files_written(options: ProgramOptions) -> list[str]:
-    """Return the fields of options that make the compiler write other files."""
+    """Return the names of the options that are set and make the compiler write files."""
     fields = ("create_pch", "time", "fdevice_time_trace")
     return [field for field in fields if getattr(options, field) not in (None, False)]
 

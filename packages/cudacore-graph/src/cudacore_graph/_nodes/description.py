@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Description(NamedTuple):
-    """The description of a node: its type, details, and the graphs in it with their names."""
+    """The description of a node: its type, details, and the graphs that it contains, with their names."""
 
     title: str
     details: tuple[str, ...]
@@ -18,7 +18,7 @@ class Description(NamedTuple):
 
 
 def bytes_text(count: int) -> str:
-    """Format a number of bytes in its largest unit."""
+    """Format a number of bytes in the largest unit of which it is a multiple of 1/16."""
     count = int(count)
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size and count % (size // 16) == 0:
@@ -27,13 +27,13 @@ def bytes_text(count: int) -> str:
 
 
 def short(address: int) -> str:
-    """Return the digits of an address that distinguish it from others nearby."""
+    """Return the last digits of an address, which distinguish it from nearby addresses."""
     address = int(address)
     return f"0x{address:x}" if address < 2**24 else f"..{address & 0xFFFFFF:06x}"
 
 
 def times(sizes: tuple[int, ...]) -> str:
-    """Format extents as text."""
+    """Format extents as text such as ``"4x2"``."""
     return "x".join(map(str, sizes))
 
 

@@ -39,13 +39,13 @@ class ExecutableGraphNode:
 
 
 class SwitchableNode(ExecutableGraphNode):
-    """A view of a node that can be disabled."""
+    """A view of a node whose type allows it to be disabled."""
 
     __slots__ = ()
 
     @property
     def is_enabled(self) -> bool:
-        """bool: Whether the node runs (cuGraphNodeGetEnabled)."""
+        """bool: Whether launches run the node (cuGraphNodeGetEnabled)."""
         return _native.exec_enabled(self._graph, self._node, None)
 
     def enable(self) -> None:

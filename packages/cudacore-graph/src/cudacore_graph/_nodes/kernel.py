@@ -102,12 +102,12 @@ class KernelNode(GraphNode):
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """tuple of int: Blocks, or clusters, in x, y and z."""
+        """tuple of int: Size of the grid in x, y and z: in clusters if `config` has clusters, otherwise in blocks."""
         return self.config.grid
 
     @property
     def block(self) -> tuple[int, ...]:
-        """tuple of int: Threads per block in x, y and z."""
+        """tuple of int: Number of threads per block in x, y and z."""
         return self.config.block
 
     @property
