@@ -63,7 +63,7 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
-    # The wheels of the next three packages have no tests, so these programs contain our own tests.
+    # The wheels of the next three packages have no tests, so the programs listed for them contain our own tests.
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),

@@ -109,7 +109,7 @@ def launcher_from_threads(
     launch = core.launch
 
     def work(stream: Any) -> None:
-        core.Device(0).set_current()  # one object per thread, because the baseline's objects cannot be shared
+        core.Device(0).set_current()  # a Device per thread, because the baseline's cannot be shared
         for _ in range(LAUNCHES):
             launch(stream, config, kernel, pointer)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDERS = ("cudadrv", "cudapy", "nrt", "doc_examples")
-TIMEOUT = 1800  # time limit of a module in seconds; test_ufuncs takes half of it on one core
+TIMEOUT = 1800  # time limit of a module in seconds; test_ufuncs takes half of this time on one core
 
 # Known failures: a part of the test's name, with the reason.
 KNOWN = {

@@ -283,7 +283,7 @@ class _Batch:
                 else:
                     group.done(outcome)
                 step()
-        except BaseException:  # Ctrl-C, mostly
+        except BaseException:  # for example, Ctrl-C
             calls.cancel()
             raise
 

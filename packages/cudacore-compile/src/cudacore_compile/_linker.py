@@ -230,7 +230,7 @@ class Linker:
             return link_now(box, flags)
         from cudacore_compile._cache.link import LinkFacts, link_cached
 
-        # Code from nvJitLink's own cache comes without its log, which must be stored too.
+        # Code from nvJitLink's own cache comes without a log, but the log must be stored with the code.
         by_itself = flags + linker.no_cache_flags(flags)
         facts = LinkFacts(linker, target, self._options, flags, inputs)
         return link_cached(cache, facts, lambda: link_now(None, by_itself))
@@ -441,7 +441,7 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
         "verbose": options.verbose or None,
         "debug": options.debug or None,
         "lineinfo": options.lineinfo or None,
-        "cache_mode": 0 if options.no_cache else None,  # CU_JIT_CACHE_OPTION_NONE
+        "cache_mode": 0 if options.no_cache else None,  # 0 is CU_JIT_CACHE_OPTION_NONE
     }
     values = {name: int(value) for name, value in given.items() if value is not None}
     parts = [(part.code_type, part.code, part.name.encode("utf-8", "surrogateescape")) for part in inputs]

@@ -378,7 +378,7 @@ class Program:
             if previous is not box:
                 self._box, self._cubin_names = box, None
             self._running.append(box)
-        del previous  # destroyed outside the lock
+        del previous  # destroys the previous program outside the lock
         try:
             yield box
         finally:

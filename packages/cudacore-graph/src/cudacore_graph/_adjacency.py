@@ -51,7 +51,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         return self
 
     def __ixor__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Remove the given edges that exist, and add the others."""
+        """Of the given edges, remove those that exist, and add those that do not."""
         given = _nodes(it)
         current = set(self)
         self._change(gained=given - current, lost=given & current)

@@ -59,7 +59,7 @@ class Capture:
         self.failures: list[str] = [] if failures is None else failures
         # The thread that must end the capture; None if any thread can.
         self.thread: int | None = None
-        # Streams of forks that are not joined, with the forks. The capture fails if one of these streams is destroyed.
+        # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
         self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
 
     def close_forks(self, rest: Stream) -> None:

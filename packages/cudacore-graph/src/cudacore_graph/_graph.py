@@ -220,7 +220,7 @@ def _not_updated(
 
 def _name_cycle(definition: GraphDefinition) -> str:
     """Describe the nodes of a cycle in a graph or a graph within it; return an empty string if there is no cycle."""
-    # The driver does not always report a node of the cycle, so all graphs are searched.
+    # The driver does not always report a node of the cycle, so the definition and all graphs in it are searched.
     nodes = next(filter(None, map(_find_cycle, _graphs_of(definition))), [])
     if not nodes:
         return ""

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-_MAX_ALIKE = 12  # nodes of one kind with the same neighbours; if there are more, they form one group
+_MAX_ALIKE = 12  # if more nodes of one kind have the same neighbours, they form one group
 _MAX_KINDS = 3  # the maximum number of kinds that the text of a group lists
-_MAX_WIDE = 16  # nodes side by side; if there are more, equal chains form one group too
+_MAX_WIDE = 16  # if more nodes are side by side in a layer, equal chains form groups, too
 _WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
 _MAX_LAYERS = 24  # the maximum number of groups of layers, if other ways did not make a graph small enough
 _MAX_EDGES = 3  # the maximum mean number of edges per node that can be followed by eye

@@ -118,7 +118,7 @@ class Watch:
 
 
 class CachedCompilation:
-    """The use of a cache for one compilation.
+    """A compilation whose code is looked up in a cache, and stored there.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def find_closure(
 
 
 class _Search:
-    """A search through files that include others."""
+    """A search through files and the files that they include."""
 
     def __init__(self, include_path: Sequence[str], takes_first: bool, standard: str, files: Files) -> None:
         self.closure = Closure()

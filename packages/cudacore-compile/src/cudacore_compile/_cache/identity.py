@@ -78,7 +78,7 @@ def settles_in(identity: Identity) -> int:
 
 
 def read(path: str) -> tuple[bytes, Identity]:
-    """Return the contents of a file, and the identity that it had then.
+    """Return the contents of a file, and the identity that the file had when it was read.
 
     Raises
     ------

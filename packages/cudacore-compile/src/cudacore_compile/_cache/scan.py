@@ -246,7 +246,7 @@ class _Directives:
 
     def _condition(self, name: bytes, rest: bytes) -> None:
         if name not in (b"if", b"elif"):
-            self.words += len(_WORD.findall(rest))  # "#ifdef __has_include"
+            self.words += len(_WORD.findall(rest))  # for example, "#ifdef __has_include"
             return
         for word in _WORD.finditer(rest):
             tested = _TESTED.match(rest, word.end())
@@ -281,7 +281,7 @@ class _Directives:
         if match is None:
             raise UncacheableError(f"has #define{_show(rest)}")
         name = match["macro"]
-        if name in FILE_TESTS:  # "#ifndef __has_include", "#define __has_include(x) 0"
+        if name in FILE_TESTS:  # as in "#ifndef __has_include" and "#define __has_include(x) 0"
             self.words += 1
         if (b"(" in match["body"] or b")" in match["body"]) and _are_unbalanced(match["body"]):
             self.unbalanced.add(name)

@@ -94,7 +94,8 @@ def note_statistics(cache: FileStreamProgramCache | None) -> None:
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[Any]:
     with open(directory / _STATISTICS, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if several commands end at once, only one is counted
+        # If several commands end at once, the statistics of only one of them are added.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
         yield file
 

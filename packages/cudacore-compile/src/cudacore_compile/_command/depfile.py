@@ -10,7 +10,7 @@ _ALWAYS = "cudacore-compile-always"
 
 
 def make_rule(targets: Sequence[str], dependencies: Iterable[str], *, phony: bool, is_complete: bool) -> str:
-    """Return a rule.
+    """Return a rule that states the files on which the targets depend.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | 
 
 
 _NO_CACHE = "the options have the compiler write files, or there is no cache"
-_LINKED = "linked "  # the prefix of records of links: a compilation can have the same name and format
+_LINKED = "linked "  # the prefix of records of links, because a compilation can have the name and format of a link
 
 
 def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:

@@ -56,7 +56,7 @@ _NVVM = re.compile(rb"^\s*(?:target\s+(?:triple|datalayout)\s*=|source_filename\
 
 
 class Input(NamedTuple):
-    """A file that was read."""
+    """An input file that was read: its name, type and content."""
 
     file: str
     kind: str

@@ -234,7 +234,7 @@ class Plan:
             jobs = [self._assembly(self._units[at], results[at]) for at in again]
             files = [self._units[at].source.file for at in again]
             results = [*results]
-            # empty if a compilation failed
+            # _compile() returns an empty list if a compilation failed
             for at, code in zip(again, self._compile(jobs, files, report), strict=False):
                 results[at] = code
         if self._links and not report.status:

@@ -11,7 +11,7 @@ from cudacore_handles import CUDAError
 
 
 class CompilerError(CUDAError):
-    """A compiler or linker failed. The base class of :class:`NVRTCError` and the others.
+    """A compiler or linker failed. Base class of :class:`NVRTCError`, :class:`NVVMError` and :class:`NVJitLinkError`.
 
     Parameters
     ----------

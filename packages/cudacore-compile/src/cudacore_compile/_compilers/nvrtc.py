@@ -155,7 +155,7 @@ class NVRTC:
         return True
 
     def kept_options(self, with_fast_math: bool) -> frozenset[str]:
-        """Return the options of earlier compilations of this process that affect later ones, as field names.
+        """Return the names of the options of earlier compilations that NVRTC also applies to later compilations.
 
         Other libraries compile with NVRTC, too. So a small program is compiled whose code shows which options NVRTC has
         kept.
@@ -163,7 +163,7 @@ class NVRTC:
         Parameters
         ----------
         with_fast_math : bool
-            Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
+            Whether to look for `use_fast_math`, too, which NVRTC keeps for architectures from sm_100 on.
         """
         flags = [b"--minimal"] if self.version >= _MINIMAL else []
         flags += self.no_cache_flags(flags)  # cached code can be from before NVRTC kept an option

@@ -192,8 +192,8 @@ def path_string(field: str, value: object) -> str:
 
 
 def trace_stem(field: str, value: object) -> str:
-    # NVRTC adds the suffix itself. If the name has the suffix already, some versions add another one to the name of one
-    # part of the profile only.
+    # NVRTC adds the suffix itself. If the name already has the suffix, some versions add it again, but only to the name
+    # of one part of the profile.
     return path_string(field, value).removesuffix(TRACE_SUFFIX)
 
 

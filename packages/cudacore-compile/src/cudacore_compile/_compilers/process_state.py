@@ -15,7 +15,7 @@ from cudacore_compile.typing import SourceCodeType
 # NVRTC can keep these options for later compilations (see ProgramOptions). Programs that are then compiled without the
 # option get other code than in a new process. A test compilation detects this, except for raw options.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
-_FAST_MATH_STAYS = 100  # the option stays set for this architecture and later ones
+_FAST_MATH_STAYS = 100  # the first architecture for which NVRTC keeps use_fast_math
 
 _left: set[str] = set()
 

@@ -129,7 +129,7 @@ class MemcpyNode(GraphNode):
 
     @property
     def size(self) -> int:
-        """int: Bytes per row."""
+        """int: Number of bytes per row."""
         return int(self._read("memcpy").width)
 
     @property
