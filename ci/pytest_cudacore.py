@@ -120,7 +120,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _why_too_old(error: BaseException) -> str | None:
-    """Return why a test is skipped, if an error, even one of a child process, shows that the driver is too old."""
+    """Return why to skip a test whose error, or its child process's error, shows that the driver is too old."""
     text = str(error)
     missing = _TOO_OLD.search(text)
     if missing is not None and missing[1] in FEATURES:
@@ -168,7 +168,7 @@ def second_device(first_device: cudacore_handles.Device) -> cudacore_handles.Dev
     devices = cudacore_handles.Device.get_all_devices()
     if len(devices) < 2:
         pytest.skip("needs two devices")
-    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept
+    _ = devices[1].memory_resource, devices[1].context  # these are made at first use, and then kept
     return devices[1]
 
 

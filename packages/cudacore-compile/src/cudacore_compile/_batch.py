@@ -329,7 +329,7 @@ class _Calls:
         self._events.put(None)
 
     def completed(self) -> Iterator[tuple[_Group, _Outcome | Exception]]:
-        """Yield each group with its result. Signals are handled meanwhile."""
+        """Yield each group with its result or exception when it is done. Signals are handled during the waits."""
         left = len(self._groups)
         while left:
             group, outcome = get_interruptibly(self._outcomes)

@@ -31,7 +31,7 @@ _TOOLKITS = ("CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH")
 # Where the dynamic loader searches, apart from $LD_LIBRARY_PATH and the directories of Python.
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _LOADER_CACHE = "/etc/ld.so.cache"
-_LIBRARIES = ("*", "*/lib*", "*/*/lib*")  # directories below a toolkit or a wheel that can have libraries
+_LIBRARIES = ("*", "*/lib*", "*/*/lib*")  # directories in a toolkit or a wheel that can contain libraries
 _VARIANTS = ("*-linux-gnu", "glibc-hwcaps", "glibc-hwcaps/*", "*-linux-gnu/glibc-hwcaps", "*-linux-gnu/glibc-hwcaps/*")
 
 Load = Callable[[], "tuple[bytes, list[str]]"]

@@ -5,6 +5,6 @@ from __future__ import annotations
 
 
 class UncacheableError(ValueError):
-    """A compilation whose inputs cannot be determined before it runs; the message has the reason."""
+    """The inputs of a compilation or link cannot be determined, so it cannot be cached. The message has the reason."""
 
     __module__ = "cudacore_compile"  # the name shown in tracebacks
