@@ -11,9 +11,9 @@
 #include <string.h>
 
 /*
- * Keeps the module alive as long as its interpreter. Its objects use its state, and keep it alive through their types.
- * But the last garbage collection finds all of them, and clears the types' references to the module before it destroys
- * the objects. The interpreter's dictionary is destroyed after that.
+ * Keeps the module alive as long as its interpreter. The module's objects use its state, and keep the module alive
+ * through their types. But the last garbage collection finds all of them, and clears the types' references to the
+ * module before it destroys the objects. The interpreter's dictionary is destroyed after that.
  */
 static int keep_to_the_end(PyObject *module) {
   static const char name[] = "cudacore_handles.modules";
@@ -80,7 +80,10 @@ static int clear(PyObject *module) {
 static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
-  /* Objects of the module's types need the following. Those objects keep the module alive, so none exists now. */
+  /*
+   * Objects of the module's types need the data that is freed below. They keep the module alive, so there are no such
+   * objects now.
+   */
   drop_launch_names(st);
   drop_view_names(st);
   options_end(st);

@@ -7,7 +7,7 @@
 
 static const cch_api table = {
     .size = sizeof table,
-#include "api_table.h" /* generated from the headers */
+#include "api_table.h" /* the initialisers of the other fields, generated from the headers */
 };
 
 uint32_t cch_version(void) { return CCH_VERSION; }

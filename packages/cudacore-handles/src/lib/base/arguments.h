@@ -30,7 +30,7 @@ static inline bool cch__fits(const void *argument, int kind) {
   return argument != NULL && (kind < 0 || ((const cch__box *)argument)->kind == kind);
 }
 
-/* Records that an argument is NULL, or a box of another kind. `what` names the argument. */
+/* Records that an argument is NULL, or is a box whose kind is not `kind`. `what` names the argument. */
 CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
 /* If a check of an array element failed, adds the element's index to the message. */
 CCH__COLD int cch__explain_place(int status, size_t place);
@@ -43,8 +43,8 @@ static inline int cch__check(const void *argument, int kind, const char *what, c
 }
 
 /*
- * Also checks that the resource exists and can be used here: inside a function that CUDA calls, the driver may
- * deadlock.
+ * Checks an argument like cch__check(), and that its resource still exists. Also fails for graphs in a function that
+ * CUDA calls, where the driver may deadlock.
  */
 static inline int cch__check_usable(const void *argument, int kind, const char *what, const char *operation) {
   int status = cch__check(argument, kind, what, operation);
@@ -56,7 +56,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   return cch__is_gone(argument) ? cch__fail_gone(argument, operation) : 0;
 }
 
-/* Checks a member of a structure or an array. Returns 0 or a recorded failure. */
+/* Checks a box that is a member of a structure or an array. Returns 0 or a recorded failure. */
 #define CCH__USABLE(box, what, operation) cch__check_usable(box, CCH__KIND(box), what, operation)
 #define CCH__USABLE_OR_NULL(box, what, operation) ((box) == NULL ? 0 : CCH__USABLE(box, what, operation))
 

@@ -2,7 +2,7 @@
 #ifndef CUDACORE_BOX_H
 #define CUDACORE_BOX_H
 
-/* The header of every box, its references and its validity. */
+/* The structure that every box begins with, and functions for its references and its validity. */
 
 #include "base/errors.h"
 #include "base/process.h"
@@ -13,17 +13,17 @@ typedef struct cch__box {
   atomic_size_t references;
   uint8_t kind;
   bool owned;       /* destroying the box destroys the resource */
-  bool waited;      /* it was queued for destruction; only the destroying thread reads this */
-  atomic_bool gone; /* it is a tombstone: the owner of the resource has destroyed it */
+  bool waited;      /* the box was once queued for destruction; only the destroying thread reads this */
+  atomic_bool gone; /* the box is a tombstone: the owner of the resource has destroyed the resource */
 
   /* The registry's fields, which are changed under its lock. */
   atomic_bool registered;
-  bool claimed;          /* its resource is being created */
+  bool claimed;          /* a thread is creating the resource of the box */
   atomic_bool queued;    /* it has no references, and waits in the reclaim queue */
   uint8_t value_size;    /* size of the value, if the key is a value; 0 if it is a handle */
   uintptr_t key;         /* the handle, or the hash of the value */
   const void *value;     /* the value, in the memory of the box */
-  uint64_t refused_by;   /* the last thread that could not destroy it */
+  uint64_t refused_by;   /* the last thread that tried to destroy the box and could not */
   struct cch__box *link; /* the next box in a chain of the registry */
 
   struct cch__box *next; /* the next box in the reclaim queue, or in the list of boxes that are being destroyed */
@@ -33,7 +33,7 @@ typedef struct cch__box {
   /*
    * The box that this one depends on: if the resource of that box is lost, so is the resource of this one. It is the
    * box of a context or, for a part of memory that is mapped for graphics, the box of the whole memory. This box holds
-   * a reference. NULL: none.
+   * a reference. NULL if there is no such box.
    */
   struct cch__box *context;
 } cch__box;
@@ -78,7 +78,7 @@ bool cch__box_needs_driver(const cch__box *box);
 /* Makes the box a tombstone, because the owner of the resource has destroyed it. */
 void cch__invalidate(void *box);
 
-/* Whether the owner of the resource has destroyed it, or the resource is known to be lost with its context. */
+/* Whether the resource of a box was destroyed by its owner, or is known to be lost with its context. */
 static inline bool cch__is_gone(const void *opaque) {
   const cch__box *box = opaque;
   return atomic_load_explicit(&box->gone, memory_order_acquire) ||

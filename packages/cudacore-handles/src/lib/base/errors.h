@@ -40,8 +40,8 @@ void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
 /*
- * Surround an owner's release function, which is ordinary code and may query its own errors. Its failures do not change
- * the outer record.
+ * Call these before and after an owner's release function, which is ordinary code and may query its own errors. Its
+ * failures do not change the error record that was current before.
  */
 typedef struct cch__errors {
   cch_error_record last;

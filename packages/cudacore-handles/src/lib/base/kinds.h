@@ -33,15 +33,15 @@ struct cch_stream {
   cch__box box;
   CUstream raw;
   cch_context *context;
-  _Atomic(cch_graph *) capture; /* weak: the graph that it is captured into; changed under cch__captures_lock */
-  _Atomic(uint64_t) capture_id; /* the number of that capture */
+  _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
+  _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
 };
 
 struct cch_event {
   cch__box box;
   CUevent raw;
   cch_context *context;
-  cch_ipc_handle *imported_by; /* the exporter's handle; NULL for an event of this process */
+  cch_ipc_handle *imported_by; /* the exporter's handle, if the event was imported; NULL for an event of this process */
   unsigned flags;
   atomic_bool captured; /* whether the event was last recorded in a capture */
 };
@@ -52,7 +52,7 @@ struct cch_pool {
   int location_type, location_id; /* the type is 0 if it is unknown */
   int alloc_type;                 /* 0 if it is unknown */
   bool imported;                  /* the pool belongs to another process */
-  atomic_uint more_imports; /* further imports of the same pool: the driver counts them, and each must be destroyed */
+  atomic_uint more_imports; /* number of further imports of the pool: the driver counts them, and each must be ended */
 };
 
 typedef enum cch__origin {
@@ -94,14 +94,14 @@ struct cch_deviceptr {
   size_t size;
   cch_context *context;
   cch__box *backing;  /* what the memory belongs to: a pool, a graphics resource, or another allocation */
-  cch__track *tracks; /* one for each of its trackers: tracker.c */
+  cch__track *tracks; /* the list of tracks, one for each tracker of the allocation: tracker.c */
   cch__use *uses;     /* the streams on which parts of it were closed; guarded by a lock of part.c */
   size_t use_count;
   _Atomic(cch_ipc_handle *) exported; /* the handle for other processes; NULL until it was exported */
   _Atomic(cch_stream *) stream;
-  uint64_t thread;  /* the thread whose per-thread default stream orders the free, if `stream` is that one */
-  uint64_t capture; /* the number of the capture that allocated it; 0: none */
-  cch_graph *graph; /* the graph of that capture, if it has a box; as long as it exists, its addresses are not reused */
+  uint64_t thread;  /* if `stream` is the per-thread default stream, the thread whose stream orders the free */
+  uint64_t capture; /* the number of the capture that allocated the memory; 0 if no capture did */
+  cch_graph *graph; /* that capture's graph, if it has a box; while the graph exists, its addresses are not reused */
   cch__origin origin;
   bool read_only; /* registered host memory that devices must not write */
   bool imported;  /* virtual memory whose physical memory another process made */
@@ -117,15 +117,15 @@ static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
 
 struct cch_tracker {
   cch__box box;
-  cch_tracker *measured;     /* the tracker whose allocations a measurement counts; NULL in other trackers */
-  uint64_t limit;            /* 0: none */
-  bool lists;                /* keeps a list of its live allocations */
-  cch__tracker_log *log;     /* NULL: none */
-  pthread_mutex_t lock;      /* guards the following fields; a measurement uses the lock of its tracker */
+  cch_tracker *measured; /* in a measurement, the tracker whose allocations it counts; NULL in other trackers */
+  uint64_t limit;        /* 0: none */
+  bool lists;            /* the tracker keeps a list of its live allocations */
+  cch__tracker_log *log; /* NULL: none */
+  pthread_mutex_t lock;  /* guards the following fields; a measurement uses the lock of the tracker that it measures */
   cch_tracker *measurements; /* weak: the measurements that have not ended */
   cch_tracker *next;         /* the next measurement of the same tracker */
   cch_tracker_counts counts;
-  uint64_t announced; /* bytes of allocations that are being made */
+  uint64_t announced; /* the number of bytes of allocations that are being made */
   uint64_t last_id;
   cch__track *newest;
 };
@@ -146,7 +146,7 @@ struct cch_library {
 typedef struct cch__params {
   size_t count;
   size_t block_size;
-  bool stated; /* set by cch_kernel_set_params(), not read from the driver */
+  bool stated; /* the parameters were set by cch_kernel_set_params(), and not read from the driver */
   cch_param param[];
 } cch__params;
 
@@ -161,13 +161,13 @@ struct cch_kernel {
 typedef struct cch__program {
   cch__box box;
   void *raw;
-  const void *compiler;      /* the table of its library, which is never freed */
-  int (*destroy)(void *raw); /* takes the address of the handle, like the functions of all compilers */
+  const void *compiler;      /* the function table of the compiler's library, which is never freed */
+  int (*destroy)(void *raw); /* destroys the program; takes the handle's address, as in all compiler libraries */
   const char *destroyer;
-  atomic_bool cancelled; /* only NVRTC can cancel a compilation */
+  atomic_bool cancelled; /* the compilation was cancelled; only NVRTC supports this */
 } cch__program;
 
-/* A box if `release` is NULL, otherwise a foreign object. */
+/* An owner in a bundle: a box if `release` is NULL, otherwise a foreign object. */
 typedef struct cch__owner {
   void *object;
   cch_release_fn release;
@@ -191,7 +191,7 @@ struct cch_array {
   cch__box box;
   CUarray raw;
   cch_context *context;
-  cch_mipmapped_array *whole; /* the mipmapped array that it is a level of; NULL: none */
+  cch_mipmapped_array *whole; /* the mipmapped array of which this array is a level; NULL if there is none */
   cch_array_desc desc;
 };
 
@@ -206,7 +206,7 @@ struct cch_texture {
   cch__box box;
   CUtexObject raw;
   cch_context *context;
-  void *resource; /* the box that it reads from: an array, a mipmapped array, or memory */
+  void *resource; /* the box that the texture reads from: an array, a mipmapped array, or memory */
 };
 
 struct cch_surface {
@@ -227,20 +227,23 @@ typedef struct cch__capture {
   cch_context *context; /* the stream's context; for a default stream, the current one when the capture began */
   cch_bundle *kept;     /* the owners of captured work, which the graph keeps; guarded by cch__captures_lock */
   uint64_t id;
-  uint64_t thread;  /* the thread of the stream, if that is the per-thread default stream */
-  bool makes_graph; /* the graph was created by the capture, and fails with it */
+  uint64_t thread;  /* if the stream is the per-thread default stream, the thread that it belongs to */
+  bool makes_graph; /* the capture creates the graph; if the capture fails, there is no graph */
 } cch__capture;
 
 struct cch_graph {
   cch__box box;
   CUgraph raw;
-  cch_graph *parent; /* NULL for a root, which owns `hierarchy` */
+  cch_graph *parent; /* the graph that contains this one; NULL for a root, which owns `hierarchy` */
   cch__hierarchy *hierarchy;
   cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
   CUgraphNode node;      /* the node that contains the graph */
   atomic_bool has_room;  /* true only if the level has room for one more record */
   cch__capture *capture; /* guarded by cch__captures_lock */
-  /* Guarded by cch__captures_lock. After a capture, only the streams with memory that the capture allocated. */
+  /*
+   * The streams of the capture that were joined into others, guarded by cch__captures_lock. After a capture, only the
+   * streams with memory that the capture allocated.
+   */
   cch__joined *joined;
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the process: whether CUDA is initialised, a fork, and the end of the runtime of foreign owners. */
+/*
+ * The state of the process: whether CUDA is initialised, whether the process was forked, and whether the runtime of
+ * foreign owners has ended.
+ */
 #include "base/process.h"
 
 #include <cudacore/process.h>

@@ -51,7 +51,10 @@ static inline void cch__poll(void) {
     cch__poll_pending(false);
 }
 
-/* Called by functions that wait. Also tries again to destroy boxes that the driver refused to destroy. */
+/*
+ * Called by functions that wait. Like cch__poll(), but also tries again to destroy boxes that the driver refused to
+ * destroy before.
+ */
 static inline void cch__poll_patiently(void) {
   if (atomic_load_explicit(&cch__pending, memory_order_relaxed) != 0)
     cch__poll_pending(true);

@@ -23,7 +23,7 @@ typedef struct registry {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* signals that a value was made or abandoned, or its box was freed or queued */
   cch__box **buckets;
-  size_t mask; /* number of buckets - 1, a power of two - 1 */
+  size_t mask; /* the number of buckets, a power of two, minus 1 */
   size_t count;
   cch__box *first[FIRST_BUCKETS];
 } registry;
@@ -38,7 +38,7 @@ static registry registries[CCH_KIND_COUNT] = {
 #undef REGISTRY
 };
 
-/* A handle; or a value, with its hash. */
+/* A key: a handle, or a value with its hash. */
 typedef struct key {
   uintptr_t number;
   const void *value;

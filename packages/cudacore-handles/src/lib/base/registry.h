@@ -14,7 +14,10 @@
 
 /* Return the live box of a raw handle with a new reference, or NULL. */
 void *cch__registry_find(cch_kind kind, const void *handle);
-/* Removes the live box of a raw handle and returns it with the reference that the handle stands for, or NULL. */
+/*
+ * Removes the live box of a raw handle from the registry. Returns the box with the reference that belongs to the holder
+ * of the handle, or NULL.
+ */
 void *cch__registry_take(cch_kind kind, const void *handle);
 /*
  * Enters a box under its handle. If another box has the handle, that box is removed, because the handle now belongs to
@@ -41,7 +44,8 @@ enum { CCH__VALUE_SIZE = 72 };
 int cch__registry_claim(void **out, void *box, const void *value, size_t size, const char *operation);
 void cch__registry_made(void *box);
 /*
- * Surround the queueing of a box that has a value, so that threads that wait for the value see that the box is queued.
+ * Call these before and after a box that has a value is queued, so that threads that wait for the value see that the
+ * box is queued.
  */
 void cch__registry_hold(cch_kind kind);
 void cch__registry_let_go(cch_kind kind);

@@ -41,8 +41,8 @@ static int truncated(const char *what, size_t size) {
 }
 
 /*
- * Whether a section has bytes in the file. Sections of some types have only a size. For some such sections, relocatable
- * objects use CUDA's own types.
+ * Whether a section has bytes in the file. Sections of some types have only a size. Some of these types are CUDA's own,
+ * and occur in relocatable objects.
  */
 static bool has_bytes(const Elf64_Shdr *section) {
   switch (section->sh_type) {

@@ -51,11 +51,11 @@ int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
 int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(library);
-  CUlibrary real = NULL; /* remains NULL if the driver cannot report it */
+  CUlibrary real = NULL; /* remains NULL if the driver cannot report the library */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuKernelGetLibrary != NULL) {
     result = cch__driver.cuKernelGetLibrary(&real, raw);
-  } else { /* finds the library only if it is ours and the kernel has a box */
+  } else { /* finds the library only if this library loaded it and the kernel has a box */
     cch_kernel *known = cch__registry_find(CCH_KIND_KERNEL, raw);
     if (known != NULL)
       real = known->library->raw;

@@ -151,7 +151,7 @@ cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destro
 typedef int (*size_fn)(void *raw, size_t *size);
 typedef int (*bytes_fn)(void *raw, char *bytes);
 
-/* The functions of an output; false if the library lacks one of them. */
+/* Finds the two functions that read an output; false if the library lacks one of them. */
 static bool reader_of(size_fn *size_of, bytes_fn *bytes_of, const struct cch__compiler *compiler,
                       const cch__output *output) {
   memcpy(size_of, (const char *)compiler + output->size_offset, sizeof *size_of);
@@ -206,7 +206,10 @@ static char *read_log(const cch__program *program) {
   return log;
 }
 
-/* Adds the first line of a log that mentions an error, or else its first line, to the message of the failure. */
+/*
+ * Adds one line of a log to the message of the failure: the first line that mentions an error or, if there is none, the
+ * first line.
+ */
 static void explain_by(char *log) {
   char *line = log, *first = NULL, *found = NULL;
   while (found == NULL && line != NULL && *line != '\0') {

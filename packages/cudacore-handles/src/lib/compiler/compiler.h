@@ -71,7 +71,7 @@ void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *nam
 int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, const char *operation);
 int cch__compiler_version(int *major, int *minor, const void *compiler, const char *operation);
 
-/* Record that a library's function failed, or that the library lacks it. */
+/* Record that a function of a compiler library failed, or that the library lacks the function. */
 int cch__fail_compiler(const void *compiler, int result, const char *operation);
 int cch__fail_compiler_missing(const void *compiler, const char *operation);
 static inline int cch__compiled(const void *compiler, int result, const char *operation) {

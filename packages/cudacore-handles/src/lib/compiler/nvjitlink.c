@@ -24,7 +24,7 @@
 
 typedef struct cch_nvjitlink {
   struct cch__compiler base;
-  int minor; /* the minor version of a 12.x library with versioned function names; 0 if it has nvJitLinkVersion */
+  int minor; /* minor version of a 12.x library with versioned function names; 0 if the library has nvJitLinkVersion */
   NVJITLINK_FUNCTIONS(CCH__COMPILER_FIELD)
 } library;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The types of CUDA's headers. nvrtcResult is declared as int, its type in the ABI. */
+/* The functions of NVRTC, with the types of CUDA's headers. nvrtcResult is declared as int, its type in the ABI. */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
   X(nvrtcCreateProgram, 12000,                                                                                         \
     (void **program, const char *source, const char *name, int count, const char *const *headers,                      \

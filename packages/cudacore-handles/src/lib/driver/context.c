@@ -90,12 +90,12 @@ int cch_context_create(cch_context **out, int device, const cch_resource *resour
     return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
   cch__poll();
   CUdevice raw_device;
-  CUdevResourceDesc description; /* lasts as long as the process */
+  CUdevResourceDesc description; /* the driver keeps the description until the process ends */
   CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
-  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* the driver only reads it */
+  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* the driver only reads the resources */
   int status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
   /* Before CUDA 13.1 the default stream had to be requested. */
   if (status == 0)
@@ -192,7 +192,7 @@ int cch_current_device(int *out) {
   CUdevice device;
   int status = CCH__CALL(cuCtxGetDevice, (&device));
   if (status == 0)
-    *out = device; /* CUdevice is the ordinal */
+    *out = device; /* a CUdevice is the ordinal of the device */
   return status;
 }
 

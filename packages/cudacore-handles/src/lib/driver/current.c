@@ -16,8 +16,8 @@ int cch__current_switch(cch__current *current, const cch_context *context, CUres
 
 /*
  * Reports that the context or the capture mode could not be restored. This is not returned, because the caller must
- * return the status of its own call. A restoring call fails for good after a sticky error, and may fail once with an
- * error of earlier work. So it is made twice before this report.
+ * return the status of its own call. After a sticky error, the call that restores fails each time; with an error of
+ * earlier work, it fails only once. So the call is made twice before the failure is reported.
  */
 static void report_way_back(CUresult result, const char *name) {
   if (result == CUDA_SUCCESS)

@@ -43,7 +43,7 @@ bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
 /*
  * cch__current_enter() makes the context of a box current; NULL leaves the current one. cch__current_leave() restores
- * the previous context, which is stored here.
+ * the previous context, which this structure stores.
  */
 typedef struct cch__current {
   CUcontext saved;
@@ -81,7 +81,8 @@ static inline void cch__current_leave(const cch__current *current) {
 }
 
 /*
- * The status of an expression that is evaluated while the context is current, or of the failure to make it current:
+ * Evaluates an expression while the context is current. The result is the status of the expression or, if the context
+ * cannot be made current, the status of that failure:
  *
  *   status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw)));
  */
@@ -97,13 +98,14 @@ static inline void cch__current_leave(const cch__current *current) {
   })
 
 /*
- * Between these two calls, nothing that the thread calls can invalidate a capture of another stream or thread. Without
- * them, a free could do so, because the driver regards it as "potentially unsafe".
+ * Between calls of cch__relaxed_enter() and cch__relaxed_leave(), nothing that the thread calls can invalidate a
+ * capture of another stream or thread. Without these two calls, a free could invalidate a capture, because the driver
+ * regards frees as "potentially unsafe".
  */
 CUstreamCaptureMode cch__relaxed_enter(void);
 void cch__relaxed_leave(CUstreamCaptureMode saved);
 
-/* The status of an expression that is evaluated between these two calls. */
+/* Evaluates an expression between cch__relaxed_enter() and cch__relaxed_leave(). The result is its status. */
 #define CCH__RELAXED(...)                                                                                              \
   __extension__({                                                                                                      \
     CUstreamCaptureMode mode_here = cch__relaxed_enter();                                                              \

@@ -70,7 +70,10 @@ static const char *variable(const char *name) {
   return value != NULL && *value != '\0' ? value : NULL;
 }
 
-/* The library that $CUDACORE_DRIVER names; NULL if it names the simulator, which is not installed. */
+/*
+ * The library that $CUDACORE_DRIVER names; NULL if the variable names the simulator, but the simulator is not
+ * installed.
+ */
 static const char *driver_name(void) {
   const char *name = variable("CUDACORE_DRIVER");
   if (name == NULL || strcasecmp(name, "gpu") == 0)
@@ -111,7 +114,8 @@ static int load(void) {
   CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
   /*
-   * The version of CUDA 12.8 is preferred: it takes the same arguments, and does not query the device for each event.
+   * The version of cuEventElapsedTime of CUDA 12.8 is preferred to the older one: it takes the same arguments, and does
+   * not query the device for each event.
    */
   if (cch__driver.cuEventElapsedTime == NULL) {
     entry = cch__driver_entry("cuEventElapsedTime", 2000);

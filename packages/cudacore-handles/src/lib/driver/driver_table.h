@@ -200,8 +200,8 @@
   X(cuStreamUpdateCaptureDependencies, 11030)
 
 /*
- * Newer versions of some entry points, which accept or return more. They are used if the driver has them. Their fields
- * end with the version number.
+ * Newer versions of some entry points, which accept or return more. They are used if the driver has them. The names of
+ * their fields in the table end with the version number.
  */
 #define CCH__NEWER_FUNCTIONS(X)                                                                                        \
   X(cuGraphAddNode, 12030)                                                                                             \
@@ -248,13 +248,13 @@
  * expanded, so that both have the same name.
  */
 
-/* From cudaGL.h, which needs the headers of OpenGL. */
+/* Declared in cudaGL.h, which needs the headers of OpenGL. */
 typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterBuffer_v3000)(CUgraphicsResource *pCudaResource, unsigned int buffer,
                                                                 unsigned int Flags);
 typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterImage_v3000)(CUgraphicsResource *pCudaResource, unsigned int image,
                                                                unsigned int target, unsigned int Flags);
 
-/* From headers that are newer than the oldest ones that the library can be built with. */
+/* Types that are missing in the oldest CUDA headers with which the library can be built. */
 #if CUDA_VERSION < 13010
 typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
   unsigned smCount, coscheduledSmCount, preferredCoscheduledSmCount, flags, reserved[12];

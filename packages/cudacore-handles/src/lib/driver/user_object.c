@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA user objects, by which a graph of the driver keeps a bundle. */
+/* CUDA user objects, through which the driver's graphs keep bundles alive. */
 #include "driver/user_object.h"
 
 #include <cudacore/bundle.h>

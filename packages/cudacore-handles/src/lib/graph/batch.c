@@ -11,7 +11,7 @@
 #include <string.h>
 
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
-  /* For such a graph, the driver refuses even a call that removes zero edges. */
+  /* For a graph with nodes that allocate or free memory, the driver refuses even a call that removes zero edges. */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
     result = cch__driver.cuGraphRemoveDependencies_v12030(graph->raw, NULL, NULL, NULL, 0);
@@ -21,7 +21,7 @@ int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
   return *out ? 0 : cch__checked((int)result, "cuGraphRemoveDependencies");
 }
 
-/* ---- trying out ---- */
+/* ---- trying nodes out in a trial graph ---- */
 
 void cch__trial_drop(CUgraph trial) {
   cch__destructor_enter();
@@ -54,7 +54,7 @@ int cch__node_try(cch__node_params *params) {
 /* Memory that a node allocates or frees. */
 typedef struct piece {
   CUdeviceptr address;
-  size_t bytes; /* 1 for memory that is freed */
+  size_t bytes; /* the size of the memory; 1 if the piece is memory that is freed */
 } piece;
 
 typedef struct pieces {

@@ -25,8 +25,8 @@ static void CUDA_CB call_once(void *data) {
 }
 
 /*
- * Submits the call of a function to a stream. If other code is capturing the stream, each launch of its graph calls the
- * function, and the graph keeps it.
+ * Submits the call of a function to a stream. If other code is capturing the stream, each launch of the captured graph
+ * calls the function, and that graph keeps the function.
  */
 static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
                           const char *operation) {

@@ -187,7 +187,7 @@ static void fail_graph(cch_graph *graph) {
   cch__graph_unlock(root);
 }
 
-/* Whether a stream with this capture state is in the capture, or was in it until it was invalidated. */
+/* Whether a stream with this capture state is in the capture, or was in it until the capture was invalidated. */
 static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
   return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
          (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
@@ -261,7 +261,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   CUstream stream = capture->stream->raw;
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream));
   if (!is_in(&info, capture))
-    return 0; /* other code has ended it */
+    return 0; /* other code has ended the capture */
   CUgraph raw = NULL;
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)

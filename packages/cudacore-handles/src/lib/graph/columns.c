@@ -26,9 +26,9 @@ typedef struct addition {
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
   CUgraphNode *added;
-  size_t added_count; /* the attributes of the last added node may be missing */
+  size_t added_count; /* the number of nodes that were added; the last of them may lack attributes */
   cch__node_params params;
-  const cch_launch_config *filled; /* the configuration that `params` has */
+  const cch_launch_config *filled; /* the configuration that `params` was last filled with */
   const char *operation;
 } addition;
 
@@ -156,8 +156,8 @@ static int rehearse(addition *self, size_t *done) {
 }
 
 /*
- * Enters a record for each node that was added, even if the driver refused one: nodes that cannot be removed again
- * still use the bundle. There is room for all of them.
+ * Enters a record for each node that was added, even if the driver refused a later node: nodes that cannot be removed
+ * again still use the bundle. There is room for all these records.
  */
 static void record_added(addition *self, uint64_t *first) {
   cch__level *level = self->graph->level;
@@ -184,7 +184,7 @@ static bool are_gone(const addition *self) {
   return gone;
 }
 
-/* ---- all of it ---- */
+/* ---- checks, preparation, and the function that adds the nodes ---- */
 
 static int check_given(addition *self, const cch_graph *graph) {
   const cch_kernel_columns *given = self->given;

@@ -25,7 +25,7 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
     list->others = malloc(list->count * sizeof *list->others);
   if (edges)
     list->edges =
-        calloc(list->count, sizeof *list->edges); /* an older driver has only plain edges, and does not change this */
+        calloc(list->count, sizeof *list->edges); /* older drivers have only plain edges, and leave these zero */
   bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
   return failed ? cch__fail_nomem(operation) : 0;
 }

@@ -15,7 +15,7 @@
 typedef struct current_use {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
-  uint64_t launches;  /* the number of launches at the time when it was set */
+  uint64_t launches;  /* the number of launches before the bundle was set */
   bool plain;         /* a kernel node that was instantiated without attributes, and cannot get any */
   struct current_use *next;
 } current_use;
@@ -30,14 +30,14 @@ typedef struct replaced {
 struct cch_graph_exec {
   cch__box box;
   CUgraphExec raw;
-  uint64_t serial; /* the serial number of the hierarchy that it was made from */
+  uint64_t serial; /* the serial number of the hierarchy that the executable graph was made from */
   CUgraph source;
   cch_stream *stream;   /* the stream of the last launch */
   cch_context *context; /* the context of the last launch, if `stream` is a default stream */
   cch_context *made_in; /* the context with which the executable graph is lost */
   cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */
   uint64_t launches;    /* the number of launches so far */
-  current_use whole;    /* the bundle of the graph that it was made from, or last updated from */
+  current_use whole;    /* the bundle of the graph that this one was made from, or last updated from */
   current_use **uses;   /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* in the order of launches */
@@ -199,8 +199,9 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
 }
 
 /*
- * Records an event after the last launch; returns the driver's result. The per-thread default stream may be a different
- * one on this thread, so the legacy stream is used, which is ordered after all of them.
+ * Records an event after the last launch; returns the driver's result. On this thread, the per-thread default stream
+ * may be another one than that of the launch. So the legacy stream is used instead, which is ordered after the
+ * per-thread default streams of all threads.
  */
 static int mark(cch_event **out, const cch_graph_exec *exec) {
   if (exec->behind != NULL) {
@@ -218,8 +219,8 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
 }
 
 /*
- * Whether no launch uses a replaced bundle any longer. A failure that is not a temporary refusal is sticky, and nothing
- * runs after it.
+ * Whether no launch uses a replaced bundle any longer. The result is also true if the query fails, unless the driver
+ * only refuses the call temporarily: all other failures are sticky, and no work runs after them.
  */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
@@ -279,7 +280,7 @@ static void retire_whole(cch_graph_exec *exec, replaced *room) {
 
 /*
  * Moves the bundles that were set for single nodes to the list of bundles that were used before. If memory for the list
- * is lacking, a bundle stays in place, and is only kept longer.
+ * is lacking, a bundle stays where it is, which only keeps it longer.
  */
 static void retire_all(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)
@@ -514,7 +515,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   return status;
 }
 
-/* ---- the end ---- */
+/* ---- destruction ---- */
 
 bool cch__graph_exec_end(cch_graph_exec *exec) {
   if (!exec->destroyed) {

@@ -232,7 +232,7 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
   return status;
 }
 
-/* ---- the end ---- */
+/* ---- destruction ---- */
 
 bool cch__graph_end(cch_graph *graph) {
   if (graph->capture != NULL && !cch__capture_abandon(graph))

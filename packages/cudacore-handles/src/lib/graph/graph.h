@@ -84,9 +84,12 @@ void cch__children_trim(cch__level *level, cch__record *record);
 static inline void cch__graph_lock(const cch_graph *graph) { pthread_mutex_lock(&graph->hierarchy->lock); }
 static inline void cch__graph_unlock(const cch_graph *graph) { pthread_mutex_unlock(&graph->hierarchy->lock); }
 
-/* Makes a box for a root graph whose handle is not known yet; it owns nothing. */
+/* Makes a box for a root graph whose handle is not known yet. The box does not own a graph yet. */
 int cch__graph_new(cch_graph **out, const char *operation);
-/* Sets the context that was current when the graph was created. Takes over the reference; NULL: there was none. */
+/*
+ * Sets the context that was current when the graph was created. Takes over the reference; NULL if no context was
+ * current.
+ */
 void cch__graph_is_of(cch_graph *graph, cch_context *context);
 /*
  * Whether the context of the graph still exists: 0, or a recorded failure. After a reset of the context, the driver
@@ -132,7 +135,7 @@ cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
 /* ---- callback.c ---- */
 
-/* A host call that CUDA makes through the library: the payload of a bundle. */
+/* A call of a host function, which CUDA makes through the library: the payload of a bundle. */
 typedef struct cch__host_call {
   cch_host_fn function;
   void *data;
@@ -165,7 +168,7 @@ typedef struct cch__node_params {
   void **pointers;   /* pointers to the arguments: the array `few`, or one on the heap */
   void *few[32];
   CUmemAccessDesc *peers;
-  cch_alloc_node *alloc; /* where to store the address */
+  cch_alloc_node *alloc; /* where to store the address of the allocated memory */
 } cch__node_params;
 
 /* Fills `out`. The context must be current. The caller must call cch__node_params_drop(), even after a failure. */
@@ -178,14 +181,14 @@ int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *b
 int cch__node_check_change(const cch_graph_node *node, const char *operation);
 /* Changes the parameters of a node. */
 int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation);
-/* Takes the results that the driver stored in the parameters of a new node. */
+/* Stores the results that the driver wrote into the parameters of a new node. */
 void cch__node_added(cch__node_params *params);
 /* Fills the launch of a kernel node, without arguments and context. */
 int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
                           const char *operation);
 /* The context that a node works in: the given one, or for NULL the current one. */
 int cch__node_context(CUcontext *out, const cch_context *context);
-/* Call the driver; before 12.2, the function for the type of the node. */
+/* Call the driver's function for nodes of all types or, before 12.2, the function for the type of the node. */
 int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
                          CUgraphNodeParams *params);
 int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params);
@@ -211,18 +214,21 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
  */
 int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                        const CUgraphNode *added, size_t done, const char *operation);
-/* Checks that a dependency on another node of the batch, number `i` in the specification, is an earlier one. */
+/*
+ * Checks that dependency `i` of a specification, which is the index of another node of the batch, is the index of an
+ * earlier node. `place` is the index of the node itself.
+ */
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
 /* Makes the edges that let a node begin before the kernels that it depends on have ended. The other edges are plain. */
 int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation);
-/* Calls the driver; `edges` is NULL if all are plain. */
+/* Calls the driver to add a node with the given edges to its dependencies; `edges` is NULL if all edges are plain. */
 int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
                           size_t count, cch__node_params *params);
 /* Sets attributes of a kernel node. */
 int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count);
 /* Removes a node that was just added, without a trace if CUDA permits the removal. */
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
-/* Reads a specification of any version's size. */
+/* Reads a node specification, whose size depends on the version that the caller was compiled for. */
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
 /* An attribute of a kernel node. If the driver does not have it, the value is zero and *known is false. */
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "base/reclaim.h"
 
-/* ---- by the library ---- */
+/* ---- objects that the library keeps for a graph ---- */
 
 /* Adds a bundle to that of a level. The lock is held. */
 static int add_kept(cch__level *level, cch_bundle *bundle) {

@@ -105,7 +105,7 @@ void cch__graph_node_drop(cch_graph_node *node) {
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
   cch_graph *graph = node->graph;
   cch__graph_lock(graph);
-  /* A thread without a reference to the node can only get one here, under the lock. */
+  /* A thread that has no reference to the node can get one only while it holds this lock. */
   bool last = !cch__box_unref_unless_last(&node->box);
   if (last)
     leave_record(node);

@@ -2,7 +2,7 @@
 /* Reads parameters, contained graphs and the context of a node. */
 #include "graph/nodes/nodes.h"
 
-/* The bundle of a node's current parameters, as a new reference; NULL if it is not known. */
+/* The bundle of a node's current parameters, as a new reference; NULL if the bundle is not known. */
 static cch_bundle *bundle_of(cch_graph_node *node) {
   cch__graph_lock(node->graph);
   cch__record *record = cch__record_find(node->graph->level, node->raw);

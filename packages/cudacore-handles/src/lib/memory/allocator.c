@@ -65,7 +65,10 @@ static int fail_unknown(CUdeviceptr ptr, const char *operation) {
   return cch__fail(CCH_EINVAL, operation, "0x%llx is not an address that an allocator has allocated", ptr);
 }
 
-/* Takes the reference of an address out of the registry; NULL after a fork, because nothing is freed there. */
+/*
+ * Removes the box of an address from the registry, and returns it with the reference that the other library owned. NULL
+ * after a fork, because nothing is freed there.
+ */
 static int take(cch_deviceptr **out, CUdeviceptr ptr, const char *operation) {
   *out = NULL;
   if (cch__forked()) /* another thread of the parent may have held the registry's lock */

@@ -15,7 +15,7 @@ typedef struct batch {
   CUdeviceptr *dst, *src;
   size_t *sizes, *first; /* `first`: for each run, the index of its first copy */
   void **boxes;          /* one destination and one source for each copy */
-  cch__peers *peers;     /* the same order */
+  cch__peers *peers;     /* the devices of each copy, in the same order */
   bool waits;            /* a source must be read before the call returns */
   bool between;          /* at least one copy is between devices, which the driver's batches do not support */
 } batch;
@@ -81,7 +81,10 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
   return 0;
 }
 
-/* Whether the driver accepts a batch on the stream: it does not during a capture, or on the legacy stream. */
+/*
+ * Whether the driver accepts a batch of copies on the stream. It refuses batches during a capture, and on the legacy
+ * stream.
+ */
 static bool takes_batch(const cch_stream *stream, bool captured) {
   return !captured && stream->raw != CU_STREAM_LEGACY &&
          (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);

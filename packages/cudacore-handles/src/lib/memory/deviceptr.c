@@ -216,8 +216,8 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
 }
 
 /*
- * Guards the time between reading the stream of a box and taking a reference to it. No other thread may drop the box's
- * own reference meanwhile.
+ * Guards the time between reading the stream of a box and taking a reference to it. Otherwise, another thread could
+ * drop the box's own reference to the stream in that time.
  */
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -318,7 +318,10 @@ int cch_pointer_check(CUdeviceptr raw) {
   if (type == CU_MEMORYTYPE_HOST || owner == device ||
       (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
     return 0;
-  /* A device can access memory of another device if access was granted. The driver then has an address for it. */
+  /*
+   * A device can access memory of another device if access was granted. The driver then has a device address for that
+   * memory.
+   */
   CUdeviceptr address;
   if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
     return 0;
@@ -479,7 +482,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   cch_stream *stream = stream_of_free(ptr);
   if (ptr->graph == NULL)
     return end_of_whole(ptr, stream);
-  if (cch__is_gone(ptr->graph)) /* its capture failed, so the memory was never allocated */
+  if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
   bool ended = end_of_whole(ptr, stream);

@@ -8,7 +8,8 @@
 
 /*
  * Checks that memory still exists: the driver crashes when it copies from pinned memory that was lost with its context.
- * The stream's context is current, or is made current before the memory is used, so it is not checked again here.
+ * The stream's context is current, or is made current before the memory is used, so the context is not checked again
+ * here.
  */
 static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
   if (ptr->box.context == (const cch__box *)stream->context)

@@ -44,11 +44,11 @@ int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, uns
 
 /*
  * Begins mapping or unmapping a resource; only one thread at a time does so. *mapped is a new reference to the memory
- * that it is mapped to; NULL if it is not mapped. The caller must call finish().
+ * that the resource is mapped to; NULL if the resource is not mapped. The caller must call finish().
  */
 static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *operation) {
   pthread_mutex_lock(&lock);
-  /* If the memory has no references, its destruction is unmapping it. */
+  /* If the memory has no references left, it is being destroyed, which unmaps the resource. */
   bool busy = resource->busy || (resource->mapped != NULL && !cch__box_try_ref(&resource->mapped->box));
   if (!busy) {
     resource->busy = true;
@@ -167,7 +167,7 @@ int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
   return status;
 }
 
-/* ---- ends ---- */
+/* ---- destroying resources and unmapping memory ---- */
 
 /*
  * Whether another thread can unmap the resource: the driver needs the OpenGL context, which this thread does not have

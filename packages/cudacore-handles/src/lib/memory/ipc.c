@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct mapping {
-  cch_deviceptr ptr;           /* backed by the pool */
+  cch_deviceptr ptr;           /* the mapped memory; its backing is the pool */
   char value[CCH__VALUE_SIZE]; /* the pool and the exporter's handle */
 } mapping;
 static_assert(sizeof(CUmemoryPool) + sizeof(cch_ipc_handle) == CCH__VALUE_SIZE, "a mapping's key");

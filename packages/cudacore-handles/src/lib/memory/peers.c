@@ -215,7 +215,7 @@ int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, cons
     status = count_devices();
   if (status != 0 || *out == NULL || cch__is_one_device())
     return status;
-  cch__destructor_enter(); /* the caller has not failed if this attempt fails */
+  cch__destructor_enter(); /* a failure of this attempt is not a failure of the caller's operation */
   find_other_devices(others, dst, src, bundle);
   bool found = (others[0] < 0 && others[1] < 0) || reaches(dst, src);
   for (int i = 0; i < 2 && !found; i++) {

@@ -10,11 +10,11 @@
 
 #include "base/kinds.h"
 
-/* The devices of a copy. */
+/* The contexts and the kinds of memory of the two operands of a copy. */
 typedef struct cch__peers {
   /* References to contexts of the operands' devices; NULL if the plain functions can be used. */
   cch_context *dst, *src;
-  bool dst_pageable, src_pageable; /* ordinary host memory, which copies by rows or between devices must declare */
+  bool dst_pageable, src_pageable; /* the operand is ordinary host memory, which some copies must declare */
 } cch__peers;
 
 /* The number of devices; 0 until it was queried. With one device, no copy is between devices. */

@@ -18,7 +18,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   CCH__RETURN_FAILURE(
       cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__));
   config = &known;
-  if (config->reserved != 0 || config->reserved_2 != 0) /* later versions may define them, so they must be zero now */
+  if (config->reserved != 0 || config->reserved_2 != 0) /* later versions may use these fields, so they must be zero */
     return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -108,8 +108,8 @@ int cch_pool_alloc_type(const cch_pool *pool) {
 }
 
 /*
- * Transfers one import to the box that another thread made for the same handle meanwhile. Returns false if there is
- * none.
+ * Transfers one import to the box that another thread made for the same handle meanwhile. Returns false if there is no
+ * such box.
  */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensor maps. The driver refuses invalid ones with CUDA_ERROR_INVALID_VALUE and no explanation. So this file checks
- * its rules first. The messages use the names of the fields in Python.
+ * the driver's rules first. The messages use the names of the fields in Python.
  */
 #include "base/arguments.h"
 #include "driver/current.h"
@@ -144,7 +144,7 @@ static int check_element_strides(const cch_tensor_map_config *config) {
   return 0;
 }
 
-/* The number of bytes that a copy moves along the last axis in one piece. */
+/* Checks the number of bytes that a copy moves along the last axis in one piece. */
 static int check_inner(const cch_tensor_map_config *config, const char *name, int64_t count) {
   static const int64_t spans[] = {
       [CU_TENSOR_MAP_SWIZZLE_32B] = 32, [CU_TENSOR_MAP_SWIZZLE_64B] = 64, [CU_TENSOR_MAP_SWIZZLE_128B] = 128};
@@ -160,7 +160,7 @@ static int check_inner(const cch_tensor_map_config *config, const char *name, in
   return 0;
 }
 
-/* The bytes of shared memory that a copy needs, by the driver's count. */
+/* Checks the number of bytes of shared memory that a copy needs, as the driver counts them. */
 static int check_volume(const cch_tensor_map_config *config, int64_t bytes) {
   enum { ALWAYS_THERE = 100 << 10 };
   int room = 0;
@@ -233,7 +233,7 @@ static int check_wide(const cch_tensor_map_config *config) {
 /* Whether a device supports tensor maps. This does not change, so it is cached. */
 static int check_device(const cch_tensor_map_config *config) {
   enum { KNOWN = 64 };
-  static atomic_uchar known[KNOWN]; /* the major number of the compute capability; 0: unknown */
+  static atomic_uchar known[KNOWN]; /* for each device, the major number of its compute capability; 0: unknown */
   int device = config->device, major = 0, minor = 0;
   int needed = config->kind == CCH_TENSOR_MAP_IM2COL_WIDE ? 10 : 9;
   if (device >= 0 && device < KNOWN)

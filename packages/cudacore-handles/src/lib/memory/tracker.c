@@ -287,7 +287,7 @@ int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size
   *track = (cch__track){.next = ptr->tracks, .tracker = cch__box_ref(tracker), .ptr = ptr, .size = ptr->size};
   bool locked = lock(tracker);
   uint64_t used = 0;
-  if (ptr->size > announced && !fits(tracker, ptr->size, announced, &used)) { /* its size was rounded up */
+  if (ptr->size > announced && !fits(tracker, ptr->size, announced, &used)) { /* the memory's size was rounded up */
     unlock(tracker, locked);
     cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
     int status = fail_limit(tracker, ptr->size, used, __func__);

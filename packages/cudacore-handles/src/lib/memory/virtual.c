@@ -117,7 +117,7 @@ static int add_new(cch__range *range, const cch_virtual_config *config, size_t s
   return status != 0 ? status : map(range, handle, size);
 }
 
-/* Also maps the memory of another range. */
+/* Maps the memory of `other` into `range`, too, after the memory that `range` has. */
 static int add_shared(cch__range *range, const cch__range *other) {
   CUdeviceptr address = other->address;
   int status = 0;
@@ -155,7 +155,7 @@ static int range_unref(cch__range *range) {
   if (range->count > 0) {
     status = CCH__CALL(cuMemUnmap, (range->address, mapped(range)));
     if (cch__not_now(status)) {
-      atomic_store(&range->references, 1); /* no other thread has it */
+      atomic_store(&range->references, 1); /* no other thread has a reference to the range */
       return status;
     }
   }
@@ -244,7 +244,10 @@ int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, siz
   return status;
 }
 
-/* Grows an allocation at its end. *fits is false if the driver gave other addresses. */
+/*
+ * Grows an allocation at its end. *fits is false if the driver did not reserve the addresses directly after the old
+ * ones.
+ */
 static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *old, const cch_virtual_config *config,
                          const char *operation) {
   CUdeviceptr end = old->ptr + old->size;

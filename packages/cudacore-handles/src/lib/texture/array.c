@@ -237,7 +237,7 @@ cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array) {
   return array->context;
 }
 
-/* ---- the end ---- */
+/* ---- destruction ---- */
 
 bool cch__array_end(cch_array *array) {
   return !array->box.owned || cch__ended(CCH__CALL(cuArrayDestroy, (array->raw)));

@@ -13,7 +13,7 @@ PyObject *integer_of(const state *st, PyObject *value) {
 
 PyObject *raise_status(const state *st, int status) {
   PyObject *result = PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status));
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
   return NULL;
 }
 
@@ -52,7 +52,10 @@ int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t exp
   return -1;
 }
 
-/* Raises the exception for a keyword that a function does not have, with the names that it has. */
+/*
+ * Raises the exception for a keyword that is not an argument of a function. `names` are the names of the function's
+ * arguments.
+ */
 static void raise_no_argument(const char *function, const char *const *names, Py_ssize_t count, PyObject *name) {
   PyObject *known = PyUnicode_FromString("");
   for (Py_ssize_t i = 0; known != NULL && i < count; i++) {

@@ -127,7 +127,7 @@ static PyObject *reference(PyObject *self, PyObject *nothing) {
 static PyObject *adopt(PyObject *cls, PyObject *address) {
   /*
    * The class is defined in Python, so it has no module state. One of its base classes was made by this module and has
-   * it.
+   * the state.
    */
   PyObject *module = NULL;
   for (PyTypeObject *type = (PyTypeObject *)cls; type != NULL;

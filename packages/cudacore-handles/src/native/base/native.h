@@ -74,9 +74,9 @@ PyObject *raise_status(const state *st, int status);
 PyObject *integer_of(const state *st, PyObject *value);
 
 /*
- * The specification of a type: the name of the public class that is derived from it, because CPython's messages about
- * wrong calls show that name, the C struct of its objects, and its slots. The garbage collector visits the objects of a
- * GC_TYPE_SPEC, whose slots have a tp_traverse.
+ * The specification of a type. `public_name` is the name of the public class that is derived from the type, because
+ * CPython shows this name in its messages about wrong calls. `object` is the C struct of the objects, and the slots
+ * follow. GC_TYPE_SPEC is for types whose objects the garbage collector visits; their slots have a tp_traverse.
  */
 #define TYPE_SPEC(public_name, object, ...) TYPE_SPEC_WITH(0, public_name, object, __VA_ARGS__)
 #define GC_TYPE_SPEC(public_name, object, ...) TYPE_SPEC_WITH(Py_TPFLAGS_HAVE_GC, public_name, object, __VA_ARGS__)
@@ -90,8 +90,8 @@ PyObject *integer_of(const state *st, PyObject *value);
 #define SLOT(name, value) {Py_##name, (void *)(value)}
 
 /*
- * Makes a type from a specification, adds it to the module as `name`, and stores a reference in `out`. Also adds the
- * functions of the same file; NULL if it has none. -1 with an exception.
+ * Makes a type from a specification, adds it to the module as `name`, and stores a reference in `out`. Also adds
+ * `functions` to the module; they are NULL if there are none. -1 with an exception.
  */
 int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,
              PyTypeObject **out);
@@ -160,8 +160,8 @@ static inline void *handle_use(PyObject *face) {
 }
 
 /*
- * Ends a use. Call it with the GIL held. If the face was closed meanwhile, this can run Python code. It keeps the
- * current exception.
+ * Ends a use that handle_use() began. Call it with the GIL held. If the face was closed meanwhile, the call can run
+ * Python code. Keeps the current exception.
  */
 void handle_give_back(handle *self);
 static inline void handle_done(PyObject *face) {

@@ -43,7 +43,10 @@ static void drop(type_entry *entry) {
   Py_XDECREF(entry->given);
 }
 
-/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, even on failure. */
+/*
+ * Stores the entry of a type, in place of the type's old entry if there is one. Takes over the references of `item`,
+ * even on failure.
+ */
 static int store(state *st, type_entry item) {
   if (2 * (st->base.used + 1) > st->base.mask + 1 && reserve(st, 2 * (st->base.mask + 1)) < 0) {
     drop(&item);

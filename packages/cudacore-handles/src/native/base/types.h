@@ -16,7 +16,7 @@ typedef enum packing {
   PACKING_COMPLEX,
   PACKING_BOOL,
   PACKING_POINTER,
-  PACKING_ARRAY, /* __cuda_array_interface__, or a description that is made of it */
+  PACKING_ARRAY, /* __cuda_array_interface__, or a description made from it */
   PACKING_TENSOR_MAP,
   PACKING_PUBLIC_COUNT,
   PACKING_CONVERTER = PACKING_PUBLIC_COUNT,
@@ -28,7 +28,7 @@ typedef enum packing {
   PACKING_MEMORYVIEW,
 } packing;
 
-/* Flag of a code: the attribute `value` of a value is packed in its place. */
+/* Flag of a code: the attribute `value` of the object is packed, instead of the object itself. */
 #define CODE_HAS_VALUE 0x10000
 
 /*

@@ -26,7 +26,10 @@ static int add_to(PyObject *place, PyObject *item) {
   return PyList_CheckExact(place) ? PyList_Append(place, item) : PySet_Add(place, item);
 }
 
-/* Adds the faces of nodes to a list or a set. Takes the references out of the list of boxes. */
+/*
+ * Adds the faces of nodes to a list or a set. The faces take over the references to the nodes, which are removed from
+ * the array `nodes`.
+ */
 static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *place) {
   for (size_t i = 0; i < count; i++) {
     cch_graph_node *box = nodes[i];
@@ -73,7 +76,8 @@ static int add_edges(state *st, cch_graph *graph, PyObject *place) {
 }
 
 /*
- * Adds all nodes or edges of a graph to a list or set, and returns it. The arguments are the graph and the collection.
+ * Adds all nodes or edges of a graph to a list or set, and returns that collection. The arguments are the graph and the
+ * collection.
  */
 static PyObject *list_graph(PyObject *module, const char *function, PyObject *const *arguments, Py_ssize_t count,
                             int (*add)(state *, cch_graph *, PyObject *)) {

@@ -288,7 +288,10 @@ void exec_done(PyObject *face) {
   handle_done(face);
 }
 
-/* Calls a function with an executable graph and the stream among a method's arguments. `method` is for messages. */
+/*
+ * Reads the stream from a method's arguments, and calls a function of the library with an executable graph and that
+ * stream. `method` is the name in messages.
+ */
 static PyObject *run(PyObject *self, const char *method, PyObject *const *arguments, Py_ssize_t count,
                      PyObject *keywords, int (*call)(cch_graph_exec *, cch_stream *)) {
   static const char *const names[] = {"stream"};

@@ -141,11 +141,11 @@ int node_params_read_tuple(state *st, const node_method *method, PyObject *tuple
 /* Like node_params_read(), for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
 int node_params_read_given(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out);
-/* Whether a node with these parameters can be in a graph; -1 with an exception. */
+/* Checks whether a node with these parameters can be in a graph. Returns 0, or -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
 /* The pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
-/* The graph that is copied into the node; NULL if none is. */
+/* The graph that is copied into the node; NULL if the node is not a child graph node. */
 const cch_graph *node_params_child(const node_params *params);
 /* Marks the condition of the parameters as used, because their node is being added. */
 void node_params_done(node_params *params);
@@ -158,8 +158,8 @@ void node_params_drop(node_params *params);
 extern PyMethodDef graph_adders[], node_adders[];
 
 /*
- * Raises for a node that the library just refused; returns NULL. `place` is the index in a batch, or one of the
- * constants below.
+ * Raises the exception for a node that the library just refused; returns NULL. `place` is the index of the node in a
+ * batch, or one of the constants below.
  */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
 PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place);

@@ -53,7 +53,7 @@ static void forget(state *st, node_slot *slot) {
     }
   }
   st->graph.nodes[hole] = (node_slot){NULL, NULL};
-  if (--st->graph.node_count == 0 && st->graph.node_mask >= 1024 * NODES_START) { /* shrinks after a very large graph */
+  if (--st->graph.node_count == 0 && st->graph.node_mask >= 1024 * NODES_START) { /* frees a very large table */
     PyMem_Free(st->graph.nodes);
     st->graph.nodes = NULL;
   }
@@ -258,7 +258,7 @@ int add_node_type(PyObject *module, state *st) {
   };
   PyType_Spec spec = {
       .name = "cudacore_graph.GraphNode",
-      .basicsize = sizeof(handle) + sizeof(PyObject *), /* followed by the list of weak references */
+      .basicsize = sizeof(handle) + sizeof(PyObject *), /* the list of weak references follows the handle */
       .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       .slots = slots,
   };

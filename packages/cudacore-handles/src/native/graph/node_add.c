@@ -12,7 +12,7 @@ enum { INLINE_DEPENDENCIES = 16 };
 
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
   PyObject *result = PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
   return NULL;
 }
 
@@ -34,7 +34,7 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
                                 .dependencies = dependencies,
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
-    node_params_done(params); /* before the call, because another thread could use the condition too */
+    node_params_done(params); /* before the call, because another thread could otherwise use the condition in it */
     int status;
     WITH_GRAPH_LOCKED(graph, node_params_child(params), status = cch_graph_add(&node, graph, &spec));
     if (status == 0) {

@@ -14,9 +14,9 @@ typedef struct batch {
   node_params *params; /* must not be moved, because they contain pointers to themselves */
   const node_method **methods;
   span *spans;
-  cch_graph_node **nodes; /* dependencies of all nodes in the batch */
+  cch_graph_node **nodes; /* for all nodes of the batch, the dependencies that are nodes of the graph */
   size_t node_count, node_room;
-  uint32_t *indices; /* dependencies of all nodes in the batch */
+  uint32_t *indices; /* for all nodes of the batch, the dependencies that are indices of earlier nodes */
   size_t index_count, index_room;
   PyObject *kept; /* a list that keeps the nodes' faces alive, because other threads could release them */
 } batch;

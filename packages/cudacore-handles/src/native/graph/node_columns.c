@@ -98,7 +98,7 @@ static int read_columns(additions *self, PyObject *kernel_face, PyObject *column
   return status;
 }
 
-/* ---- the rest ---- */
+/* ---- reading the other arguments, and adding the nodes ---- */
 
 static int read_configs(additions *self, PyObject *configs) {
   const Py_ssize_t count = PyTuple_Size(configs);

@@ -40,8 +40,8 @@ enum {
 extern const node_method node_methods[];
 
 /*
- * Each reads the arguments of its method, and sets the type and the class of the node; -1 with an exception. Runs
- * Python code.
+ * The functions read_METHOD(). Each reads the arguments of its method, and sets the type and the class of the node; -1
+ * with an exception. Runs Python code.
  */
 #define DECLARE(method, ...) int read_##method(state *st, const node_arguments *given, node_params *out);
 NODE_METHODS(DECLARE)

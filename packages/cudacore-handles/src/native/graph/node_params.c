@@ -41,14 +41,14 @@ int read_size(const state *st, PyObject *value, const char *name, size_t least, 
 
 int take_bundle(const state *st, owners *keep, node_params *out, int status) {
   if (keep->heap == NULL && owners_own_nothing(keep))
-    return status; /* no owners, as if all addresses were given as numbers */
+    return status; /* there are no owners, so the node has no bundle */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
   KEEPING_EXCEPTION(owners_release(keep));
   return status;
 }
 
-/* ---- other objects ---- */
+/* ---- faces that the parameters use ---- */
 
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out) {
   if (!PyType_IsSubtype(Py_TYPE(face), (PyTypeObject *)type)) {
@@ -63,7 +63,7 @@ void *use_face(PyObject *face, const PyTypeObject *type, const char *message, no
   return box;
 }
 
-/* ---- graphs of nodes ---- */
+/* ---- checks of child graphs and conditions ---- */
 
 static const cch_graph *root_of(const cch_graph *graph) {
   for (const cch_graph *parent = cch_graph_parent(graph); parent != NULL; parent = cch_graph_parent(parent))
@@ -90,11 +90,11 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
   if (same && !given->used && !given->pending)
     return 0;
   PyObject *result = PyObject_CallFunction(st->faces.bad_condition, "Oi", params->condition, (int)same);
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
   return -1;
 }
 
-/* ---- the methods ---- */
+/* ---- the methods, and reading their arguments ---- */
 
 const node_method node_methods[] = {
 #define ROW(method, positional, required, variadic, ...)                                                               \

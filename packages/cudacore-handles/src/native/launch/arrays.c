@@ -187,7 +187,7 @@ int pack_buffer(const destination *to, PyObject *value) {
   uint64_t address;
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;
-  /* from here on, its box is held */
+  /* from here on, the box of the value is held */
   if (memory_check(to->st, ((handle *)value)->box) < 0)
     return -1;
   return store_checked(to, value, address,
@@ -294,7 +294,9 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   return store_checked(to, value, dlpack_address(&tensor), device);
 }
 
-/* Stores the type that an attribute was found on and, if it is a C property, the property. */
+/*
+ * Stores the type of the object that an attribute was read from and, if the attribute is a C property, that property.
+ */
 static void learn(const state *st, PyObject *array, int step, PyObject *object) {
   attribute *known = &types_find(st, Py_TYPE(array))->to_address[step];
   PyTypeObject *type = Py_TYPE(object);

@@ -23,7 +23,7 @@ void target_drop(target *t) {
 
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
   PyObject *result = PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
   return NULL;
 }
 
@@ -51,7 +51,7 @@ int launch_keeping(const state *st, const launch_arguments *given, owners *used,
 
 /*
  * Whether the device of a default stream is still the one that the arguments were checked against. The Python code that
- * reads them can make another device current. -1 with an exception.
+ * reads the arguments can make another device current. -1 with an exception.
  */
 static int check_device_stays(const state *st, const cch_stream *stream, int device) {
   if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
@@ -278,7 +278,10 @@ static PyObject *config_store(PyObject *self, PyObject *bytes) {
   Py_RETURN_NONE;
 }
 
-/* Raises an error that suggests names for an argument that LaunchConfig does not have. A subclass may have others. */
+/*
+ * Raises an error that suggests names for an argument that LaunchConfig does not have. A subclass may have other
+ * arguments.
+ */
 static PyObject *config_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   (void)arguments;
   const state *st = keywords != NULL ? PyType_GetModuleState(PyType_GetSlot(type, Py_tp_base)) : NULL;

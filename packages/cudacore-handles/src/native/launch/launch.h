@@ -9,7 +9,7 @@
 
 enum {
   BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is smaller */
-  SCRATCH_SIZE = 4096 /* larger blocks are allocated; the limit for kernels is this size in CUDA 12 */
+  SCRATCH_SIZE = 4096 /* bytes of an argument block on the stack; larger blocks are allocated */
 };
 
 /* ---- owners.c: what packed arguments point into ---- */
@@ -21,19 +21,19 @@ typedef enum hold { HELD, BORROWED, IN_USE } hold;
 typedef struct owned {
   Py_ssize_t index; /* index of the argument */
   void *box;        /* a reference to a box; the box of a face in use; or the box of a borrowed object's memory */
-  PyObject *object; /* if a face is in use, the face, to check whether it was closed */
+  PyObject *object; /* the Python object, if any; for a face that is in use, the face, to check whether it was closed */
   hold how;
 } owned;
 
 enum { OWNERS_INLINE = 16 };
 
 /*
- * Initialise it with zeros or by owners_init(). The items move to the heap when the inner array is full. The structure
- * can be copied until `items` is read for the first time.
+ * The owners of packed arguments. Initialise the structure with zeros or by owners_init(). The items move to the heap
+ * when the array `inside` is full. The structure can be copied until `items` is read for the first time.
  */
 typedef struct owners {
   Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
-  bool for_call;          /* for one call, whose caller keeps the arguments themselves alive */
+  bool for_call;          /* the owners are for one call, whose caller keeps the arguments themselves alive */
   owned *heap;
   owned inside[OWNERS_INLINE];
 } owners;
@@ -49,7 +49,7 @@ static inline owned *owners_items(owners *self) { return self->heap ? self->heap
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
 /* Adds the memory of a view. For one call, the caller keeps the view alive. -1 with an exception. */
 int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view);
-/* Takes over both references, even if it fails: -1 with an exception. */
+/* Adds a box and an object. Takes over both references, even on failure: then returns -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 /* Adds the argument object itself. For one call, the caller keeps it alive. -1 with an exception. */
 int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
@@ -64,10 +64,10 @@ bool owners_own_nothing(owners *self);
 
 /* The values that a parameter of a kind accepts. */
 enum {
-  TAKES_BYTES = 1,   /* the bytes of a value of its size, as they are */
+  TAKES_BYTES = 1,   /* the bytes of a value that has the size of the parameter, unchanged */
   TAKES_INTEGER = 2, /* an integer, by its value */
   TAKES_MEMORY = 4,  /* the address of a buffer or an array, if the parameter has 8 bytes */
-  TAKES_NULL = 8,    /* None, likewise */
+  TAKES_NULL = 8,    /* None, if the parameter has 8 bytes */
   IS_POINTER = 16    /* is or may be a pointer: bools, floats and arrays on the host are refused as mistakes */
 };
 
@@ -159,15 +159,16 @@ enum {
 
 /*
  * Finds the device for which pack_values() checks memory: that of the stream, or UNCHECKED_DEVICE if there is only one
- * device. -1 with an exception if the device of a default stream cannot be determined.
+ * device. Returns -1 with an exception if the device of a default stream cannot be determined.
  */
 int find_device_for_memory_checks(const state *st, int stream_device, int *out);
 
 /* ---- capture.c ---- */
 
 /*
- * If a stream is being captured, has its graph keep a box and the contents of `used`. Call it without the GIL; it takes
- * the GIL back to `*thread` while needed. Returns the library's status, or -1 with an exception and `*raised` set.
+ * If a stream is being captured, makes the graph of the capture keep a box and the contents of `used`. Call it without
+ * the GIL; it takes the GIL back to `*thread` while needed. Returns the library's status, or -1 with an exception and
+ * `*raised` set.
  */
 int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised);
 
@@ -178,7 +179,10 @@ typedef struct kernel {
   PyObject *name;         /* NULL if not known */
   PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was queried */
   layout params;
-  /* The dynamic shared memory in bytes that was enabled, and on which device (Kernel._allow_shared). */
+  /*
+   * The number of bytes of dynamic shared memory that was enabled, and the device for which it was
+   * (Kernel._allow_shared).
+   */
   unsigned shared_allowed;
   int shared_device;
 } kernel;

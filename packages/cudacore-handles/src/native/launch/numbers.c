@@ -31,8 +31,8 @@ static int raise_struct(const destination *to, const char *what) {
 }
 
 /*
- * A number instead of an array most likely means that there is one argument too few or too many; no kernel could use
- * it.
+ * Raises the error for a number where an array is needed. It most likely means that there is one argument too few or
+ * too many; no kernel could use the number.
  */
 static int raise_no_pointer(const destination *to, const char *what) {
   return raise_unsuitable(to, what,
@@ -82,7 +82,7 @@ static int raise_about_double(PyObject *exception, const char *format, double nu
   return -1;
 }
 
-/* ---- storing ---- */
+/* ---- storing numbers in the argument block ---- */
 
 static void store_integer(unsigned char *out, uint32_t size, uint64_t bits) {
   uint16_t two = (uint16_t)bits;
@@ -284,7 +284,7 @@ int pack_bool_like(const destination *to, PyObject *value, const type_entry *how
   if (truth < 0)
     return -1;
   destination raw = *to;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* the same as in pack_integer_like() */
+  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like(), the bytes are copied */
     raw.kind = PARAM_UNKNOWN;
   return pack_int(&raw, truth ? Py_True : Py_False);
 }
@@ -327,7 +327,7 @@ int pack_float_like(const destination *to, PyObject *value, const type_entry *ho
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* the same as in pack_integer_like() */
+  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like(), the bytes are copied */
     return store_float(to->out, to->size, PARAM_FLOAT, number);
   return pack_double(to, number);
 }

@@ -151,7 +151,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  PyObject *name = PyUnicode_FromString("callback"); /* arguments are read as for callback() of graphs */
+  PyObject *name = PyUnicode_FromString("callback"); /* arguments are read like those of a graph's callback() */
   const node_method *method = name != NULL ? node_method_find(name) : NULL;
   node_params params = {0};
   int status = -1;

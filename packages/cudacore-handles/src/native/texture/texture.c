@@ -41,7 +41,7 @@ static int check_format(const state *st, const resource *reads, const checked_op
   if (formats >> (reads->reads.format & 63) & 1)
     return 0;
   PyObject *result = PyObject_CallFunction(st->faces.refuse_format, "OO", (PyObject *)reads, options->copy);
-  Py_XDECREF(result); /* NULL, because the function always raises */
+  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
   return -1;
 }
 

@@ -29,7 +29,7 @@ typedef struct lent {
     dl_managed_tensor unversioned;
     dl_managed_tensor_versioned versioned;
   } managed;
-  cch_deviceptr *box; /* keeps the memory; or */
+  cch_deviceptr *box; /* either `box` or `keeper` keeps the memory */
   owner *keeper;
   int64_t dims[]; /* the shape, followed by the strides */
 } lent;

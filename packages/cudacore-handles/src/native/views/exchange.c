@@ -47,7 +47,7 @@ int buffer_device(const state *st, PyObject *object, dl_device *out) {
   return status;
 }
 
-/* Fills in a tensor of the bytes of a buffer. It borrows from the buffer. -1 with an exception. */
+/* Fills in a tensor of the bytes of a buffer. The tensor is valid only as long as the buffer. -1 with an exception. */
 static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, bool *read_only) {
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");

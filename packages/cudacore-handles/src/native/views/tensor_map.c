@@ -159,7 +159,7 @@ static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, P
   return (PyObject *)self;
 }
 
-/* ---- other memory ---- */
+/* ---- replacing the memory that a map describes ---- */
 
 /* The bytes from the address of a tensor to the end of its last element; strides are in bytes. */
 static int64_t reach(int32_t rank, const int64_t *shape, const int64_t *strides, int64_t unit, int64_t itemsize) {
@@ -238,7 +238,7 @@ static PyObject *get_number(PyObject *object, void *closure) {
 static PyObject *get_tensor(PyObject *object, void *closure) {
   (void)closure;
   PyObject *tensor = ((tensor_map *)object)->tensor;
-  if (tensor == NULL) /* nothing here has made it */
+  if (tensor == NULL) /* this module did not initialise the object */
     tensor = Py_None;
   Py_INCREF(tensor);
   return tensor;

@@ -279,7 +279,7 @@ static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssiz
   return (PyObject *)self;
 }
 
-/* ---- lending ---- */
+/* ---- exporting a view as a tensor ---- */
 
 void *view_lend(const state *st, PyObject *object, bool versioned) {
   view *self = (view *)object;

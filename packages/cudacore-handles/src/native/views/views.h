@@ -69,8 +69,8 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
 /* Makes a view keep the memory of `keeper`, a buffer or another view; -1 with an exception. */
 int view_set_keeper(view *self, PyObject *keeper);
 /*
- * Raise an error for memory that kernels could not use with its stated type, for a device that is not CUDA's, and for
- * an object that is not a class of views. -1 with an exception.
+ * Check that kernels can use the memory of a view with its stated type, that a type of device is the host or CUDA's,
+ * and that an object is a class of views. Return 0, or -1 with an exception.
  */
 int view_check_alignment(const view *self);
 int view_check_device(long long type);

@@ -56,7 +56,7 @@ static int get_conditional(void *params, cch_graph_node *node, const cch_bundle 
   return status != 0 ? status : CCH__NODE_GIVE(params, known, count);
 }
 
-/* Each graph needs its own condition. */
+/* Creates a condition in another graph for the parameters, because each graph needs its own condition. */
 static int adapt(CUgraphNodeParams *params, CUgraph graph) {
   CUDA_CONDITIONAL_NODE_PARAMS *native = &params->conditional;
   return CCH__CALL(cuGraphConditionalHandleCreate, (&native->handle, graph, native->ctx, 0, 0));

@@ -14,7 +14,10 @@ static int fill_host(cch__node_params *out, const cch__node_source *from) {
   return 0;
 }
 
-/* Clones also contain our own payload, because they have the pointer that the driver was given. */
+/*
+ * A clone of a node has the same data pointer as the original. So for clones, too, the pointer can be to the library's
+ * own payload.
+ */
 static int read_host(cch_graph_node *node, cch_host_node *out) {
   CUDA_HOST_NODE_PARAMS_v1 native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native)));

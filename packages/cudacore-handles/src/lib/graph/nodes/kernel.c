@@ -241,7 +241,7 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
         requested = true;
       }
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !requested)
-      continue; /* no number means "none" */
+      continue; /* no priority value means "not set", so the node keeps its priority */
     int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
     if (status != 0)
       return status;
@@ -291,7 +291,7 @@ static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
     return;
   for (size_t i = 0; i < count; i++)
     pointers[i] = (char *)read->block + read->params->param[i].offset;
-  memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
+  memcpy(&native.kernel, &read->native, sizeof read->native); /* both structures have the same fields */
   if (read->native.kern != NULL)
     native.kernel.func = NULL; /* the driver reports both fields, but accepts only one of them */
   native.kernel.kernelParams = count > 0 ? pointers : NULL;

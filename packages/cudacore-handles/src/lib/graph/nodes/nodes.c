@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- functions that the types use ---- */
+/* ---- functions that several types of nodes use ---- */
 
 int cch__node_keep(cch__node_params *out, const cch__node_source *from) {
   out->kept = cch_bundle_ref(from->bundle);
@@ -31,7 +31,7 @@ int cch__node_give(void *given, void *known, size_t size, size_t oldest, const c
   return 0;
 }
 
-/* ---- the types ---- */
+/* ---- the table of types ---- */
 
 static const cch__node_type *const types[] = {
 #define ROW(number, name) [CCH_NODE_##number] = &cch__node_type_##name,
@@ -45,7 +45,7 @@ const cch__node_type *cch__node_type_of(int type) {
   return known ? types[type] : &unknown;
 }
 
-/* ---- parameters ---- */
+/* ---- parameters of nodes ---- */
 
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation) {

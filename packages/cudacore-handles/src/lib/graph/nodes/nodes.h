@@ -25,7 +25,7 @@ struct cch__node_type {
   int (*fill)(cch__node_params *out, const cch__node_source *from);
   /* Reads the parameters of a node, whose bundle is NULL if it is not known. NULL: the type has no parameters. */
   int (*get)(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
-  /* Takes the results that the driver stored in the parameters of a new node. NULL: the type has none. */
+  /* Stores the results that the driver wrote into the parameters of a new node. NULL: the type has none. */
   void (*added)(cch__node_params *params);
   /* Changes the parameters of a node. NULL: calling the driver is enough. */
   int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
@@ -39,7 +39,10 @@ struct cch__node_type {
   int (*child)(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation);
   /* The number of graphs in a node, if `child` is not NULL. NULL: one. */
   int (*child_count)(unsigned *out, cch_graph_node *node, const cch_bundle *bundle);
-  /* The memory that a node allocates; the address that it frees, with size 1. NULL: the type does neither. */
+  /*
+   * Gets the memory that a node allocates or, with size 1, the address that it frees. NULL: nodes of the type do
+   * neither.
+   */
   int (*memory)(CUdeviceptr *address, size_t *size, CUgraphNode raw);
   bool frees_memory;
   bool is_fixed; /* the parameters cannot be changed */
@@ -67,7 +70,7 @@ const cch__node_type *cch__node_type_of(int type);
   cch__node_give(given, &(known), sizeof(known), offsetof(__typeof__(known), last) + sizeof((known).last), operation)
 int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation);
 
-/* Keeps only the caller's bundle. */
+/* Makes the caller's bundle the bundle that the graph keeps for the node. */
 int cch__node_keep(cch__node_params *out, const cch__node_source *from);
 
 static inline size_t cch__or_one(size_t count) { return count != 0 ? count : 1; }

@@ -60,7 +60,10 @@ static int read_extents(const state *st, PyObject *const *given, cch_memcpy_node
   return 0;
 }
 
-/* Fills in the pitch and the height of an operand that were left out, and checks them. Those of arrays are not used. */
+/*
+ * Fills in the pitch and the height of an operand if the caller left them out, and checks them. The pitch and the
+ * height of an array are not used.
+ */
 static int complete_layout(const cch_memcpy_node *copy, const operand *memory, size_t *pitch, size_t *height) {
   if (memory->array != NULL)
     return 0;

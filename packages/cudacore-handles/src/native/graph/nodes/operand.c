@@ -62,7 +62,10 @@ static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
   return address >= start && address - start < size ? (Py_ssize_t)(size - (address - start)) : -1;
 }
 
-/* Reads an address. Its owner is the argument `owner` or, if that was not given, the value, unless it is an int. */
+/*
+ * Reads an address. The owner of its memory is the argument `owner` or, if that was not given, the value itself. An int
+ * has no owner.
+ */
 static int read_owned_address(const state *st, PyObject *value, PyObject *owner, owners *keep, operand *out) {
   if (read_address(st, value, out->name, &out->address) < 0)
     return -1;
@@ -73,7 +76,7 @@ static int read_owned_address(const state *st, PyObject *value, PyObject *owner,
     Py_XINCREF(keeper);
     return owners_add(keep, 0, NULL, keeper);
   }
-  void *box = handle_hold(keeper); /* keeps the memory, not the face */
+  void *box = handle_hold(keeper); /* keeps the memory alive, but not the face */
   if (box == NULL)
     return -1;
   out->size = rest_of(box, out->address);

@@ -12,7 +12,7 @@ typedef struct operand {
   CUdeviceptr address;
   Py_ssize_t size; /* the size of a buffer; -1 if unknown */
   bool read_only;
-  CUarray array;                    /* used instead of the address; NULL for memory */
+  CUarray array;                    /* the array, which is used instead of the address; NULL if the operand is memory */
   size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 
@@ -27,9 +27,9 @@ int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, o
 /* Like read_memory(), for an operand that can also be an array. */
 int read_memory_or_array(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out);
 
-/* Whether the node may write an operand; -1 with an exception. */
+/* Checks whether the node may write an operand. Returns 0, or -1 with an exception. */
 int check_writable(const operand *memory);
-/* Whether an operand of known size has enough bytes; -1 with an exception. */
+/* Checks whether an operand of known size has enough bytes. Returns 0, or -1 with an exception. */
 int check_extent(const operand *memory, uint64_t bytes);
 
 /* The number of bytes between the first and the last byte of rows and slices; UINT64_MAX if no memory is that large. */
