@@ -62,8 +62,8 @@ static inline uintptr_t dlpack_address(const dl_tensor *tensor) {
 }
 
 /*
- * Fills in a tensor that describes an object whose type has this function; -1 with an exception. The tensor owns
- * nothing.
+ * Fills in a tensor that describes an object whose type has this function. Returns -1 with an exception on failure. The
+ * tensor owns nothing.
  */
 typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 

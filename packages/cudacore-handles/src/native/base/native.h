@@ -91,7 +91,7 @@ PyObject *integer_of(const state *st, PyObject *value);
 
 /*
  * Makes a type from a specification, adds it to the module as `name`, and stores a reference in `out`. Also adds
- * `functions` to the module; they are NULL if there are none. -1 with an exception.
+ * `functions` to the module; they are NULL if there are none. Returns -1 with an exception on failure.
  */
 int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,
              PyTypeObject **out);
@@ -102,7 +102,7 @@ int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_
  */
 const state *state_of_type(PyTypeObject *type);
 
-/* A new object of a type of this module, filled with zeros; NULL with an exception. */
+/* A new object of a type of this module, filled with zeros; NULL with an exception on failure. */
 static inline void *new_object(PyTypeObject *type) {
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   return allocate(type, 0);
@@ -110,12 +110,13 @@ static inline void *new_object(PyTypeObject *type) {
 /* The last step of a deallocator: frees the object's memory, and releases its type. */
 void free_object(PyObject *object);
 
-/* Checks the number of arguments of a function of the module; -1 with an exception. */
+/* Checks the number of arguments of a function of the module. Returns -1 with an exception on failure. */
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
 
 /*
  * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names. Elements for arguments
- * that are not given stay unchanged. The first `positional` arguments can be given by position. -1 with an exception.
+ * that are not given stay unchanged. The first `positional` arguments can be given by position. Returns -1 with an
+ * exception on failure.
  */
 int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
                    PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
@@ -136,7 +137,7 @@ typedef struct handle {
 
 int add_handle_type(PyObject *module, state *st);
 
-/* A new face that takes over one reference to a box, even on failure. NULL with an exception. */
+/* A new face that takes over one reference to a box, even on failure. NULL with an exception on failure. */
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 
 /*
@@ -149,7 +150,7 @@ void box_let_go(void *box);
 
 /*
  * Marks the box of a face as in use for one call, which is cheaper than a reference. The caller keeps the face alive.
- * NULL with an exception.
+ * NULL with an exception on failure.
  */
 static inline void *handle_use(PyObject *face) {
   handle *self = (handle *)face;
@@ -205,7 +206,7 @@ void runtime_unref(runtime *rt);
 int add_owner_functions(PyObject *module);
 
 typedef struct owner owner;
-/* A new owner of an object, for owner_release; NULL with an exception. */
+/* A new owner of an object, for owner_release; NULL with an exception on failure. */
 owner *owner_make(const state *st, PyObject *object, bool frees);
 /* A cch_release_fn for owners. */
 void owner_release(void *self);

@@ -17,7 +17,7 @@ type_entry *types_find(const state *st, const void *type) {
   return &st->base.table[i];
 }
 
-/* Makes room for a number of types, which is a power of two; -1 with an exception. */
+/* Makes room for a number of types, which is a power of two. Returns -1 with an exception on failure. */
 static int reserve(state *st, size_t slots) {
   type_entry *table = PyMem_Calloc(slots, sizeof *table);
   if (!table) {
@@ -142,7 +142,10 @@ static bool is_path(PyObject *names) {
   return true;
 }
 
-/* Stores in an entry how a type is packed: by a converter, an exchange API, or paths. -1 with an exception. */
+/*
+ * Stores in an entry how a type is packed: by a converter, an exchange API, or paths. Returns -1 with an exception on
+ * failure.
+ */
 static int read_given(PyObject *given, type_entry *out) {
   if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
     if (read_exchange_api(given, out))

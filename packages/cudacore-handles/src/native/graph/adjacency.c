@@ -131,7 +131,7 @@ typedef struct edges {
   cch_graph_node **own, **far, *few[2 * 4];
 } edges;
 
-/* The node at the other end of an edge; NULL with an exception. */
+/* The node at the other end of an edge; NULL with an exception on failure. */
 static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
   cch_graph_node *other = node_box(st, face, "value");
   if (other == NULL)
@@ -145,7 +145,7 @@ static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject 
   return NULL;
 }
 
-/* Reads the nodes of a tuple, which keeps them alive. -1 with an exception. */
+/* Reads the nodes of a tuple, which keeps them alive. Returns -1 with an exception on failure. */
 static int read_edges(const state *st, cch_graph_node *node, PyObject *others, edges *out) {
   const Py_ssize_t count = PyTuple_Size(others);
   if (count < 0)

@@ -90,7 +90,7 @@ void graph_lock_give(graph_lock lock) {
     give_stripe(__builtin_ctz(left));
 }
 
-/* The graph of a definition or a node, as a new reference; NULL with an exception. */
+/* The graph of a definition or a node, as a new reference; NULL with an exception on failure. */
 static cch_graph *hold_graph(const state *st, PyObject *face) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
     raise_about(PyExc_TypeError, "a GraphDefinition or a GraphNode is needed, not '%U'", face, 0, 0);

@@ -48,8 +48,8 @@ typedef struct exec {
 } exec;
 
 /*
- * The box of a Graph, for a call that is serialised with others; -1 with an exception. No Python code may run before
- * exec_done().
+ * The box of a Graph, for a call that is serialised with others. Returns -1 with an exception on failure. No Python
+ * code may run before exec_done().
  */
 int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
@@ -83,20 +83,20 @@ PyObject *get_adjacency(PyObject *node, void *forward);
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward);
 
 /*
- * The face of a node: the existing one, or a new one. Takes over a reference to the box, even if it fails: NULL with an
- * exception. `class` is an index in faces.node_classes; -1: determined from the box.
+ * The face of a node: the existing one, or a new one. Takes over a reference to the box, even on failure, and then
+ * returns NULL with an exception. `class` is an index in faces.node_classes; -1: determined from the box.
  */
 PyObject *node_face(state *st, cch_graph_node *box, int class);
 
-/* The box of a node that exists, valid as long as the caller keeps the face; NULL with an exception. */
+/* The box of a node that exists, valid as long as the caller keeps the face; NULL with an exception on failure. */
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
 
 /* Raises an error for a face whose node was destroyed. */
 void raise_node_gone(const state *st, PyObject *face);
 
 /*
- * The box of a definition whose graph exists, in use until handle_done(); NULL with an exception. `message` is the
- * error if `face` is not a definition.
+ * The box of a definition whose graph exists, in use until handle_done(); NULL with an exception on failure. `message`
+ * is the error if `face` is not a definition.
  */
 cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 
@@ -125,13 +125,13 @@ typedef struct node_params {
 /* A method that adds a node: its arguments, and the function that reads them. */
 typedef struct node_method node_method;
 
-/* Finds a method by its name; NULL with an exception. */
+/* Finds a method by its name; NULL with an exception on failure. */
 const node_method *node_method_find(PyObject *name);
 const char *node_method_name(const node_method *method);
 
 /*
- * Reads the arguments of a method; -1 with an exception. `scratch` is room for an argument block of SCRATCH_SIZE, or
- * NULL. Runs Python code. The caller calls node_params_drop() in any case.
+ * Reads the arguments of a method. Returns -1 with an exception on failure. `scratch` is room for an argument block of
+ * SCRATCH_SIZE, or NULL. Runs Python code. The caller calls node_params_drop() in any case.
  */
 int node_params_read(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
                      PyObject *keywords, void *scratch, node_params *out);

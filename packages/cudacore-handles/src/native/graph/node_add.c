@@ -77,7 +77,10 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
   return result;
 }
 
-/* Reads nodes that must be in `*graph` if that is set, or else in the graph of the first node. -1 with an exception. */
+/*
+ * Reads nodes that must be in `*graph` if that is set, or else in the graph of the first node. Returns -1 with an
+ * exception on failure.
+ */
 static int read_nodes(const state *st, PyObject *const *nodes, Py_ssize_t count, cch_graph **graph,
                       cch_graph_node **out) {
   for (Py_ssize_t i = 0; i < count; i++) {

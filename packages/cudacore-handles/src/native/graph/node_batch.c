@@ -133,7 +133,7 @@ void name_node(size_t place) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* Adds the nodes that were read; `out` gets their boxes. -1 with an exception. */
+/* Adds the nodes that were read; `out` gets their boxes. Returns -1 with an exception on failure. */
 static int add(batch *self, cch_graph_node **out) {
   cch_node_spec *specs = PyMem_Calloc(self->count, sizeof *specs);
   if (specs == NULL) {

@@ -40,17 +40,20 @@ enum {
 extern const node_method node_methods[];
 
 /*
- * The functions read_METHOD(). Each reads the arguments of its method, and sets the type and the class of the node; -1
- * with an exception. Runs Python code.
+ * The functions read_METHOD(). Each reads the arguments of its method, and sets the type and the class of the node.
+ * Returns -1 with an exception on failure. Runs Python code.
  */
 #define DECLARE(method, ...) int read_##method(state *st, const node_arguments *given, node_params *out);
 NODE_METHODS(DECLARE)
 #undef DECLARE
 
-/* Reads an integer of at least `least`. If it is not given, *out is unchanged. -1 with an exception. */
+/*
+ * Reads an integer of at least `least`. If no value is given, *out is unchanged. Returns -1 with an exception on
+ * failure.
+ */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
 
-/* The box of a face of a given type, in use until node_params_drop(); NULL with an exception. */
+/* The box of a face of a given type, in use until node_params_drop(); NULL with an exception on failure. */
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out);
 
 /* Makes the bundle of a node from the list of owners, and releases the list. */

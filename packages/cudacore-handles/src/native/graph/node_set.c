@@ -74,7 +74,7 @@ typedef struct context_change {
 
 /*
  * Makes the context of a node current while its parameters are set, because packing, checks and the driver depend on
- * the current context. -1 with an exception.
+ * the current context. Returns -1 with an exception on failure.
  */
 static int enter_context(const state *st, PyObject *face, context_change *out) {
   cch_graph_node *node = node_box(st, face, "node");
@@ -158,7 +158,7 @@ static int get_params(cch_graph_node *node, void *params, cch_bundle **bundle) {
 
 /*
  * Reads the parameters that a kernel node has now, with a copy of its argument block. `*kernel` becomes a reference.
- * -1 with an exception.
+ * Returns -1 with an exception on failure.
  */
 static int read_kernel_node(const state *st, PyObject *face, node_params *out, cch_kernel **kernel) {
   cch_graph_node *node = node_box(st, face, "node");

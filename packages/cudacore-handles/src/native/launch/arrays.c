@@ -86,7 +86,7 @@ static int store_checked(const destination *to, PyObject *value, uint64_t addres
   return result ? 0 : -1;
 }
 
-/* Reads an int as an address; -1 with an exception. */
+/* Reads an int as an address. Returns -1 with an exception on failure. */
 static int read_address(const state *st, PyObject *number, PyObject *value, uint64_t *out) {
   if (number == Py_None) {
     *out = 0;
@@ -346,7 +346,7 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   return second;
 }
 
-/* The device of an array, by the second path of its registered type; -1 with an exception. */
+/* The device of an array, by the second path of its registered type. Returns -1 with an exception on failure. */
 static int device_by_path(PyObject *value, PyObject *path, int *out) {
   *out = UNKNOWN_DEVICE;
   if (path == Py_None)

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
-/* A bundle of the objects that have no box; NULL if there are none; -1 with an exception. */
+/*
+ * Makes a bundle of the objects that have no box; *out is NULL if there are none. Returns -1 with an exception on
+ * failure.
+ */
 static int bundle_objects(const state *st, const owned *items, Py_ssize_t count, cch_bundle **out) {
   int status = cch_bundle_create(out, 0);
   for (Py_ssize_t i = 0; status == 0 && i < count; i++)

@@ -51,7 +51,7 @@ int launch_keeping(const state *st, const launch_arguments *given, owners *used,
 
 /*
  * Whether the device of a default stream is still the one that the arguments were checked against. The Python code that
- * reads the arguments can make another device current. -1 with an exception.
+ * reads the arguments can make another device current. Returns -1 with an exception on failure.
  */
 static int check_device_stays(const state *st, const cch_stream *stream, int device) {
   if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
@@ -178,7 +178,10 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return result;
 }
 
-/* Checks that the arguments are a stream, a configuration, and a kernel whose layout is known. -1 with an exception. */
+/*
+ * Checks that the arguments are a stream, a configuration, and a kernel whose layout is known. Returns -1 with an
+ * exception on failure.
+ */
 static int check_launch(const state *st, PyObject *const *given) {
   static const char *const names[] = {"stream", "config", "kernel"};
   PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};

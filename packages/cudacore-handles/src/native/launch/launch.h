@@ -45,17 +45,17 @@ static inline void owners_init(owners *self, bool for_call) {
 }
 static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
 
-/* Adds a face that holds memory, and stores its current address; -1 with an exception. */
+/* Adds a face that holds memory, and stores its current address. Returns -1 with an exception on failure. */
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
-/* Adds the memory of a view. For one call, the caller keeps the view alive. -1 with an exception. */
+/* Adds the memory of a view. For one call, the caller keeps the view alive. Returns -1 with an exception on failure. */
 int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view);
 /* Adds a box and an object. Takes over both references, even on failure: then returns -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
-/* Adds the argument object itself. For one call, the caller keeps it alive. -1 with an exception. */
+/* Adds the argument object itself. For one call, the caller keeps it alive. Returns -1 with an exception on failure. */
 int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 /* Releases everything; the list is empty afterwards. Runs Python code, and releases the GIL if there are boxes. */
 void owners_release(owners *self);
-/* Makes a bundle of the owners; NULL if there are none; -1 with an exception. */
+/* Makes a bundle of the owners; *out is NULL if there are none. Returns -1 with an exception on failure. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
 /* Whether nothing is kept, so that releasing would free at most the array. */
 bool owners_own_nothing(owners *self);
@@ -118,7 +118,8 @@ static inline param param_at(const layout *params, Py_ssize_t index) {
 void name_argument(const state *st, Py_ssize_t index);
 
 /*
- * Reads a bytes object, which must outlive the layout, and checks it. Too slow for each launch. -1 with an exception.
+ * Reads a bytes object, which must outlive the layout, and checks it. Too slow for each launch. Returns -1 with an
+ * exception on failure.
  */
 int read_layout(PyObject *object, layout *out);
 
@@ -202,8 +203,8 @@ int add_launch_types(PyObject *module, state *st);
 void drop_launch_names(state *st);
 int add_pack_functions(PyObject *module);
 /*
- * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order; -1 with an
- * exception.
+ * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order. Returns -1 with an
+ * exception on failure.
  */
 int target_take(const state *st, PyObject *const *given, target *out);
 /* Raises an exception that explains why a launch was refused; returns NULL. */
@@ -217,8 +218,8 @@ typedef struct launch_arguments {
 } launch_arguments;
 /*
  * Launches without the GIL, and stores the status. If the stream is being captured, the graph keeps the kernel and
- * `used`. Call it after all Python code of the arguments has run, because that code can begin a capture. -1 with an
- * exception.
+ * `used`. Call it after all Python code of the arguments has run, because that code can begin a capture. Returns -1
+ * with an exception on failure.
  */
 int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
 /* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream. */

@@ -94,7 +94,10 @@ static int pack_converted(const destination *to, PyObject *value, PyObject *conv
   return status;
 }
 
-/* Whether the items of a memoryview are bytes rather than the elements of an array; -1 with an exception. */
+/*
+ * Whether the items of a memoryview are bytes rather than the elements of an array. Returns -1 with an exception on
+ * failure.
+ */
 static int is_view_of_bytes(PyObject *view) {
   PyObject *format = PyObject_GetAttrString(view, "format");
   if (!format)

@@ -33,7 +33,7 @@ int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given
 
 /*
  * Packs the result of a Python conversion: bytes, a number, or a tuple (address, device, object to keep). Takes over
- * the reference to the result. If it is NULL, the conversion failed. -1 with an exception.
+ * the reference to the result. If it is NULL, the conversion failed. Returns -1 with an exception on failure.
  */
 int pack_answer(const destination *to, PyObject *value, PyObject *answer);
 
@@ -56,7 +56,7 @@ bool needs_same_size(const destination *to, const type_entry *how);
 
 /* ---- arrays.c: addresses of memory. Run Python code ---- */
 
-/* Checks that the parameter accepts an address; -1 with an exception. */
+/* Checks that the parameter accepts an address. Returns -1 with an exception on failure. */
 int check_takes_address(const destination *to, PyObject *value);
 int pack_null(const destination *to);
 int pack_buffer(const destination *to, PyObject *value);

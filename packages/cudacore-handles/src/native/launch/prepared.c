@@ -115,7 +115,7 @@ static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
   return heap;
 }
 
-/* Packs the new values of a call into `block`. Returns their owners; NULL with an exception. */
+/* Packs the new values of a call into `block`. Returns their owners; NULL with an exception on failure. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
   if (fresh != NULL && pack_values(self->st, &self->params, (values){.tuple = arguments, .count = count}, block,

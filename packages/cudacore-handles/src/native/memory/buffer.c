@@ -32,7 +32,7 @@ static void trackers_done(trackers *of) {
     handle_done(PyTuple_GetItem(of->faces, --of->count));
 }
 
-/* Begins the use of a tuple of trackers, or of None; -1 with an exception. */
+/* Begins the use of a tuple of trackers, or of None. Returns -1 with an exception on failure. */
 static int trackers_use(trackers *of, PyObject *faces) {
   of->faces = faces;
   of->count = 0;
@@ -128,7 +128,7 @@ typedef struct operands {
   PyObject **faces, *few[2];
 } operands;
 
-/* The box of a buffer, whose class is checked; NULL with an exception. `what` has a %U for the class. */
+/* The box of a buffer, whose class is checked; NULL with an exception on failure. `what` has a %U for the class. */
 static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, const char *what) {
   if (!is_buffer(st, face)) {
     raise_about(PyExc_TypeError, what, face, 0, 0);
@@ -141,8 +141,8 @@ static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, 
 }
 
 /*
- * Begins a call on a stream; -1 with an exception. `faces` has room for the buffers of the call; NULL if there are at
- * most two. After a failure, the caller calls operands_failed().
+ * Begins a call on a stream. Returns -1 with an exception on failure. `faces` has room for the buffers of the call;
+ * NULL if there are at most two. After a failure, the caller calls operands_failed().
  */
 static int operands_begin(const state *st, operands *of, PyObject *stream, PyObject **faces) {
   of->count = 0;
@@ -167,7 +167,7 @@ static PyObject *operands_failed(operands *of) {
   return NULL;
 }
 
-/* Ends a call with the status of the work; NULL with an exception. */
+/* Ends a call with the status of the work; NULL with an exception on failure. */
 static PyObject *operands_end(const state *st, operands *of, int status) {
   if (status != 0)
     raise_status(st, status);
@@ -203,7 +203,7 @@ static PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], NULL, arguments[2]);
 }
 
-/* The boxes of a tuple of buffers; -1 with an exception. */
+/* The boxes of a tuple of buffers. Returns -1 with an exception on failure. */
 static int use_buffers(const state *st, operands *of, PyObject *tuple, cch_deviceptr **boxes) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
     boxes[i] = use_buffer(st, of, PyTuple_GetItem(tuple, i), "copy_batch: expected Buffer, got %U");
@@ -290,7 +290,7 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- the type ---- */
 
-/* Sets the stream on which the memory is freed; -1 with an exception. */
+/* Sets the stream on which the memory is freed. Returns -1 with an exception on failure. */
 static int set_stream(buffer *self, PyObject *argument) {
   cch_deviceptr *box = handle_use((PyObject *)self);
   if (box == NULL)

@@ -23,7 +23,10 @@ int add_order_functions(PyObject *module);
 /* Makes a stream wait for another stream, as order_streams() does. Call it without the GIL. */
 int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
 
-/* The Stream that an argument is or represents, as a new reference; NULL with an exception. Runs Python code. */
+/*
+ * The Stream that an argument is or represents, as a new reference; NULL with an exception on failure. Runs Python
+ * code.
+ */
 PyObject *stream_accept(const state *st, PyObject *argument);
 
 /* ---- builder.c ---- */

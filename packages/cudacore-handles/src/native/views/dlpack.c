@@ -162,7 +162,7 @@ const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
   return &self->tensor;
 }
 
-/* The name of a capsule whose tensor can be taken; NULL with an exception. */
+/* The name of a capsule whose tensor can be taken; NULL with an exception on failure. */
 static const char *name_to_take(PyObject *capsule) {
   if (!PyCapsule_CheckExact(capsule)) {
     PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",

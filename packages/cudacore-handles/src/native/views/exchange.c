@@ -5,7 +5,7 @@
  */
 #include "views/views.h"
 
-/* The module's state in the calling interpreter; NULL with an exception. The module outlives its objects. */
+/* The module's state in the calling interpreter; NULL with an exception on failure. The module outlives its objects. */
 static state *state_here(void) {
   PyObject *module = PyImport_ImportModule("cudacore_handles._native");
   state *st = module != NULL ? PyModule_GetState(module) : NULL;
@@ -47,7 +47,10 @@ int buffer_device(const state *st, PyObject *object, dl_device *out) {
   return status;
 }
 
-/* Fills in a tensor of the bytes of a buffer. The tensor is valid only as long as the buffer. -1 with an exception. */
+/*
+ * Fills in a tensor of the bytes of a buffer. The tensor is valid only as long as the buffer. Returns -1 with an
+ * exception on failure.
+ */
 static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, bool *read_only) {
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
@@ -151,7 +154,7 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The bytes of a tensor's elements; -1 with an exception. */
+/* The bytes of a tensor's elements. Returns -1 with an exception on failure. */
 static int64_t bytes_of(const dl_tensor *tensor) {
   int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   bool overflow = false, empty = false;

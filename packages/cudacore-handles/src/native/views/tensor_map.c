@@ -37,7 +37,7 @@ static int read_int(const state *st, const char *name, Py_ssize_t place, PyObjec
   return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Reads a tuple with an int for each of `count` axes; -1 with an exception. */
+/* Reads a tuple with an int for each of `count` axes. Returns -1 with an exception on failure. */
 static int read_axes(const state *st, const char *name, PyObject *given, int32_t count, int64_t *out) {
   if (!PyTuple_Check(given) && !PyList_Check(given))
     return raise_not_int(name, 0, given);
@@ -56,7 +56,7 @@ static int read_axes(const state *st, const char *name, PyObject *given, int32_t
   return 0;
 }
 
-/* Fills in the fields that the view determines; -1 with an exception. */
+/* Fills in the fields that the view determines. Returns -1 with an exception on failure. */
 static int read_view(const state *st, const view *tensor, cch_tensor_map_config *config) {
   const dl_device device = tensor->tensor.device;
   if (device.type == DL_CPU) {
@@ -121,7 +121,7 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Calls the driver without the GIL; -1 with an exception. */
+/* Calls the driver without the GIL. Returns -1 with an exception on failure. */
 static int encode(const state *st, cch_tensor_map *map, const cch_tensor_map_config *config) {
   int status;
   WITHOUT_GIL(status = cch_tensor_map_encode(map, config));

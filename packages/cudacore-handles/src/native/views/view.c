@@ -32,7 +32,7 @@ view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
   return self;
 }
 
-/* Fills in the strides of C order; -1 with an exception. */
+/* Fills in the strides of C order. Returns -1 with an exception on failure. */
 static int set_c_strides(view *self) {
   bool empty = false;
   for (int32_t i = 0; i < self->tensor.ndim; i++)
@@ -50,7 +50,7 @@ static int set_c_strides(view *self) {
 
 /*
  * Checks that all element offsets fit into 64 bits; and, if `size` is not negative, that all elements lie within that
- * many bytes from the address. -1 with an exception.
+ * many bytes from the address. Returns -1 with an exception on failure.
  */
 static int check_extents(const view *self, int64_t size) {
   int64_t count = 1, low = 0, high = 0;
@@ -117,7 +117,7 @@ int view_check_device(long long type) {
   return -1;
 }
 
-/* Fills in a view from a tensor. The view has room for the dimensions. -1 with an exception. */
+/* Fills in a view from a tensor. The view has room for the dimensions. Returns -1 with an exception on failure. */
 static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   if (view_check_device(tensor->device.type) < 0)
     return -1;
@@ -175,7 +175,7 @@ int view_set_keeper(view *self, PyObject *keeper) {
   return 0;
 }
 
-/* Reads a tuple of ints; -1 with an exception. */
+/* Reads a tuple of ints. Returns -1 with an exception on failure. */
 static int read_dims(PyObject *tuple, int64_t *out, int64_t divisor) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
     out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));

@@ -14,7 +14,7 @@ typedef struct element {
   PyObject *dtype; /* a new reference; Py_Ellipsis: derived from the type when it is first read */
 } element;
 
-/* Reads a tuple (DLPack's type, itemsize, dtype); -1 with an exception. */
+/* Reads a tuple (DLPack's type, itemsize, dtype). Returns -1 with an exception on failure. */
 static int read_element(PyObject *tuple, element *out) {
   unsigned long type = PyLong_AsUnsignedLong(PyTuple_GetItem(tuple, 0));
   out->itemsize = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
@@ -26,7 +26,10 @@ static int read_element(PyObject *tuple, element *out) {
   return 0;
 }
 
-/* The element type for a dtype and an itemsize, each of which can be NULL or None; -1 with an exception. */
+/*
+ * The element type for a dtype and an itemsize, each of which can be NULL or None. Returns -1 with an exception on
+ * failure.
+ */
 static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
   if (dtype == NULL)
     dtype = Py_None;
@@ -148,7 +151,7 @@ static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_s
 
 /*
  * Reads the consumer's stream, which is an int or an object with __cuda_stream__. The result for None is -2, and for -1
- * it is NO_ORDER. False with an exception.
+ * it is NO_ORDER. False with an exception on failure.
  */
 static bool read_stream(const state *st, PyObject *given, long long *out, PyObject **kept) {
   *kept = NULL;
@@ -195,7 +198,7 @@ static PyObject *raise_ambiguous(void) {
   return NULL;
 }
 
-/* Makes the consumer's stream wait for the producer's; -1 with an exception. */
+/* Makes the consumer's stream wait for the producer's. Returns -1 with an exception on failure. */
 static int order(const state *st, long long consumer, unsigned long long producer, dl_device device) {
   if (producer == 0)
     producer = 1;
@@ -211,7 +214,7 @@ static int order(const state *st, long long consumer, unsigned long long produce
 
 /* ---- views of arrays ---- */
 
-/* Gets the stream on which a library uses arrays from its exchange API; -1 with an exception. */
+/* Gets the stream on which a library uses arrays from its exchange API. Returns -1 with an exception on failure. */
 static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
   void *stream = NULL;
   if (api->current_work_stream(device.type, device.id, &stream) != 0) {
@@ -330,7 +333,7 @@ end:
   return capsule;
 }
 
-/* The type of the device that an array is on; 0 with an exception. */
+/* The type of the device that an array is on; 0 with an exception on failure. */
 static int32_t device_type_of(const state *st, PyObject *object) {
   PyObject *pair = PyObject_CallMethodObjArgs(object, st->views.names.dlpack_device, NULL);
   if (pair == NULL)
@@ -381,7 +384,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
 
 /*
  * The table entry for the type of an object. The first object of a type is examined to make the entry. NULL with an
- * exception.
+ * exception on failure.
  */
 static const type_entry *entry_of(const state *st, PyObject *object) {
   const type_entry *how = types_find(st, Py_TYPE(object));
@@ -408,7 +411,7 @@ static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ss
   return PyLong_FromUnsignedLongLong(stream);
 }
 
-/* Reads (cls, obj, stream_ptr=None); -1 with an exception. */
+/* Reads (cls, obj, stream_ptr=None). Returns -1 with an exception on failure. */
 static int read_arguments(const state *st, const char *function, PyObject *const *arguments, Py_ssize_t count,
                           PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
   static const char *const names[] = {"cls", "obj", "stream_ptr"};

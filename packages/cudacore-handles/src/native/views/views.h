@@ -13,13 +13,13 @@ int add_dlpack_constants(PyObject *module);
 
 /*
  * Makes a tensor of memory that the box, or the owner, keeps alive: a dl_managed_tensor_versioned or a
- * dl_managed_tensor. Takes over references to the box and the owner, each of which may be NULL, even if it fails: NULL
- * with an exception.
+ * dl_managed_tensor. Takes over references to the box and the owner, each of which may be NULL, even on failure, and
+ * then returns NULL with an exception.
  */
 void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags);
-/* Makes a capsule for a tensor, which it takes over even if it fails: NULL with an exception. */
+/* Makes a capsule for a tensor. Takes over the tensor even on failure, and then returns NULL with an exception. */
 PyObject *dlpack_capsule(void *managed, bool versioned);
-/* Takes the tensor out of a capsule; NULL with an exception. */
+/* Takes the tensor out of a capsule; NULL with an exception on failure. */
 void *dlpack_take(PyObject *capsule, bool *versioned);
 /* Deletes a tensor by its deleter. Keeps the current exception. NULL does nothing. */
 void dlpack_delete(void *managed, bool versioned);
@@ -55,18 +55,18 @@ static inline bool view_is_padded(const view *self) {
 int add_view_type(PyObject *module, state *st);
 int add_view_from_functions(PyObject *module);
 void drop_view_names(state *st);
-/* Makes an empty view with room for the given number of dimensions; NULL with an exception. */
+/* Makes an empty view with room for the given number of dimensions; NULL with an exception on failure. */
 view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
 /* Unpacks a type that is packed as code | bits << 8 | lanes << 16. */
 dl_data_type view_type(unsigned long packed);
-/* Sets the size of elements from the type; -1 with an exception. */
+/* Sets the size of elements from the type. Returns -1 with an exception on failure. */
 int view_set_itemsize(view *self, uint64_t flags);
 /*
  * Fills in shape and strides from tuples. Strides can be None, and are in units of `unit` bytes. If `size` is not
- * negative, all elements must lie within that many bytes from the address. -1 with an exception.
+ * negative, all elements must lie within that many bytes from the address. Returns -1 with an exception on failure.
  */
 int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
-/* Makes a view keep the memory of `keeper`, a buffer or another view; -1 with an exception. */
+/* Makes a view keep the memory of `keeper`, a buffer or another view. Returns -1 with an exception on failure. */
 int view_set_keeper(view *self, PyObject *keeper);
 /*
  * Check that kernels can use the memory of a view with its stated type, that a type of device is the host or CUDA's,
@@ -75,9 +75,9 @@ int view_set_keeper(view *self, PyObject *keeper);
 int view_check_alignment(const view *self);
 int view_check_device(long long type);
 int view_check_class(const state *st, const char *function, PyObject *cls);
-/* Makes a view of a tensor, which it takes over even if it fails: NULL with an exception. */
+/* Makes a view of a tensor. Takes over the tensor even on failure, and then returns NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
-/* Exports the tensor of a view or a buffer; NULL with an exception. */
+/* Exports the tensor of a view or a buffer; NULL with an exception on failure. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
@@ -95,7 +95,7 @@ int add_tensor_map_type(PyObject *module, state *st);
 
 /* ---- exchange.c ---- */
 
-/* The DLPack device of a Buffer's memory; -1 with an exception. */
+/* The DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
 /* The capsule of our exchange API, as a constant of the module. */

@@ -14,7 +14,7 @@ static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
 
 /*
  * Prepares a kernel by the Python function check_node_kernel, which returns the kernel, or the object to use in its
- * place. A new reference; NULL with an exception.
+ * place. A new reference; NULL with an exception on failure.
  */
 static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face, const values *given) {
   PyObject *arguments = PyTuple_New(given->count);

@@ -16,12 +16,14 @@ typedef struct operand {
   size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 
-/* Reads an address: an int, or an object that Python code accepts as memory. -1 with an exception. */
+/*
+ * Reads an address: an int, or an object that Python code accepts as memory. Returns -1 with an exception on failure.
+ */
 int read_address(const state *st, PyObject *value, const char *name, CUdeviceptr *out);
 
 /*
  * Reads an operand. Adds exactly one item to `keep`: the owner of the memory, or an empty item. So an update of one
- * operand of a copy finds the owner of the other operand by its index. -1 with an exception.
+ * operand of a copy finds the owner of the other operand by its index. Returns -1 with an exception on failure.
  */
 int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out);
 /* Like read_memory(), for an operand that can also be an array. */
