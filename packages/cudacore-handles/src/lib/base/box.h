@@ -20,7 +20,7 @@ typedef struct cch__box {
   atomic_bool registered;
   bool claimed;          /* a thread is creating the resource of the box */
   atomic_bool queued;    /* it has no references, and waits in the reclaim queue */
-  uint8_t value_size;    /* size of the value, if the key is a value; 0 if it is a handle */
+  uint8_t value_size;    /* size of the value, if the key is a value; 0 if the key is a handle */
   uintptr_t key;         /* the handle, or the hash of the value */
   const void *value;     /* the value, in the memory of the box */
   uint64_t refused_by;   /* the last thread that tried to destroy the box and could not */
@@ -38,7 +38,10 @@ typedef struct cch__box {
   struct cch__box *context;
 } cch__box;
 
-/* A zeroed box of a kind with one reference, counted as live. NULL if out of memory; the failure is recorded. */
+/*
+ * Makes a zeroed box of a kind, with one reference. It is counted as live. NULL if memory ran out; the failure is
+ * recorded.
+ */
 void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
 void cch__box_discard(void *box);
@@ -58,7 +61,7 @@ void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);
 /* Drops a reference unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);
-/* Whether the caller's reference is the only one. */
+/* Whether the caller's reference is the only one to the box. */
 bool cch__box_is_last(const cch__box *box);
 /* Whether the box still has a reference. */
 static inline bool cch__box_is_alive(const cch__box *box) {
@@ -68,8 +71,9 @@ static inline bool cch__box_is_alive(const cch__box *box) {
 bool cch__box_try_ref(cch__box *box);
 
 /*
- * Destroys the resource and frees the box, whose reference count is zero. False if the driver refuses that now; the box
- * is then unchanged. `is_there`: the box's context was just checked, and is not lost.
+ * Destroys the resource and frees the box, whose reference count is zero. False if the driver refuses to destroy the
+ * resource now; the box is then unchanged. `is_there`: whether the caller has just checked that the box's context is
+ * not lost.
  */
 bool cch__box_destroy(cch__box *box, bool is_there);
 /* Whether destroying the box calls the driver, or foreign code that may call it. */

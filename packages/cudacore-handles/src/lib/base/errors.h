@@ -33,8 +33,8 @@ void cch__fail_explain(const char *why);
 void cch__fail_at_node(void *node);
 
 /*
- * Between these two calls, failures on this thread are recorded separately, and do not change the last failure of the
- * caller.
+ * Between cch__destructor_enter() and cch__destructor_leave(), failures on this thread are recorded separately, and do
+ * not change the last failure of the caller.
  */
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);

@@ -4,7 +4,7 @@
 
 /*
  * The structures of the boxes, and the functions that destroy them. If only one file uses the structure of a kind, that
- * file has it.
+ * file defines it.
  */
 
 #include "base/arguments.h"
@@ -24,7 +24,7 @@ struct cch_context {
   uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 
-/* The context of a resource that is lost with its context; NULL if there is none. */
+/* The context with which the resource of a box is lost; NULL if the resource is not lost with any context. */
 static inline const cch_context *cch__lost_with(const cch__box *box) {
   return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
 }
@@ -49,7 +49,7 @@ struct cch_event {
 struct cch_pool {
   cch__box box;
   CUmemoryPool raw;
-  int location_type, location_id; /* the type is 0 if it is unknown */
+  int location_type, location_id; /* the type is 0 if the location is unknown */
   int alloc_type;                 /* 0 if it is unknown */
   bool imported;                  /* the pool belongs to another process */
   atomic_uint more_imports; /* number of further imports of the pool: the driver counts them, and each must be ended */
@@ -135,7 +135,7 @@ struct cch_graphics {
   CUgraphicsResource raw;
   cch_context *context;
   cch_deviceptr *mapped; /* weak: the memory that the resource is mapped to, or NULL; guarded by a lock of graphics.c */
-  bool busy;             /* a thread is mapping or unmapping the resource; guarded by the same lock */
+  bool busy;             /* a thread is mapping or unmapping the resource; guarded by a lock of graphics.c */
 };
 
 struct cch_library {
@@ -179,7 +179,7 @@ struct cch_bundle {
   bool wraps;        /* made by cch__bundle_wrap(), around a bundle of the caller */
   bool is_condition; /* the payload is a cch__condition */
   bool of_many;      /* shared by several kernel nodes, so the payload does not have their arguments */
-  cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL: none */
+  cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL if there is none */
   void *payload;     /* bytes that the library stores after the owners */
   size_t payload_size;
   size_t count, capacity;

@@ -105,7 +105,10 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* Freeing memory of a pool begins with a call that enters the context, which fails where calls are forbidden. */
+/*
+ * Whether no separate query is needed for a box: freeing memory of a pool begins with a driver call, to enter the
+ * context, and that call fails where calls are forbidden.
+ */
 static bool queries_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
   return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
@@ -201,7 +204,7 @@ size_t cch_reclaim_drain(void) {
   do
     cch__reclaim_settle();
   while (atomic_load_explicit(&queue.top, memory_order_relaxed) !=
-         NULL); /* the end of a graph can queue the boxes that it kept */
+         NULL); /* destroying a graph can queue the boxes that the graph kept */
   return dying.drained;
 }
 

@@ -12,8 +12,8 @@
 void cch__reclaim(cch__box *box);
 
 /*
- * Drops a reference where nothing may be destroyed, such as under a lock. The box is destroyed after the one that the
- * thread is destroying now; if there is none, at a safe point.
+ * Drops a reference where nothing may be destroyed, such as under a lock. If it was the last reference, the box is
+ * destroyed after the box that the thread is destroying now; if the thread is not destroying any, at a safe point.
  */
 void cch__unref_later(void *box);
 

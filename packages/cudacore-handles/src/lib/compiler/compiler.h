@@ -26,14 +26,17 @@ typedef struct cch__output {
 typedef struct cch__compiler_type {
   const char *title;
   cch_domain domain;
-  const char *const *sonames; /* newest first; NULL at the end */
+  const char *const *sonames; /* names of the library's file, newest first; NULL at the end */
   const cch__entry *entries;
   size_t count, size;
-  const cch__output *outputs; /* indexed by the numbers of the public header */
+  const cch__output *outputs; /* indexed by the output numbers of the public header */
   int output_count, log;
   /* Called after the functions were looked up by name, for anything else that the library needs. May be NULL. */
   void (*complete)(void *table);
-  /* Gets the version from the library, and the result of the call. False if the library lacks the function for it. */
+  /*
+   * Gets the version from the library, and the result of the call. False if the library lacks a function that returns
+   * its version.
+   */
   bool (*version)(int *result, int *major, int *minor, const void *table);
 } cch__compiler_type;
 

@@ -14,7 +14,7 @@
 /* The objects that the graph, or one of its nodes, uses now. */
 typedef struct current_use {
   CUgraphNode node;
-  cch_bundle *bundle; /* NULL for nothing */
+  cch_bundle *bundle; /* NULL if no objects are used */
   uint64_t launches;  /* the number of launches before the bundle was set */
   bool plain;         /* a kernel node that was instantiated without attributes, and cannot get any */
   struct current_use *next;
@@ -23,7 +23,7 @@ typedef struct current_use {
 /* Objects that were used before a change. They are kept until the event has occurred. */
 typedef struct replaced {
   cch_bundle *bundle;
-  cch_event *event; /* NULL if none could be recorded yet */
+  cch_event *event; /* NULL if no event could be recorded yet */
   struct replaced *next;
 } replaced;
 
@@ -70,7 +70,7 @@ static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIAT
     return cch__fail_missing(name);
   CUgraphExec raw = NULL;
   int status = (int)cch__driver.cuGraphInstantiateWithParams(&raw, graph->raw, params);
-  /* The call can succeed and still report a failure in its result. */
+  /* The driver's call can succeed, and still report a failure in `result_out`. */
   if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     if (raw != NULL) {
       cch__destructor_enter();

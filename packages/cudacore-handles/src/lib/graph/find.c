@@ -37,7 +37,7 @@ static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CU
   return status;
 }
 
-/* *out remains NULL if the node is neither in the graph nor below it. */
+/* Searches a graph and everything below it for a node. *out remains NULL if the node is not found. */
 static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation) {
   size_t count = 0;
   CUgraphNode *nodes = NULL;

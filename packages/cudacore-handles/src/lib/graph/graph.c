@@ -243,7 +243,10 @@ bool cch__graph_end(cch_graph *graph) {
   return cch__ended(status);
 }
 
-/* Detaches the box of a graph in a node. The records of its nodes remain for the next box. */
+/*
+ * Detaches the box of a graph in a node from the graph's level. The records of the graph's nodes remain for its next
+ * box.
+ */
 static void leave_level(cch_graph *graph) {
   cch__graph_lock(graph);
   cch__level *level = graph->level;

@@ -31,7 +31,7 @@ typedef struct cch__record {
 struct cch__level {
   CUgraph raw;
   cch_graph *box;         /* weak */
-  cch_bundle *kept;       /* objects that the graph uses in addition to its nodes' bundles; NULL for nothing */
+  cch_bundle *kept;       /* objects that the graph uses in addition to its nodes' bundles; NULL if there are none */
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
   bool exported;          /* its handle was exported: the driver keeps the objects that the graph used at that time */
@@ -108,7 +108,10 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 
 /* Makes a graph keep a bundle. */
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation);
-/* Everything that the nodes of a graph use, including graphs in them, as a bundle; NULL for nothing. */
+/*
+ * Makes a bundle of everything that the nodes of a graph, and of the graphs in these nodes, use; *out is NULL if they
+ * use nothing.
+ */
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
 /* Makes the driver keep the bundle of a node, if the graph is shared. Otherwise no user object is made. */
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
@@ -141,7 +144,7 @@ typedef struct cch__host_call {
   void *data;
 } cch__host_call;
 
-/* `data` is a cch__host_call. */
+/* The function that CUDA calls for a host call. It calls the function in `data`, which is a cch__host_call. */
 void CUDA_CB cch__host_trampoline(void *data);
 
 /* ---- nodes/conditional.c ---- */
@@ -160,7 +163,7 @@ typedef struct cch__node_type cch__node_type;
 typedef struct cch__node_params {
   CUgraphNodeParams native;
   const cch__node_type *type;
-  cch_bundle *kept;  /* a reference; NULL for nothing */
+  cch_bundle *kept;  /* a reference; NULL if nothing is kept */
   CUcontext context; /* the context of a kernel, copy or fill node */
   unsigned attribute_count;
   CUlaunchAttribute attributes[4];
@@ -186,7 +189,7 @@ void cch__node_added(cch__node_params *params);
 /* Fills the launch of a kernel node, without arguments and context. */
 int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
                           const char *operation);
-/* The context that a node works in: the given one, or for NULL the current one. */
+/* Gets the context that a node works in: `context` or, if that is NULL, the current context. */
 int cch__node_context(CUcontext *out, const cch_context *context);
 /* Call the driver's function for nodes of all types or, before 12.2, the function for the type of the node. */
 int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,

@@ -292,7 +292,7 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
   return CCH__IN_CONTEXT(spec->context, add_in_context(raw, out, graph, spec, before, edges, count, operation));
 }
 
-/* Few handles are kept on the stack, many on the heap. */
+/* Up to this many handles are stored on the stack, more of them on the heap. */
 enum { FEW = 64 };
 
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation) {

@@ -249,7 +249,10 @@ static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_cont
   return 0;
 }
 
-/* `context` is current, and may be NULL for memory that this library did not allocate. */
+/*
+ * Frees memory after the work of all its streams. `context` is current, and may be NULL for memory that this library
+ * did not allocate.
+ */
 static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_stream *own) {
   if (own != NULL && cch__is_capturing(own->raw))
     return false;

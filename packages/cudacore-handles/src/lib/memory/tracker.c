@@ -61,7 +61,7 @@ static void unlock(cch_tracker *tracker, bool locked) {
     pthread_mutex_unlock(&tracker->lock);
 }
 
-/* The tracker whose lock guards a measurement. */
+/* The tracker whose lock guards a tracker: for a measurement, the measured tracker; otherwise, the tracker itself. */
 static cch_tracker *root_of(cch_tracker *tracker) { return tracker->measured != NULL ? tracker->measured : tracker; }
 
 /* ---- the log ---- */

@@ -55,7 +55,7 @@ int cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
   return status != 0 ? status : granularity(out, &known);
 }
 
-/* The next multiple of the granularity. */
+/* Rounds a size up to the next multiple of the granularity. */
 static int round_up(size_t *out, const cch_virtual_config *config, size_t size, const char *operation) {
   size_t unit = 0;
   if (size == 0)

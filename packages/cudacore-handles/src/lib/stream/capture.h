@@ -17,9 +17,9 @@ extern pthread_mutex_t cch__captures_lock;
 
 /* ---- capture.c ---- */
 
-/* Enters a capture that has begun. */
+/* Records that a capture into a graph has begun. */
 void cch__capture_begun(cch_graph *graph, cch__capture *capture);
-/* Removes the capture into a graph, and returns it. */
+/* Forgets that a capture adds to a graph, and returns that capture. */
 cch__capture *cch__capture_ended(cch_graph *graph);
 
 /*

@@ -10,7 +10,7 @@ struct cch__joined {
   struct cch__joined *next;
   cch_stream *stream, *into;
   uint64_t capture;
-  uint64_t thread; /* the thread of the per-thread default stream, if that is one of the two */
+  uint64_t thread; /* if one of the two is the per-thread default stream, its thread */
 };
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {

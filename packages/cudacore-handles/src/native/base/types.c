@@ -17,7 +17,10 @@ type_entry *types_find(const state *st, const void *type) {
   return &st->base.table[i];
 }
 
-/* Makes room for a number of types, which is a power of two. Returns -1 with an exception on failure. */
+/*
+ * Moves the entries to a new table with the given number of slots, a power of two. Returns -1 with an exception on
+ * failure.
+ */
 static int reserve(state *st, size_t slots) {
   type_entry *table = PyMem_Calloc(slots, sizeof *table);
   if (!table) {

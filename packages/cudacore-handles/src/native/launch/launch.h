@@ -150,7 +150,7 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
-/* Values instead of the ordinal of a device. */
+/* Values that are used instead of the ordinal of a device. */
 enum {
   CURRENT_DEVICE = -1,   /* of a default stream: the device of the current context */
   UNCHECKED_DEVICE = -2, /* of a launch: the devices of memory are not checked */
@@ -177,7 +177,7 @@ int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, P
 
 typedef struct kernel {
   handle base;
-  PyObject *name;         /* NULL if not known */
+  PyObject *name;         /* the kernel's name; NULL if it is not known */
   PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was queried */
   layout params;
   /*

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-/* The owners of the values of a prepared launch. The object shares it with the launches in progress. */
+/*
+ * The owners of the values of a prepared launch. The PreparedLaunch shares this structure with its launches in
+ * progress.
+ */
 typedef struct kept {
   size_t references; /* guarded by the GIL */
   owners owners;

@@ -9,7 +9,7 @@
 typedef struct buffer {
   handle base;
   Py_ssize_t size;
-  PyObject *mr, *owner; /* NULL if there is none */
+  PyObject *mr, *owner; /* NULL if the buffer has none */
   PyObject *known;      /* the attributes of the memory, once they were queried */
   int device;           /* the device of the memory: see arrays.c */
 } buffer;

@@ -31,14 +31,14 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 
 /* ---- builder.c ---- */
 
-/* A graph builder, which can be passed as its stream. */
+/* A graph builder, which can be passed in place of its stream. */
 typedef struct builder {
   PyObject_HEAD PyObject *stream; /* NULL or None once the builder has no stream */
 } builder;
 
 int add_builder_type(PyObject *module, state *st);
 
-/* The stream that an argument represents, borrowed: that of an open builder, or else the argument itself. */
+/* The stream that an argument represents, borrowed: the stream of an open builder, or else the argument itself. */
 static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
   if ((PyObject *)Py_TYPE(argument) == st->faces.stream || !PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
     return argument;

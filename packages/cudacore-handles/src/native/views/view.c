@@ -2,8 +2,8 @@
 /*
  * The frequent operations of StridedMemoryView. A view has the address, shape, strides, type and device of an array,
  * and keeps the memory alive by one of these: a tensor of its producer, which is deleted with the view; a box, if the
- * memory belongs to a Buffer, so that it outlives close(); or only the exporting object. Everything else is created at
- * the first use.
+ * memory belongs to a Buffer, so that the memory outlives close(); or only the exporting object. Everything else is
+ * created at the first use.
  */
 #include "views/views.h"
 

@@ -269,7 +269,7 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
   PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->views.names.dtype) : NULL;
   view *self = NULL;
   if (dtype != NULL && st->views.dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
-    PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* known: borrowed */
+    PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* `known` is borrowed */
     if (known == NULL && !PyErr_Occurred()) {
       known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
       if (fresh != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, fresh) < 0)
@@ -339,7 +339,7 @@ static int32_t device_type_of(const state *st, PyObject *object) {
   if (pair == NULL)
     return 0;
   PyObject *first = PySequence_GetItem(pair, 0);
-  PyObject *number = first != NULL ? PyNumber_Index(first) : NULL; /* it can be an enum */
+  PyObject *number = first != NULL ? PyNumber_Index(first) : NULL; /* the device type can be an enum */
   int overflow = 0;
   long long type = number != NULL ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
   Py_XDECREF(number);

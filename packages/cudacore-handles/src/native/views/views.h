@@ -36,7 +36,7 @@ typedef struct view {
   PyObject_HEAD const state *st;
   dl_tensor tensor; /* byte_offset is 0; strides are never NULL */
   int64_t itemsize; /* bytes of an element */
-  bool explicit;    /* the strides were given */
+  bool explicit;    /* the strides were given, instead of derived from the shape */
   bool read_only;
   bool versioned;     /* whether `managed` is versioned */
   void *managed;      /* the exporting object's tensor, which must be deleted; NULL if there is none */
