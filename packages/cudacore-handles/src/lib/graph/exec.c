@@ -259,7 +259,10 @@ static bool settle(cch_graph_exec *exec) {
   return true;
 }
 
-/* Keeps a replaced bundle until its launches are done. `room` is memory for the entry, and is used or freed. */
+/*
+ * Keeps a replaced bundle until the launches that use it are done. `room` is memory for the entry, and is used or
+ * freed.
+ */
 static void retire(cch_graph_exec *exec, const current_use *one, replaced *room) {
   if (one->bundle == NULL || one->launches == exec->launches) {
     cch_bundle_unref(one->bundle);

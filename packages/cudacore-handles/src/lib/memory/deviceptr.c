@@ -22,7 +22,7 @@ size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
   return ptr->size;
 }
 
-/* A part without its own stream uses that of the whole allocation. */
+/* A part that has no stream of its own uses the stream of the whole allocation. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);

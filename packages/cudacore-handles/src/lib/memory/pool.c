@@ -122,9 +122,9 @@ static bool hand_over(const cch_pool *pool) {
 
 /*
  * Destroys a pool, or ends one import of it. The driver cannot end an import while memory of the pool is mapped.
- * Another thread may have imported the pool and memory of it again; then its box takes over our import. If that box was
- * destroyed in the meantime, its memory was unmapped, and the next attempt succeeds, unless there is a third import.
- * Memory that other libraries have mapped stays mapped, so retrying does not help there.
+ * Another thread may have imported the pool and memory of it again; then the box of that import takes over ours. If
+ * that box was destroyed in the meantime, its memory was unmapped, and the next attempt succeeds, unless there is a
+ * third import. Memory that other libraries have mapped stays mapped, so retrying does not help there.
  */
 static int destroy(const cch_pool *pool) {
   enum { TRIES = 100 };

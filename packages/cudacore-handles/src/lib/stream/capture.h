@@ -35,7 +35,10 @@ typedef struct cch__capture_info {
   size_t count;
 } cch__capture_info;
 
-/* The stream's context must be current. If the stream is not being captured, only the status is set. */
+/*
+ * Queries the capture that a stream is in. The stream's context must be current. If the stream is not being captured,
+ * only `status` is set.
+ */
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
 /*
@@ -51,7 +54,9 @@ int cch__capture_query(bool *captured, cch_stream *stream);
 
 /* ---- capture_keep.c ---- */
 
-/* The same query. If the stream is captured, makes the graph also keep the boxes that the work uses. */
+/*
+ * Like cch__capture_query(). If the stream is being captured, also makes the graph keep the boxes that the work uses.
+ */
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
 
 /* ---- capture_join.c ---- */

@@ -7,8 +7,9 @@
 #include "driver/user_object.h"
 
 /*
- * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: a body uses memory of the
- * graph that contains it. The free of such memory is captured too, and waits for nothing. The graph may be NULL.
+ * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: the body of a conditional
+ * node uses memory of the graph that contains the node. The free of such memory is captured too, and waits for nothing.
+ * The graph may be NULL.
  */
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
   if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)
@@ -35,7 +36,7 @@ static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64
   return status;
 }
 
-/* Keeps boxes with a capture that this library began. False if no such capture adds to the graph. The lock is held. */
+/* Makes a capture that this library began keep boxes. False if no such capture adds to the graph. The lock is held. */
 static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
   const cch__capture *capture = graph->capture;
   if (capture != NULL)
@@ -43,7 +44,7 @@ static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, s
   return capture != NULL;
 }
 
-/* Keeps boxes with the capture that this library began on a stream. False if there is none. */
+/* Makes the capture that this library began on a stream keep boxes. False if there is no such capture. */
 static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes, size_t count) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return false;
@@ -55,8 +56,8 @@ static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes,
 }
 
 /*
- * Keeps boxes with the capture into a graph. False if there is none. Takes over a reference to the graph, which may be
- * NULL.
+ * Makes the capture into a graph keep boxes. False if there is no such capture. Takes over a reference to the graph,
+ * which may be NULL.
  */
 static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, size_t count) {
   if (graph == NULL)

@@ -78,15 +78,15 @@ static int record(cch_event *event, const cch_stream *stream) {
   if (event->context != NULL)
     CCH__RETURN_FAILURE(shares_device(&is_here, event->context));
   /*
-   * A default stream means that of the current context, if the event can be recorded in it. The green contexts and the
-   * primary context of a device share events.
+   * A default stream is that of the current context, if the event can be recorded in that context. The green contexts
+   * and the primary context of a device share events.
    */
   if (is_here && cch__driver.cuEventRecord != NULL) {
     int status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
     if (status != CUDA_ERROR_INVALID_HANDLE)
       return cch__checked(status, "cuEventRecord");
   }
-  /* Otherwise the context of the event is used. */
+  /* Otherwise the event is recorded in its own context. */
   return CCH__IN_CONTEXT(event->context, CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
 }
 

@@ -102,7 +102,7 @@ int cch_stream_synchronize(cch_stream *stream) {
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }
 
-/* Makes a stream wait for an event. The stream is a default stream, or its context was checked. */
+/* Makes a stream wait for an event. Either the stream is a default stream, or the caller has checked its context. */
 static int wait_for_event(cch_stream *stream, CUevent event) {
   cch__poll();
   return CCH__CALL_ON(stream, cuStreamWaitEvent, (stream->raw, event, CU_EVENT_WAIT_DEFAULT));

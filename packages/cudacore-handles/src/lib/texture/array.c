@@ -61,7 +61,7 @@ static size_t rows_of(const cch_array_desc *desc) { return desc->height != 0 ? d
 
 static size_t planes_of(const cch_array_desc *desc) { return desc->depth != 0 ? desc->depth : 1; }
 
-/* Copies as many fields of a description as the caller's version of it has. */
+/* Copies those fields of a description that the caller's version of the structure has. */
 static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char *operation) {
   size_t room = out->size;
   if (room < DESC_0_1)

@@ -13,7 +13,7 @@ CCH__DEFINE_VERBS(cch_surface, CUsurfObject, raw)
 
 enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_texture_desc) };
 
-/* A resource in the driver's form, and its box. */
+/* Converts a resource to the driver's form, and finds the box of its source. */
 static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
                          const char *operation) {
   cch_texture_resource known;

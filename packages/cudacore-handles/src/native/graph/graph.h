@@ -19,7 +19,7 @@ typedef struct graph_lock {
   uint32_t stripes; /* a bit for each lock */
 } graph_lock;
 
-/* Takes the lock of a graph and of `other`, which may be NULL. Releases the GIL while it waits. */
+/* Takes the locks of a graph and of `other`, which may be NULL. Releases the GIL while it waits for them. */
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
 /* Locks any number of graphs: add each to a lock that is all zero, then take the lock. */
 void graph_lock_add(graph_lock *lock, const cch_graph *graph);
@@ -78,7 +78,7 @@ int add_node_type(PyObject *module, state *st);
 /* ---- adjacency.c ---- */
 
 int add_adjacency_type(PyObject *module, state *st);
-/* The properties `pred` and `succ` of a node. */
+/* The getter of a node's properties `pred` and `succ`. */
 PyObject *get_adjacency(PyObject *node, void *forward);
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward);
 
@@ -176,8 +176,8 @@ int compare_boxes(const void *a, const void *b);
 /* ---- node_batch.c ---- */
 
 /*
- * Adds the index in a batch to the message of an exception, if the only argument of the exception is a message of this
- * module.
+ * Adds the index of a node in its batch to the message of an exception, if the only argument of the exception is a
+ * message of this module.
  */
 void name_node(size_t place);
 

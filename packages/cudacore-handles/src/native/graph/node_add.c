@@ -110,7 +110,7 @@ size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const
   if (ascending >= count)
     return count;
   qsort(items, count, size, compare);
-  char *last = items; /* the last item that is kept */
+  char *last = items; /* the last of the items that remain */
   for (size_t i = 1; i < count; i++) {
     const char *item = (const char *)items + i * size;
     if (compare(item, last) != 0)

@@ -14,7 +14,7 @@ typedef struct additions {
   const cch_launch_config **configs;
   cch_column *columns;
   cch_graph_node **after;
-  void **blocks; /* the values of each column that is not an array */
+  void **blocks; /* for each column that is not an array, its packed values */
 } additions;
 
 static void *allocate(size_t count, size_t size) {
@@ -45,7 +45,7 @@ static int read_list(additions *self, const layout *params, size_t index, PyObje
     return -1;
   self->columns[index] = (cch_column){block, (int64_t)p.size};
   for (size_t i = 0; i < self->count; i++) {
-    PyObject *value = PyList_GetItem(list, (Py_ssize_t)i); /* borrowed; the caller's own list keeps it */
+    PyObject *value = PyList_GetItem(list, (Py_ssize_t)i); /* borrowed; the caller's own list keeps it alive */
     /* pack_parameter() adds the offset of the parameter, so the offset is subtracted here. */
     unsigned char *out = (unsigned char *)((uintptr_t)block + i * p.size - p.offset);
     if (value != NULL &&
@@ -110,7 +110,7 @@ static int read_configs(additions *self, PyObject *configs) {
       raise_about(PyExc_TypeError, "config must be a LaunchConfig, not '%U'", item, 0, 0);
       return -1;
     }
-    self->configs[i] = &((config *)item)->config; /* the caller's tuple keeps the configuration */
+    self->configs[i] = &((config *)item)->config; /* the caller's tuple keeps the configuration alive */
   }
   self->given.configs = self->configs;
   self->given.config_count = (size_t)count;

@@ -118,7 +118,7 @@ static int device_of_memory(const cch_deviceptr *box) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   if (pool) {
     int device = cch_pool_device(pool);
-    return device >= 0 ? device : ANY_DEVICE; /* negative for a pool of host memory */
+    return device >= 0 ? device : ANY_DEVICE; /* the number is negative for a pool of host memory */
   }
   const cch_context *context = cch_deviceptr_context(box);
   return context ? cch_context_device(context) : UNKNOWN_DEVICE;

@@ -86,7 +86,7 @@ static bool are_same(PyObject *given, const entry *kept) {
   return i == kept->count;
 }
 
-/* Finds cached options of a kind with the same values. `fields` is NULL if the options are None. */
+/* Finds cached options of a kind whose values equal those of `fields`, which is NULL if the options are None. */
 static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
   for (int i = 0; i < KEPT; i++) {
     const entry *kept = &st->texture.options->entries[i];

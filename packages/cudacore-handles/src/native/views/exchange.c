@@ -191,7 +191,7 @@ static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned
     return -1;
   int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
   for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
-    strides[i] = bytes != 0 ? step : 0; /* without elements, the extents can be arbitrary */
+    strides[i] = bytes != 0 ? step : 0; /* if there are no elements, the extents can be arbitrary */
     step = bytes != 0 ? step * prototype->shape[i] : 0;
   }
   dl_tensor tensor = *prototype;
