@@ -92,9 +92,9 @@ int cch__graph_new(cch_graph **out, const char *operation);
  */
 void cch__graph_is_of(cch_graph *graph, cch_context *context);
 /*
- * Whether the context of the graph still exists: 0, or a recorded failure. After a reset of the context, the driver
- * crashes (13.0, H200) when it copies or instantiates the graph, or reads a kernel node of it. It can only destroy the
- * graph.
+ * Checks that the context of the graph still exists. Returns 0, or a recorded failure. After a reset of the context,
+ * the driver crashes (13.0, H200) when it copies or instantiates the graph, or reads a kernel node of it. It can only
+ * destroy the graph.
  */
 int cch__graph_check(const cch_graph *graph, const char *operation);
 /* Completes the box of a graph that now exists: sets its handle, and registers it. */
@@ -180,7 +180,7 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
 void cch__node_params_drop(cch__node_params *params);
 /* Reads the parameters of a node into the structure of its type. The bundle is NULL if it is not known. */
 int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
-/* Whether the parameters of a node can be changed. */
+/* Checks that the parameters of a node can be changed. Returns 0, or a recorded failure. */
 int cch__node_check_change(const cch_graph_node *node, const char *operation);
 /* Changes the parameters of a node. */
 int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation);
@@ -204,7 +204,7 @@ int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodePar
  * the caller must drop.
  */
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
-/* Whether an object is a node of a graph. */
+/* Checks that a node belongs to a graph. Returns 0, or a recorded failure. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 /* The box of a node of this graph, as a new reference. `type` is negative if it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
@@ -254,7 +254,10 @@ void cch__trial_drop(CUgraph trial);
 
 /* Whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory. */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
-/* Whether the driver accepts the parameters of a node: tries them in a separate graph. */
+/*
+ * Checks that the driver accepts the parameters of a node, by adding a node with them to a separate graph. Returns 0,
+ * or a recorded failure.
+ */
 int cch__node_try(cch__node_params *params);
 
 #endif

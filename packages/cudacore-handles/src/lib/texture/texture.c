@@ -88,8 +88,8 @@ static int read_desc(CUDA_TEXTURE_DESC *out, const cch_texture_desc *given, cons
 }
 
 /*
- * Linear memory may have more texels than a texture can have; the driver does not report that. The context must be
- * current.
+ * Checks that linear memory does not have more texels than a texture can have, which the driver does not report. The
+ * context must be current.
  */
 static int check_linear(const CUDA_RESOURCE_DESC *reads, const cch_context *context, const char *operation) {
   enum { NEVER_TOO_MANY = 1 << 28 };
