@@ -61,9 +61,9 @@ void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);
 /* Drops a reference unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);
-/* Whether the caller's reference is the only one to the box. */
+/* Returns whether the caller's reference is the only one to the box. */
 bool cch__box_is_last(const cch__box *box);
-/* Whether the box still has a reference. */
+/* Returns whether the box still has a reference. */
 static inline bool cch__box_is_alive(const cch__box *box) {
   return atomic_load_explicit(&box->references, memory_order_relaxed) != 0;
 }
@@ -76,13 +76,13 @@ bool cch__box_try_ref(cch__box *box);
  * not lost.
  */
 bool cch__box_destroy(cch__box *box, bool is_there);
-/* Whether destroying the box calls the driver, or foreign code that may call it. */
+/* Returns whether destroying the box calls the driver, or foreign code that may call it. */
 bool cch__box_needs_driver(const cch__box *box);
 
 /* Makes the box a tombstone, because the owner of the resource has destroyed it. */
 void cch__invalidate(void *box);
 
-/* Whether the resource of a box was destroyed by its owner, or is known to be lost with its context. */
+/* Returns whether the resource of a box was destroyed by its owner, or is known to be lost with its context. */
 static inline bool cch__is_gone(const void *opaque) {
   const cch__box *box = opaque;
   return atomic_load_explicit(&box->gone, memory_order_acquire) ||
@@ -91,7 +91,7 @@ static inline bool cch__is_gone(const void *opaque) {
 
 CCH__COLD int cch__fail_gone(const void *box, const char *operation);
 
-/* Whether the calling thread is in a function that CUDA calls. */
+/* Returns whether the calling thread is in a function that CUDA calls. */
 bool cch__in_callback(void);
 
 /*

@@ -12,8 +12,8 @@
  */
 int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation);
 /*
- * The caller's bundle: the one that a bundle of the library was made around, or else `bundle` itself. Borrowed; NULL if
- * there is none.
+ * Returns the caller's bundle: the one that a bundle of the library was made around, or else `bundle` itself. Borrowed;
+ * NULL if there is none.
  */
 cch_bundle *cch__bundle_given(cch_bundle *bundle);
 

@@ -83,10 +83,10 @@ static void drop(cch__box *box) {
 }
 
 /*
- * Whether the resource was lost with a context that was reset, so that the driver must not be given its handle. Three
- * kinds never count as lost. A graph outlives the context, so the driver destroys it. An executable graph also owns
- * objects other than the driver's. A part of an allocation returns its stream to the whole allocation without calling
- * the driver.
+ * Returns whether the resource was lost with a context that was reset, so that the driver must not be given its handle.
+ * Three kinds never count as lost. A graph outlives the context, so the driver destroys it. An executable graph also
+ * owns objects other than the driver's. A part of an allocation returns its stream to the whole allocation without
+ * calling the driver.
  */
 static bool is_lost(const cch__box *box) {
   if (box->context == NULL || !(box->owned || box->kind == CCH_KIND_DEVICEPTR) || box->kind == CCH_KIND_GRAPH ||

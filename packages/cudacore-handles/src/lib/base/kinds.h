@@ -24,7 +24,7 @@ struct cch_context {
   uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 
-/* The context with which the resource of a box is lost; NULL if the resource is not lost with any context. */
+/* Returns the context with which the resource of a box is lost; NULL if the resource is not lost with any context. */
 static inline const cch_context *cch__lost_with(const cch__box *box) {
   return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
 }
@@ -110,7 +110,7 @@ struct cch_deviceptr {
   size_t range_count;
 };
 
-/* The same as cch_deviceptr_whole(). */
+/* Returns the same as cch_deviceptr_whole(). */
 static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
   return ptr->origin == CCH__PART ? (const cch_deviceptr *)ptr->backing : ptr;
 }

@@ -20,10 +20,10 @@ static inline int cch__ready(void) {
 
 static inline bool cch__forked(void) { return atomic_load_explicit(&cch__state, memory_order_relaxed) == CCH__FORKED; }
 
-/* Whether the runtime of foreign owners has ended or is ending. Then these owners are leaked. */
+/* Returns whether the runtime of foreign owners has ended or is ending. Then these owners are leaked. */
 bool cch__exiting(void);
 
-/* A number that identifies the calling thread and is never used for another thread; not 0. */
+/* Returns a number that identifies the calling thread and is never used for another thread; not 0. */
 uint64_t cch__thread(void);
 
 #endif

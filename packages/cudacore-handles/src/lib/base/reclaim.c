@@ -106,8 +106,8 @@ bool cch__not_now(int result) {
 }
 
 /*
- * Whether no separate query is needed for a box: freeing memory of a pool begins with a driver call, to enter the
- * context, and that call fails where calls are forbidden.
+ * Returns whether no separate query is needed for a box: freeing memory of a pool begins with a driver call, to enter
+ * the context, and that call fails where calls are forbidden.
  */
 static bool queries_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
@@ -115,9 +115,9 @@ static bool queries_by_itself(const cch__box *box) {
 }
 
 /*
- * Whether CUDA calls are permitted. Inside a function that CUDA calls, if it was not announced by cch_callback_enter(),
- * the driver refuses only some calls. But the release functions of foreign owners may make any call. So one query of
- * the driver decides for all boxes that are destroyed together.
+ * Returns whether CUDA calls are permitted. Inside a function that CUDA calls, if it was not announced by
+ * cch_callback_enter(), the driver refuses only some calls. But the release functions of foreign owners may make any
+ * call. So one query of the driver decides for all boxes that are destroyed together.
  */
 static bool is_permitted(const cch__box *box, bool *is_there) {
   if (!cch__box_needs_driver(box) || queries_by_itself(box))

@@ -24,14 +24,14 @@ void cch__unref_later(void *box);
 bool cch__reclaim_settle(void);
 
 /*
- * Whether `result` means that destruction is not possible at the moment: CUDA calls are forbidden here, or a capture
- * prevents it.
+ * Returns whether `result` means that destruction is not possible at the moment: CUDA calls are forbidden here, or a
+ * capture prevents it.
  */
 bool cch__not_now(int result);
 
 /*
- * The result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not possible at
- * the moment. Reports other failures, because a destructor cannot return them.
+ * Returns the result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not
+ * possible at the moment. Reports other failures, because a destructor cannot return them.
  */
 static inline bool cch__ended(int status) {
   if (cch__not_now(status))

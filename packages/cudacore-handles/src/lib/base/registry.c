@@ -96,7 +96,8 @@ static void unlink_at(registry *r, cch__box **at) {
 }
 
 /*
- * The place of a key's box in its chain, or the NULL at the end of the chain. At most one box is registered for a key.
+ * Returns the place of a key's box in its chain, or the NULL at the end of the chain. At most one box is registered for
+ * a key.
  */
 static cch__box **entry_of(registry *r, key k) {
   cch__box **at = bucket(r, k.number);

@@ -30,7 +30,7 @@ typedef struct fatbin_entry {
   uint64_t padded_size;
 } fatbin_entry;
 
-/* Whether `length` bytes at `offset` lie within `size`, without overflow. */
+/* Returns whether `length` bytes at `offset` lie within `size`, without overflow. */
 static bool within(uint64_t offset, uint64_t length, uint64_t size) {
   return offset <= size && length <= size - offset;
 }
@@ -41,8 +41,8 @@ static int truncated(const char *what, size_t size) {
 }
 
 /*
- * Whether a section has bytes in the file. Sections of some types have only a size. Some of these types are CUDA's own,
- * and occur in relocatable objects.
+ * Returns whether a section has bytes in the file. Sections of some types have only a size. Some of these types are
+ * CUDA's own, and occur in relocatable objects.
  */
 static bool has_bytes(const Elf64_Shdr *section) {
   switch (section->sh_type) {

@@ -10,7 +10,7 @@
 int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel);
 
 /*
- * The parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
+ * Gets the parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
  * current. Each launch calls this.
  */
 static inline int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
@@ -18,7 +18,7 @@ static inline int cch__kernel_params(const cch__params **out, cch_kernel *kernel
   return *out != NULL ? 0 : cch__kernel_params_query(out, kernel);
 }
 
-/* Whether the parameters were set by a caller, or the driver can report them. */
+/* Returns whether the parameters were set by a caller, or the driver can report them. */
 bool cch__kernel_has_params(cch_kernel *kernel);
 
 #endif

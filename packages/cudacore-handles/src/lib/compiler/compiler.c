@@ -182,7 +182,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
   return status;
 }
 
-/* A log as a string that the caller frees; NULL if there is none. */
+/* Returns a log as a string that the caller frees; NULL if there is none. */
 static char *read_log(const cch__program *program) {
   const struct cch__compiler *compiler = program->compiler;
   size_fn size_of;

@@ -2,7 +2,7 @@
 #ifndef CUDACORE_RESULTS_H
 #define CUDACORE_RESULTS_H
 
-/* The name and the meaning of a compiler's result; NULL for other domains. */
+/* Returns the name and the meaning of a compiler's result; NULL for other domains. */
 const char *cch__compiler_result(int domain, int code, const char **meaning);
 
 #endif

@@ -19,7 +19,7 @@ static int identify(cch_context *context) {
   return 0;
 }
 
-/* Whether a foreign context is the primary context of its device. */
+/* Finds whether a foreign context is the primary context of its device. */
 static int is_primary(bool *out, const cch_context *context) {
   unsigned flags;
   int active = 0;

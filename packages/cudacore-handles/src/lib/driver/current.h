@@ -8,8 +8,8 @@
 #include "driver/driver_table.h"
 
 /*
- * Whether a context is a primary context whose id the driver can report (cuCtxGetId). Any code in the process can reset
- * a primary context.
+ * Returns whether a context is a primary context whose id the driver can report (cuCtxGetId). Any code in the process
+ * can reset a primary context.
  */
 static inline bool cch__context_can_be_lost(const cch_context *context) {
   return context->id != 0 && cch__driver.cuCtxGetId != NULL;
@@ -29,12 +29,16 @@ static inline int cch__context_check(const cch_context *context, const char *ope
   return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
 }
 
-/* Whether a context was reset. False in a function that CUDA calls, because the driver must not be called there. */
+/*
+ * Returns whether a context was reset. False in a function that CUDA calls, because the driver must not be called
+ * there.
+ */
 bool cch__context_is_lost(const cch_context *context);
 
 /*
- * Whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The same call
- * of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always exist.
+ * Returns whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The
+ * same call of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always
+ * exist.
  */
 bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 

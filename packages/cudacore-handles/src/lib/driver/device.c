@@ -12,7 +12,7 @@ static int find_device(CUdevice *out, int device) {
   return status != 0 ? status : CCH__CALL(cuDeviceGet, (out, device));
 }
 
-/* The size of a buffer as an int, the type that the driver takes: at most INT_MAX. */
+/* Returns the size of a buffer as an int, the type that the driver takes: at most INT_MAX. */
 static int room(size_t size) { return size < INT_MAX ? (int)size : INT_MAX; }
 
 int cch_device_count(int *out) {

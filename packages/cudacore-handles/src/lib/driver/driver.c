@@ -71,7 +71,7 @@ static const char *variable(const char *name) {
 }
 
 /*
- * The library that $CUDACORE_DRIVER names; NULL if the variable names the simulator, but the simulator is not
+ * Returns the library that $CUDACORE_DRIVER names; NULL if the variable names the simulator, but the simulator is not
  * installed.
  */
 static const char *driver_name(void) {

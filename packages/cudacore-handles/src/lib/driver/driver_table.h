@@ -285,7 +285,10 @@ typedef struct cch__older_table {
 
 extern cch__older_table cch__older;
 
-/* An entry point with the ABI of a version of CUDA; NULL if the driver does not have it. The driver must be loaded. */
+/*
+ * Returns an entry point with the ABI of a version of CUDA; NULL if the driver does not have it. The driver must be
+ * loaded.
+ */
 void *cch__driver_entry(const char *name, int version);
 
 /*
@@ -294,25 +297,25 @@ void *cch__driver_entry(const char *name, int version);
  */
 void cch__stand_in(void);
 
-/* Whether the table is filled. For functions that may run before, or without, cch_driver_init(). */
+/* Returns whether the table is filled. For functions that may run before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 
 /*
- * The simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is already loaded; NULL if there is
- * none. Callers do not need a driver, so this does not load the real one. The library stays open.
+ * Returns the simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is already loaded; NULL if there
+ * is none. Callers do not need a driver, so this does not load the real one. The library stays open.
  */
 void *cch__driver_chosen(void);
 
 /*
- * The driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not define the
- * result.
+ * Returns the driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not
+ * define the result.
  */
 const char *cch__driver_error_name(int result);
 const char *cch__driver_error_string(int result);
 
 /*
- * The name of the function that failed: `operation`, or the older function that replaces it. Call it once, directly
- * after the failure.
+ * Returns the name of the function that failed: `operation`, or the older function that replaces it. Call it once,
+ * directly after the failure.
  */
 const char *cch__really_called(const char *operation);
 

@@ -31,7 +31,7 @@ const char *cch__really_called(const char *operation) {
 
 /* ---- managed memory ---- */
 
-/* The device number of a location. The host has the number CU_DEVICE_CPU; a NUMA node of the host has none. */
+/* Returns the device number of a location. The host has the number CU_DEVICE_CPU; a NUMA node of the host has none. */
 static CUresult device_of(CUdevice *out, CUmemLocation location) {
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE && location.type != CU_MEM_LOCATION_TYPE_HOST)
     return TOO_OLD;

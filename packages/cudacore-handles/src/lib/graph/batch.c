@@ -62,7 +62,7 @@ typedef struct pieces {
   size_t count, capacity;
 } pieces;
 
-/* The piece that contains an address; NULL if there is none. */
+/* Returns the piece that contains an address; NULL if there is none. */
 static const piece *find_piece(const pieces *self, CUdeviceptr address) {
   for (size_t i = 0; i < self->count; i++)
     if (address - self->items[i].address < self->items[i].bytes)

@@ -8,7 +8,7 @@
 
 /* ---- begin ---- */
 
-/* A capture that has not begun; its bundle is empty. */
+/* Makes a capture that has not begun, with an empty bundle. */
 static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph, const char *operation) {
   cch__capture *capture = calloc(1, sizeof *capture);
   if (capture == NULL)
@@ -157,8 +157,8 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
 /* ---- end ---- */
 
 /*
- * Whether the handle of the capture's stream means that stream on this thread. The per-thread default stream can be
- * reached only from its own thread.
+ * Returns whether the handle of the capture's stream means that stream on this thread. The per-thread default stream
+ * can be reached only from its own thread.
  */
 static bool is_reached_from_here(const cch__capture *capture) {
   return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
@@ -187,13 +187,15 @@ static void fail_graph(cch_graph *graph) {
   cch__graph_unlock(root);
 }
 
-/* Whether a stream with this capture state is in the capture, or was in it until the capture was invalidated. */
+/*
+ * Returns whether a stream with this capture state is in the capture, or was in it until the capture was invalidated.
+ */
 static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
   return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
          (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
 }
 
-/* Whether the stream is still in the capture. The stream's context must be current. */
+/* Returns whether the stream is still in the capture. The stream's context must be current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
   cch__destructor_enter();

@@ -174,7 +174,7 @@ static void record_added(addition *self, uint64_t *first) {
   atomic_store_explicit(&self->graph->has_room, cch__level_reserve(level, 1), memory_order_relaxed);
 }
 
-/* Whether all nodes that were added have been removed again. */
+/* Returns whether all nodes that were added have been removed again. */
 static bool are_gone(const addition *self) {
   bool gone = true;
   cch__graph_lock(self->graph);

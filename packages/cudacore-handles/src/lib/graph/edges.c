@@ -179,7 +179,7 @@ int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
 
 /* ---- edges ---- */
 
-/* The handles of both ends, which must be nodes of one graph. */
+/* Gets the handles of both ends, which must be nodes of one graph. */
 static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node *const *to, size_t count,
                       const char *operation) {
   *out = (raw_list){.count = count};

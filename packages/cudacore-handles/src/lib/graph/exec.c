@@ -219,8 +219,8 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
 }
 
 /*
- * Whether no launch uses a replaced bundle any longer. The result is also true if the query fails, unless the driver
- * only refuses the call temporarily: all other failures are sticky, and no work runs after them.
+ * Returns whether no launch uses a replaced bundle any longer. The result is also true if the query fails, unless the
+ * driver only refuses the call temporarily: all other failures are sticky, and no work runs after them.
  */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
@@ -464,7 +464,7 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
 }
 
 /*
- * Whether a stream can be queried after a launch. Other code can destroy a stream to which the library has no
+ * Returns whether a stream can be queried after a launch. Other code can destroy a stream to which the library has no
  * reference.
  */
 static bool stays(const cch_stream *stream) {

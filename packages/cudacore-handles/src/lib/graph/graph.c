@@ -150,7 +150,7 @@ int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_con
   return status;
 }
 
-/* Whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
+/* Returns whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
 static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
   for (size_t i = 0; i < level->capacity; i++) {
     const cch__record *record = &level->records[i];
@@ -179,7 +179,7 @@ int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags
 
 /* ---- graphs in nodes ---- */
 
-/* The level of a graph in a node; NULL if memory ran out. The lock is held. */
+/* Returns the level of a graph in a node; NULL if memory ran out. The lock is held. */
 static cch__level *level_of(cch__level *parent, CUgraphNode node, CUgraph raw) {
   cch__record *record = cch__record_find(parent, node);
   if (record != NULL)

@@ -60,13 +60,13 @@ struct cch_graph_node {
 
 /* ---- table.c. The caller holds the hierarchy's lock ---- */
 
-/* The record of a node, or NULL. Entering a record can move the others. */
+/* Returns the record of a node, or NULL. Entering a record can move the others. */
 cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
 /* Makes room for `more` records, so that cch__record_enter() cannot fail; false if memory ran out. */
 bool cch__level_reserve(cch__level *level, size_t more);
-/* The record of a node, which is created if there is none. */
+/* Returns the record of a node, which is created if there is none. */
 cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
-/* A new record for a node that was just made. Any record of an earlier node with the same handle is ended. */
+/* Returns a new record for a node that was just made. Any record of an earlier node with the same handle is ended. */
 cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
 /* Removes a record that is empty. */
 void cch__record_trim(cch__level *level, cch__record *record);
@@ -101,7 +101,7 @@ int cch__graph_check(const cch_graph *graph, const char *operation);
 void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned);
 /* Undoes cch__graph_new. */
 void cch__graph_discard(cch_graph *graph);
-/* The box of a graph that is in a node, as a new reference. */
+/* Gets the box of a graph that is in a node, as a new reference. */
 int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation);
 
 /* ---- keep.c: what graphs keep ---- */
@@ -133,7 +133,7 @@ typedef struct cch__kernel_read {
 int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
                           const char *operation);
 void cch__kernel_read_drop(cch__kernel_read *read);
-/* The kernel in the bundle of a kernel node, borrowed; NULL if the bundle has none. */
+/* Returns the kernel in the bundle of a kernel node, borrowed; NULL if the bundle has none. */
 cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
 /* ---- callback.c ---- */
@@ -206,7 +206,7 @@ int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodePar
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 /* Checks that a node belongs to a graph. Returns 0, or a recorded failure. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
-/* The box of a node of this graph, as a new reference. `type` is negative if it is not known. */
+/* Gets the box of a node of this graph, as a new reference. `type` is negative if it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
 /* Adds a node that depends on the nodes whose handles are given. `edges` is NULL if all edges are plain. */
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
@@ -233,16 +233,16 @@ int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attribute
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a node specification, whose size depends on the version that the caller was compiled for. */
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
-/* An attribute of a kernel node. If the driver does not have it, the value is zero and *known is false. */
+/* Gets an attribute of a kernel node. If the driver does not have it, the value is zero and *known is false. */
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
-/* Whether a node may begin before a kernel that it depends on has ended, because of one of its edges. */
+/* Finds whether a node may begin before a kernel that it depends on has ended, because of one of its edges. */
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
-/* Whether the attributes of a kernel node differ from those in the parameters. */
+/* Finds whether the attributes of a kernel node differ from those in the parameters. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 
 /* ---- node_read.c ---- */
 
-/* The number of graphs in a node. */
+/* Gets the number of graphs in a node. */
 int cch__node_child_count(unsigned *out, cch_graph_node *node);
 
 /* ---- batch.c ---- */
@@ -252,7 +252,7 @@ void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count);
 /* Destroys a graph in which nodes were tried out. */
 void cch__trial_drop(CUgraph trial);
 
-/* Whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory. */
+/* Finds whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory. */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
 /*
  * Checks that the driver accepts the parameters of a node, by adding a node with them to a separate graph. Returns 0,

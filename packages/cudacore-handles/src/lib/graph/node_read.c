@@ -2,7 +2,7 @@
 /* Reads parameters, contained graphs and the context of a node. */
 #include "graph/nodes/nodes.h"
 
-/* The bundle of a node's current parameters, as a new reference; NULL if the bundle is not known. */
+/* Returns the bundle of a node's current parameters, as a new reference; NULL if the bundle is not known. */
 static cch_bundle *bundle_of(cch_graph_node *node) {
   cch__graph_lock(node->graph);
   cch__record *record = cch__record_find(node->graph->level, node->raw);
@@ -53,7 +53,7 @@ int cch__node_child_count(unsigned *out, cch_graph_node *node) {
   return status;
 }
 
-/* The context of a node's parameters; NULL if they have none. */
+/* Gets the context of a node's parameters; NULL if they have none. */
 static int context_of(CUcontext *out, cch_graph_node *node) {
   cch__graph_lock(node->graph);
   const cch__record *record = cch__record_find(node->graph->level, node->raw);

@@ -18,7 +18,7 @@ static size_t home_of(const cch__level *level, CUgraphNode raw) {
   return (size_t)(h >> 32) & (level->capacity - 1);
 }
 
-/* The record of a node, or the free slot where it would be. There is always a free slot. */
+/* Returns the record of a node, or the free slot where it would be. There is always a free slot. */
 static cch__record *place_of(const cch__level *level, CUgraphNode raw) {
   size_t i = home_of(level, raw);
   while (level->records[i].raw != NULL && level->records[i].raw != raw)

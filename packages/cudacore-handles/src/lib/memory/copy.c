@@ -82,8 +82,8 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
 }
 
 /*
- * Whether the driver accepts a batch of copies on the stream. It refuses batches during a capture, and on the legacy
- * stream.
+ * Returns whether the driver accepts a batch of copies on the stream. It refuses batches during a capture, and on the
+ * legacy stream.
  */
 static bool takes_batch(const cch_stream *stream, bool captured) {
   return !captured && stream->raw != CU_STREAM_LEGACY &&
@@ -157,7 +157,7 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
 
 static bool times(size_t *out, size_t a, size_t b) { return !__builtin_mul_overflow(a, b, out); }
 
-/* Whether slices of rows lie inside an allocation and do not overlap. */
+/* Returns whether slices of rows lie inside an allocation and do not overlap. */
 static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t depth, size_t pitch, size_t rows) {
   size_t slice, last_slice, last_row, end;
   if ((height > 1 || depth > 1) && pitch < width)

@@ -69,7 +69,7 @@ static cch_deviceptr *new_memory(cch__origin origin, size_t size, const char *op
 }
 
 /*
- * The number of the capture that a stream is in; 0 if there is none. The stream's context must be current. With a
+ * Gets the number of the capture that a stream is in; 0 if there is none. The stream's context must be current. With a
  * driver without cuStreamIsCapturing, allocations still work: no stream counts as captured.
  */
 static int capture_of(uint64_t *out, CUstream stream) {
@@ -87,8 +87,8 @@ static int capture_of(uint64_t *out, CUstream stream) {
 }
 
 /*
- * The box of the graph that a stream is captured into, as a new reference. NULL if the capture was not begun by this
- * library. The stream's context must be current.
+ * Returns the box of the graph that a stream is captured into, as a new reference. NULL if the capture was not begun by
+ * this library. The stream's context must be current.
  */
 static cch_graph *graph_of_capture(CUstream stream) {
   cch__capture_info info;
@@ -350,7 +350,7 @@ static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
   cch__owner_leave(&saved);
 }
 
-/* Whether memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
+/* Returns whether memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
 static bool is_allocated(const cch_deviceptr *ptr) {
   unsigned type;
   return cch__driver.cuPointerGetAttribute == NULL ||

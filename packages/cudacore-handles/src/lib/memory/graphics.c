@@ -170,8 +170,8 @@ int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
 /* ---- destroying resources and unmapping memory ---- */
 
 /*
- * Whether another thread can unmap the resource: the driver needs the OpenGL context, which this thread does not have
- * (13.0, H200).
+ * Returns whether another thread can unmap the resource: the driver needs the OpenGL context, which this thread does
+ * not have (13.0, H200).
  */
 static bool is_elsewhere(int status) { return cch__not_now(status) || status == CUDA_ERROR_INVALID_GRAPHICS_CONTEXT; }
 

@@ -34,7 +34,7 @@ int cch_pool_export(int *out, cch_pool *pool) {
 
 static bool is_of_device(const cch_pool *pool) { return pool->location_type == CCH_LOCATION_DEVICE; }
 
-/* Whether a location has access to a pool's memory. */
+/* Finds whether a location has access to a pool's memory. */
 static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, int id) {
   CUmemLocation location = {.type = type, .id = id};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -149,8 +149,8 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
 }
 
 /*
- * The context in which an import is freed: the context of its stream or, if there is none, the current context or, if
- * there is none, the primary context of its device.
+ * Gets the context in which an import is freed: the context of its stream or, if there is none, the current context or,
+ * if there is none, the primary context of its device.
  */
 static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
   if (stream->context != NULL) {
@@ -185,7 +185,10 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
   return status;
 }
 
-/* The mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is released. */
+/*
+ * Gets the mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is
+ * released.
+ */
 static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
                       const cch_stream *stream, const char *operation) {
   memcpy(made->value, &pool->raw, sizeof pool->raw);
@@ -208,7 +211,7 @@ static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ip
   return status;
 }
 
-/* A mapping object that has not been mapped yet. */
+/* Makes a mapping whose memory is not mapped yet. */
 static mapping *new_mapping(cch_context *context, const char *operation) {
   mapping *m = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *m, operation);
   if (m != NULL) {

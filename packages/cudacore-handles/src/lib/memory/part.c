@@ -79,8 +79,8 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
 cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
 
 /*
- * The smallest part with trackers that contains an allocation or is the allocation itself. NULL if there is none, or if
- * the allocation is a whole.
+ * Returns the smallest part with trackers that contains an allocation or is the allocation itself. NULL if there is
+ * none, or if the allocation is a whole.
  */
 static cch__part *tracked_part(cch_deviceptr *ptr) {
   if (ptr->origin != CCH__PART)
@@ -113,8 +113,8 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
 /* ---- closing parts ---- */
 
 /*
- * The stream of a use. If the stream was lost with its context, its work has ended, and the legacy stream is returned.
- * `checked`: a context that was just checked and is not lost, or NULL.
+ * Returns the stream of a use. If the stream was lost with its context, its work has ended, and the legacy stream is
+ * returned. `checked`: a context that was just checked and is not lost, or NULL.
  */
 static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
   const cch_context *context = use->stream->context;
@@ -149,7 +149,7 @@ static size_t add_use(cch_deviceptr *whole, cch__use *added) {
   return count;
 }
 
-/* Whether all work on a stream has ended. */
+/* Returns whether all work on a stream has ended. */
 static bool is_done(const cch__use *use) {
   const cch_stream *stream = stream_of(use, NULL);
   return !cch__is_capturing(stream->raw) && cch__driver.cuStreamQuery != NULL &&
@@ -216,7 +216,7 @@ void cch__uses_drop(cch_deviceptr *ptr) {
 
 /* ---- freeing the whole ---- */
 
-/* Whether two boxes are of the same stream: each wrap of a foreign stream makes a new box. */
+/* Returns whether two boxes are of the same stream: each wrap of a foreign stream makes a new box. */
 static bool is_same(const cch_stream *a, const cch_stream *b) {
   return a == b || (a->raw == b->raw && a->context == b->context && !cch__is_gone(a) && !cch__is_gone(b));
 }
@@ -236,8 +236,8 @@ static bool join_stream(cch_stream *join, cch_stream *stream) {
 }
 
 /*
- * A new stream, so that no stream of the program waits for another one. If it cannot be created, returns one of the
- * memory's streams.
+ * Gets a new stream to wait for all others, so that no stream of the program has to wait for another one. If it cannot
+ * be created, returns one of the memory's streams.
  */
 static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_context *context, cch_stream *own) {
   int status = context != NULL ? cch_stream_create(out, context, CU_STREAM_NON_BLOCKING, 0) : 0;

@@ -25,8 +25,8 @@ int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operat
  */
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own);
 /*
- * The context in which to free memory of a pool, or virtual memory, after a reset: such memory survives its context. A
- * new reference; NULL if there is no primary context.
+ * Returns the context in which to free memory of a pool, or virtual memory, after a reset: such memory survives its
+ * context. A new reference; NULL if there is no primary context.
  */
 cch_context *cch__context_after(const cch_context *lost);
 /* Frees the list of uses of a part or a whole. */

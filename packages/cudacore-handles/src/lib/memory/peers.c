@@ -30,7 +30,7 @@ static int count_devices(void) {
   return status;
 }
 
-/* Whether `here` can access memory of `device`, or of the host, without being granted access. */
+/* Returns whether `here` can access memory of `device`, or of the host, without being granted access. */
 static bool is_at(int here, int device) { return device == here || device < 0; }
 
 static int device_of_address(int *out, CUdeviceptr ptr) {
@@ -64,7 +64,7 @@ static int device_of(int *out, const cch_deviceptr *ptr) {
   return device_of_address(out, ptr->ptr);
 }
 
-/* The device of a stream. If the stream has a context, it must be current. */
+/* Gets the device of a stream. If the stream has a context, it must be current. */
 static int device_of_stream(int *out, const cch_stream *stream) {
   if (stream->context != NULL) {
     *out = stream->context->device;
@@ -176,12 +176,12 @@ int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream st
   return CCH__CALL(cuMemcpy3DPeerAsync, (&between, stream));
 }
 
-/* Whether the current device has access to both sides. */
+/* Returns whether the current device has access to both sides. */
 static bool reaches(CUdeviceptr dst, CUdeviceptr src) {
   return cch_pointer_check(dst) == 0 && cch_pointer_check(src) == 0;
 }
 
-/* The device of an operand. Usually the bundle has the box of the memory, so the driver is not called. */
+/* Gets the device of an operand. Usually the bundle has the box of the memory, so the driver is not called. */
 static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle) {
   enum { OPERANDS = 2 };
   for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {

@@ -40,8 +40,8 @@ int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, si
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream);
 
 /*
- * The context for a copy node whose caller gave none: that of a device with access to both sides or, if there is none,
- * the current context. The bundle has the owners of the operands, as far as they are known. It may be NULL.
+ * Gets the context for a copy node whose caller gave none: that of a device with access to both sides or, if there is
+ * none, the current context. The bundle has the owners of the operands, as far as they are known. It may be NULL.
  */
 int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle);
 

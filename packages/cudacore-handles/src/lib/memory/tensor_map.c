@@ -70,7 +70,7 @@ static int check_at(const char *name, int axis, int64_t value, int64_t min, int6
   return 0;
 }
 
-/* The alignment of addresses and strides. */
+/* Returns the alignment of addresses and strides. */
 static int64_t unit_of(const cch_tensor_map_config *config) {
   return config->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
 }
@@ -230,7 +230,7 @@ static int check_wide(const cch_tensor_map_config *config) {
   return 0;
 }
 
-/* Whether a device supports tensor maps. This does not change, so it is cached. */
+/* Checks that the device supports tensor maps. The answer never changes, so it is cached. */
 static int check_device(const cch_tensor_map_config *config) {
   enum { KNOWN = 64 };
   static atomic_uchar known[KNOWN]; /* for each device, the major number of its compute capability; 0: unknown */

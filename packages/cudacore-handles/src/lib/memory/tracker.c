@@ -61,7 +61,10 @@ static void unlock(cch_tracker *tracker, bool locked) {
     pthread_mutex_unlock(&tracker->lock);
 }
 
-/* The tracker whose lock guards a tracker: for a measurement, the measured tracker; otherwise, the tracker itself. */
+/*
+ * Returns the tracker whose lock guards a tracker: for a measurement, the measured tracker; otherwise, the tracker
+ * itself.
+ */
 static cch_tracker *root_of(cch_tracker *tracker) { return tracker->measured != NULL ? tracker->measured : tracker; }
 
 /* ---- the log ---- */
@@ -235,8 +238,8 @@ static inline void discount_one(cch_tracker_counts *counts, int64_t size) {
 }
 
 /*
- * Whether an allocation fits into the limit, if there is one. `announced` bytes were already announced for it. If it
- * does not fit, *used is the number of bytes of the other allocations. The lock must be held.
+ * Returns whether an allocation fits into the limit, if there is one. `announced` bytes were already announced for it.
+ * If it does not fit, *used is the number of bytes of the other allocations. The lock must be held.
  */
 static bool fits(const cch_tracker *tracker, size_t size, size_t announced, uint64_t *used) {
   if (tracker->limit == 0)

@@ -70,7 +70,7 @@ static int round_up(size_t *out, const cch_virtual_config *config, size_t size, 
 
 /* ---- ranges ---- */
 
-/* A range of addresses that has no memory yet, with room for `parts` parts. */
+/* Reserves a range of addresses, which has no memory yet, with room for `parts` parts. */
 static int reserve(cch__range **out, size_t size, size_t parts, const cch_virtual_config *config, CUdeviceptr hint,
                    const char *operation) {
   cch__range *range = calloc(1, sizeof *range + parts * sizeof *range->parts);

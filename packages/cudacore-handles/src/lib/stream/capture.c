@@ -91,7 +91,7 @@ int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
   return 0;
 }
 
-/* The graph of a capture that began on this stream, as a new reference; NULL if there is none. */
+/* Returns the graph of a capture that began on this stream, as a new reference; NULL if there is none. */
 static cch_graph *known_graph(cch_stream *stream) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return NULL;

@@ -42,13 +42,14 @@ typedef struct cch__capture_info {
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
 /*
- * Whether work on a stream would become a part of a capture, or invalidate one. The stream's context must be current.
+ * Returns whether work on a stream would become a part of a capture, or invalidate one. The stream's context must be
+ * current.
  */
 bool cch__is_capturing(CUstream stream);
 
 /*
- * Whether work that is given to a stream becomes a part of a graph, whichever code began the capture. The stream's
- * context must be current.
+ * Finds whether work that is given to a stream becomes a part of a graph, whichever code began the capture. The
+ * stream's context must be current.
  */
 int cch__capture_query(bool *captured, cch_stream *stream);
 
@@ -62,8 +63,9 @@ int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, si
 /* ---- capture_join.c ---- */
 
 /*
- * A stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream` was
- * joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream` itself.
+ * Returns a stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream`
+ * was joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream`
+ * itself.
  */
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
 /*

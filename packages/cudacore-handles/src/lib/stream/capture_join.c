@@ -38,9 +38,9 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
 }
 
 /*
- * The last stream that `stream` was joined into, directly or through others; `stream` itself if it was not joined. On
- * any thread but its own, a per-thread default stream is replaced by the legacy stream, which is ordered after it. The
- * lock is held.
+ * Returns the last stream that `stream` was joined into, directly or through others; `stream` itself if it was not
+ * joined. On any thread but its own, a per-thread default stream is replaced by the legacy stream, which is ordered
+ * after it. The lock is held.
  */
 static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
   /*

@@ -7,9 +7,9 @@
 #include "driver/user_object.h"
 
 /*
- * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: the body of a conditional
- * node uses memory of the graph that contains the node. The free of such memory is captured too, and waits for nothing.
- * The graph may be NULL.
+ * Returns whether a box is memory that the capture, or a capture into the same hierarchy, allocates: the body of a
+ * conditional node uses memory of the graph that contains the node. The free of such memory is captured too, and waits
+ * for nothing. The graph may be NULL.
  */
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
   if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)
@@ -19,7 +19,7 @@ static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *gr
          (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
 }
 
-/* Whether a box was among the last ones kept. The same few boxes usually recur. */
+/* Returns whether a box was among the last ones kept. The same few boxes usually recur. */
 static bool is_kept(const cch_bundle *kept, const void *box) {
   enum { LAST = 4 };
   for (size_t i = kept->count; i > 0 && i + LAST > kept->count; i--)
@@ -70,9 +70,9 @@ static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, s
 }
 
 /*
- * The bundle of a capture that other code began, as a new reference. Only the driver keeps it, through a user object,
- * as long as the graph and everything made from it exist. The registry finds it by the number of the capture, which is
- * unique.
+ * Gets the bundle of a capture that other code began, as a new reference. Only the driver keeps it, through a user
+ * object, as long as the graph and everything made from it exist. The registry finds it by the number of the capture,
+ * which is unique.
  */
 static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
   const void *key = (const void *)(uintptr_t)info->id;

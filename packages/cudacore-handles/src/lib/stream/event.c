@@ -58,7 +58,7 @@ cch_context *cch_event_context(const cch_event *event) {
   return event->context;
 }
 
-/* Whether the current context differs from `context`, but is of the same device. */
+/* Finds whether the current context differs from `context`, but is of the same device. */
 static int shares_device(bool *out, const cch_context *context) {
   CUcontext current;
   CUdevice device = 0;

@@ -157,8 +157,8 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
 }
 
 /*
- * The stream that orders the free. The per-thread default stream is a different one on the thread that frees, so the
- * legacy stream is used there. The legacy stream waits for all blocking streams.
+ * Returns the stream that orders the free. The per-thread default stream is a different one on the thread that frees,
+ * so the legacy stream is used there. The legacy stream waits for all blocking streams.
  */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
   if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())

@@ -20,7 +20,10 @@
                                             : CCH__IN_CONTEXT((stream)->context, CCH__CALL(name, arguments));          \
   })
 
-/* The stream that orders a free on another thread: for the per-thread default stream of `thread`, the legacy stream. */
+/*
+ * Returns the stream that orders a free on another thread: for the per-thread default stream of `thread`, the legacy
+ * stream.
+ */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
 
 #endif

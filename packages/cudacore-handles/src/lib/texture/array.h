@@ -4,7 +4,7 @@
 
 #include <cudacore/array.h>
 
-/* The size of a texel in bytes; 0 for a format that this library does not support. */
+/* Returns the size of a texel in bytes; 0 for a format that this library does not support. */
 size_t cch__texel_size(const cch_array_desc *desc);
 
 #endif

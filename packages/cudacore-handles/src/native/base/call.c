@@ -96,7 +96,10 @@ int sort_arguments(const char *function, const char *const *names, Py_ssize_t wa
   return 0;
 }
 
-/* The name of a type, with the module that users import it from: "numpy.int32", "cudacore_handles.Buffer", "list". */
+/*
+ * Returns the name of a type, with the module that users import it from: "numpy.int32", "cudacore_handles.Buffer",
+ * "list".
+ */
 static PyObject *type_name(PyObject *value) {
   PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
   PyObject *name = PyObject_GetAttrString(type, "__name__");

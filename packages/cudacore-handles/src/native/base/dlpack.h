@@ -56,7 +56,7 @@ typedef struct dl_managed_tensor_versioned {
   dl_tensor tensor;
 } dl_managed_tensor_versioned;
 
-/* The address of the first element. An empty tensor can have no address, whatever its offset. */
+/* Returns the address of the first element. An empty tensor can have no address, whatever its offset. */
 static inline uintptr_t dlpack_address(const dl_tensor *tensor) {
   return tensor->data != NULL ? (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset : 0;
 }

@@ -19,7 +19,7 @@ static bool is_of_room(PyObject *room, size_t i) {
   return PyUnicode_CompareWithASCIIString(room, face_names[i].room) == 0;
 }
 
-/* The index of an entry in a room. Returns -1 with an exception on failure. */
+/* Returns the index of an entry in a room, or -1 with an exception on failure. */
 static Py_ssize_t find_face(PyObject *room, PyObject *name) {
   for (Py_ssize_t i = 0; i < FACE_COUNT; i++)
     if (is_of_room(room, (size_t)i) && PyUnicode_CompareWithASCIIString(name, face_names[i].name) == 0)

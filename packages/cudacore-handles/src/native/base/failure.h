@@ -37,8 +37,8 @@ static inline PyObject *failure_text(const char *text) {
 }
 
 /*
- * The result of the library call that was just made on this thread, as a new reference. No Python code may have run
- * since.
+ * Returns the result of the library call that was just made on this thread, as a new reference. No Python code may have
+ * run since.
  */
 static inline PyObject *failure_status(int status) {
   cch_error_record record = {.size = sizeof record};

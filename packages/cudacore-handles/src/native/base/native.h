@@ -57,8 +57,8 @@ int faces_visit(state *st, visitproc visit, void *arg);
 void faces_clear(state *st);
 
 /*
- * Whether an object is an instance of a class that is derived from one of the bases. Usually its type is the face's own
- * class, so that one comparison suffices.
+ * Returns whether an object is an instance of a class that is derived from one of the bases. Usually its type is the
+ * face's own class, so that one comparison suffices.
  */
 static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *base) {
   return (const PyObject *)Py_TYPE(object) == usual || PyType_IsSubtype(Py_TYPE(object), base) != 0;
@@ -68,8 +68,8 @@ static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *
 PyObject *raise_status(const state *st, int status);
 
 /*
- * A new reference to the int that faces.as_integer returns for an object. NULL without an exception: the object is not
- * an integer. NULL with an exception: the conversion failed.
+ * Returns a new reference to the int that faces.as_integer returns for an object. NULL without an exception: the object
+ * is not an integer. NULL with an exception: the conversion failed.
  */
 PyObject *integer_of(const state *st, PyObject *value);
 
@@ -97,12 +97,12 @@ int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_
              PyTypeObject **out);
 
 /*
- * The state of the module that a type or one of its base classes belongs to; NULL without an exception if there is
- * none.
+ * Returns the state of the module that a type or one of its base classes belongs to; NULL without an exception if there
+ * is none.
  */
 const state *state_of_type(PyTypeObject *type);
 
-/* A new object of a type of this module, filled with zeros; NULL with an exception on failure. */
+/* Returns a new object of a type of this module, filled with zeros; NULL with an exception on failure. */
 static inline void *new_object(PyTypeObject *type) {
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   return allocate(type, 0);
@@ -137,11 +137,12 @@ typedef struct handle {
 
 int add_handle_type(PyObject *module, state *st);
 
-/* A new face that takes over one reference to a box, even on failure. NULL with an exception on failure. */
+/* Returns a new face that takes over one reference to a box, even on failure. NULL with an exception on failure. */
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 
 /*
- * A new reference to the box of a face. The caller has checked the type. NULL with an exception if the face is closed.
+ * Returns a new reference to the box of a face. The caller has checked the type. NULL with an exception if the face is
+ * closed.
  */
 void *handle_hold(PyObject *face);
 
@@ -177,7 +178,7 @@ void handle_close(handle *self);
 /* The last part of the deallocator of every face. */
 void handle_dealloc(PyObject *object);
 
-/* Whether an object is a face of any kind. */
+/* Returns whether an object is a face of any kind. */
 bool is_handle(const state *st, PyObject *object);
 
 /*
@@ -206,21 +207,21 @@ void runtime_unref(runtime *rt);
 int add_owner_functions(PyObject *module);
 
 typedef struct owner owner;
-/* A new owner of an object, for owner_release; NULL with an exception on failure. */
+/* Returns a new owner of an object, for owner_release; NULL with an exception on failure. */
 owner *owner_make(const state *st, PyObject *object, bool frees);
 /* A cch_release_fn for owners. */
 void owner_release(void *self);
 /* Destroys an owner that no box has taken over. */
 void owner_discard(owner *self);
-/* The object that an owner keeps: borrowed. */
+/* Returns the object that an owner keeps: borrowed. */
 PyObject *owner_object(const owner *self);
-/* Whether the owner's interpreter has ended, so that the object must not be touched. The GIL is not needed. */
+/* Returns whether the owner's interpreter has ended, so that the object must not be touched. The GIL is not needed. */
 bool owner_ended(const owner *self);
 /* Takes the GIL of the owner's interpreter on any thread. The result must be passed to owner_detach(). */
 void *owner_attach(const owner *self);
 void owner_detach(const owner *self, void *attached);
 
-/* Whether the interpreter is ending, so that Python code must no longer run. Keeps the current exception. */
+/* Returns whether the interpreter is ending, so that Python code must no longer run. Keeps the current exception. */
 bool is_finalizing(void);
 
 /* Releases the queued owners of this interpreter. Runs Python code; keeps the current exception. */

@@ -121,8 +121,9 @@ bool is_finalizing(void) {
 }
 
 /*
- * Whether this thread may call the driver now, as memory resources do when they free memory. A thread that runs a host
- * function must not, and a garbage collection can happen there. In a forked child, the queue belongs to the parent.
+ * Returns whether this thread may call the driver now, as memory resources do when they free memory. A thread that runs
+ * a host function must not, and a garbage collection can happen there. In a forked child, the queue belongs to the
+ * parent.
  */
 static bool may_free(void) {
   cch_context *current = NULL;

@@ -65,7 +65,7 @@ int types_visit(state *st, visitproc visit, void *arg);
 void types_clear(state *st);
 void types_end(state *st);
 
-/* The slot of a type, or the free slot where it belongs. */
+/* Returns the slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 
 #endif

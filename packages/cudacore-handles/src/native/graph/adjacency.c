@@ -100,7 +100,7 @@ static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ss
   return list_graph(module, "graph_edges(graph, place)", arguments, count, add_edges);
 }
 
-/* The dependents or dependencies of a node as a list; or, if `only_count`, their number. */
+/* Returns the dependents or dependencies of a node as a list; or, if `only_count`, their number. */
 static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count) {
   cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
@@ -131,7 +131,7 @@ typedef struct edges {
   cch_graph_node **own, **far, *few[2 * 4];
 } edges;
 
-/* The node at the other end of an edge; NULL with an exception on failure. */
+/* Returns the node at the other end of an edge; NULL with an exception on failure. */
 static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
   cch_graph_node *other = node_box(st, face, "value");
   if (other == NULL)

@@ -16,7 +16,9 @@ enum {
 
 static atomic_int under_way;
 
-/* Whether the runtime is ending. Python 3.13 has a function for this; older versions have an undocumented one. */
+/*
+ * Returns whether the runtime is ending. Python 3.13 has a function for this; older versions have an undocumented one.
+ */
 static bool is_ending(void) {
   static _Atomic(void *) known;
   void *function = atomic_load(&known);

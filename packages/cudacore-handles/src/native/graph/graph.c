@@ -26,8 +26,8 @@ static atomic_bool
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
 /*
- * Whether the library refuses all work on graphs: in a forked child, and on a thread that runs a host function. Then
- * locks must not be taken: the thread that holds one may no longer exist, or may wait for the host function.
+ * Returns whether the library refuses all work on graphs: in a forked child, and on a thread that runs a host function.
+ * Then locks must not be taken: the thread that holds one may no longer exist, or may wait for the host function.
  */
 static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 
@@ -90,7 +90,7 @@ void graph_lock_give(graph_lock lock) {
     give_stripe(__builtin_ctz(left));
 }
 
-/* The graph of a definition or a node, as a new reference; NULL with an exception on failure. */
+/* Returns the graph of a definition or a node, as a new reference; NULL with an exception on failure. */
 static cch_graph *hold_graph(const state *st, PyObject *face) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
     raise_about(PyExc_TypeError, "a GraphDefinition or a GraphNode is needed, not '%U'", face, 0, 0);

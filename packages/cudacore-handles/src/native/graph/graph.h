@@ -48,8 +48,8 @@ typedef struct exec {
 } exec;
 
 /*
- * The box of a Graph, for a call that is serialised with others. Returns -1 with an exception on failure. No Python
- * code may run before exec_done().
+ * Gets the box of a Graph, for a call that is serialised with other calls. Returns -1 with an exception on failure. No
+ * Python code may run before exec_done().
  */
 int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
@@ -83,20 +83,22 @@ PyObject *get_adjacency(PyObject *node, void *forward);
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward);
 
 /*
- * The face of a node: the existing one, or a new one. Takes over a reference to the box, even on failure, and then
- * returns NULL with an exception. `class` is an index in faces.node_classes; -1: determined from the box.
+ * Returns the face of a node: the existing one, or a new one. Takes over a reference to the box, even on failure, and
+ * then returns NULL with an exception. `class` is an index in faces.node_classes; -1: determined from the box.
  */
 PyObject *node_face(state *st, cch_graph_node *box, int class);
 
-/* The box of a node that exists, valid as long as the caller keeps the face; NULL with an exception on failure. */
+/*
+ * Returns the box of a node that exists, valid as long as the caller keeps the face; NULL with an exception on failure.
+ */
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
 
 /* Raises an error for a face whose node was destroyed. */
 void raise_node_gone(const state *st, PyObject *face);
 
 /*
- * The box of a definition whose graph exists, in use until handle_done(); NULL with an exception on failure. `message`
- * is the error if `face` is not a definition.
+ * Returns the box of a definition whose graph exists, in use until handle_done(); NULL with an exception on failure.
+ * `message` is the error if `face` is not a definition.
  */
 cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 
@@ -143,9 +145,9 @@ int node_params_read_given(state *st, const node_method *method, PyObject *const
                            void *scratch, node_params *out);
 /* Checks whether a node with these parameters can be in a graph. Returns 0, or -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
-/* The pointer to pass to the library as `params`. */
+/* Returns the pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
-/* The graph that is copied into the node; NULL if the node is not a child graph node. */
+/* Returns the graph that is copied into the node; NULL if the node is not a child graph node. */
 const cch_graph *node_params_child(const node_params *params);
 /* Marks the condition of the parameters as used, because their node is being added. */
 void node_params_done(node_params *params);

@@ -61,7 +61,7 @@ static void forget(state *st, node_slot *slot) {
 
 /* ---- faces ---- */
 
-/* The class of a node, determined from its box. */
+/* Returns the class of a node, determined from its box. */
 static int class_of(cch_graph_node *box) {
   int type = cch_graph_node_type(box);
   if (type < 0 || type >= CLASS_IF)
@@ -83,7 +83,7 @@ static int class_of(cch_graph_node *box) {
   }
 }
 
-/* The existing face as a new reference, or NULL. A face whose destruction has begun must not be returned. */
+/* Returns the existing face as a new reference, or NULL. A face whose destruction has begun must not be returned. */
 static PyObject *known_face(const state *st, const void *box) {
   const node_slot *slot = find(st, box);
   return slot->box != NULL && Py_REFCNT(slot->face) > 0 ? Py_NewRef(slot->face) : NULL;

@@ -113,7 +113,7 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
 
 /* ---- buffers ---- */
 
-/* The device of a box's memory, or UNKNOWN_DEVICE. */
+/* Returns the device of a box's memory, or UNKNOWN_DEVICE. */
 static int device_of_memory(const cch_deviceptr *box) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   if (pool) {
@@ -124,7 +124,7 @@ static int device_of_memory(const cch_deviceptr *box) {
   return context ? cch_context_device(context) : UNKNOWN_DEVICE;
 }
 
-/* The device of an open buffer's memory. The buffer caches it. */
+/* Returns the device of an open buffer's memory. The buffer caches it. */
 static int device_of_buffer(buffer *self) {
   enum { FIRST = 1 - UNKNOWN_DEVICE }; /* cached values begin at 1, so that 0 means that nothing is cached */
   if (self->device == 0)
@@ -147,7 +147,7 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
   return 0;
 }
 
-/* The device of a texture or a surface. The caller holds its box. */
+/* Returns the device of a texture or a surface. The caller holds its box. */
 static int device_of_object(const handle *self) {
   const cch_context *context =
       self->kind == CCH_KIND_TEXTURE ? cch_texture_context(self->box) : cch_surface_context(self->box);
@@ -346,7 +346,10 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   return second;
 }
 
-/* The device of an array, by the second path of its registered type. Returns -1 with an exception on failure. */
+/*
+ * Gets the device of an array, by the second path of the array's registered type. Returns -1 with an exception on
+ * failure.
+ */
 static int device_by_path(PyObject *value, PyObject *path, int *out) {
   *out = UNKNOWN_DEVICE;
   if (path == Py_None)

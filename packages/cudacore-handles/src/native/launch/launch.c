@@ -50,8 +50,8 @@ int launch_keeping(const state *st, const launch_arguments *given, owners *used,
 }
 
 /*
- * Whether the device of a default stream is still the one that the arguments were checked against. The Python code that
- * reads the arguments can make another device current. Returns -1 with an exception on failure.
+ * Finds whether the device of a default stream is still the one that the arguments were checked against. The Python
+ * code that reads the arguments can make another device current. Returns -1 with an exception on failure.
  */
 static int check_device_stays(const state *st, const cch_stream *stream, int device) {
   if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
@@ -137,8 +137,8 @@ static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_s
 }
 
 /*
- * Whether this much dynamic shared memory was already enabled on the stream's device. False if the device cannot be
- * determined.
+ * Returns whether this much dynamic shared memory was already enabled on the stream's device. False if the device
+ * cannot be determined.
  */
 static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
   cch_stream *used = ((handle *)stream)->box;

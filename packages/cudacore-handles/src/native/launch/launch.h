@@ -57,7 +57,7 @@ int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 void owners_release(owners *self);
 /* Makes a bundle of the owners; *out is NULL if there are none. Returns -1 with an exception on failure. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
-/* Whether nothing is kept, so that releasing would free at most the array. */
+/* Returns whether nothing is kept, so that releasing would free at most the array. */
 bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */

@@ -95,8 +95,8 @@ static int pack_converted(const destination *to, PyObject *value, PyObject *conv
 }
 
 /*
- * Whether the items of a memoryview are bytes rather than the elements of an array. Returns -1 with an exception on
- * failure.
+ * Finds whether the items of a memoryview are bytes rather than the elements of an array. Returns -1 with an exception
+ * on failure.
  */
 static int is_view_of_bytes(PyObject *view) {
   PyObject *format = PyObject_GetAttrString(view, "format");

@@ -25,7 +25,7 @@ typedef struct param_rules {
 } param_rules;
 extern const param_rules rules_of_kinds[]; /* indexed by param_kind */
 
-/* The kind of a parameter as messages describe it, such as "a signed integer". */
+/* Returns the kind of a parameter as messages describe it, such as "a signed integer". */
 static inline const char *kind_text(const destination *to) { return rules_of_kinds[to->kind].text; }
 static inline bool kind_takes(const destination *to, unsigned what) { return rules_of_kinds[to->kind].takes & what; }
 
@@ -49,8 +49,8 @@ int pack_complex_like(const destination *to, PyObject *value);
 int pack_bool_like(const destination *to, PyObject *value, const type_entry *how);
 
 /*
- * Whether the size of a scalar must equal that of the parameter, because its bytes are copied or the parameter is a
- * pointer.
+ * Returns whether the size of a scalar must equal that of the parameter, because its bytes are copied or the parameter
+ * is a pointer.
  */
 bool needs_same_size(const destination *to, const type_entry *how);
 

@@ -128,7 +128,10 @@ typedef struct operands {
   PyObject **faces, *few[2];
 } operands;
 
-/* The box of a buffer, whose class is checked; NULL with an exception on failure. `what` has a %U for the class. */
+/*
+ * Returns the box of a buffer, whose class is checked; NULL with an exception on failure. `what` has a %U for the
+ * class.
+ */
 static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, const char *what) {
   if (!is_buffer(st, face)) {
     raise_about(PyExc_TypeError, what, face, 0, 0);
@@ -203,7 +206,7 @@ static PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], NULL, arguments[2]);
 }
 
-/* The boxes of a tuple of buffers. Returns -1 with an exception on failure. */
+/* Gets the boxes of a tuple of buffers. Returns -1 with an exception on failure. */
 static int use_buffers(const state *st, operands *of, PyObject *tuple, cch_deviceptr **boxes) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
     boxes[i] = use_buffer(st, of, PyTuple_GetItem(tuple, i), "copy_batch: expected Buffer, got %U");

@@ -20,8 +20,8 @@ static int enter(int device, cch_context **saved, bool *switched) {
 }
 
 /*
- * Whether a stream is being captured. *out is -1 for the legacy stream if a stream that it would wait for is being
- * captured.
+ * Finds whether a stream is being captured. *out is -1 for the legacy stream if a stream that it would wait for is
+ * being captured.
  */
 static int find_capture(int *out, cch_stream *stream) {
   int status = cch_stream_is_capturing(out, stream);

@@ -24,8 +24,8 @@ int add_order_functions(PyObject *module);
 int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
 
 /*
- * The Stream that an argument is or represents, as a new reference; NULL with an exception on failure. Runs Python
- * code.
+ * Returns the Stream that an argument is or represents, as a new reference; NULL with an exception on failure. Runs
+ * Python code.
  */
 PyObject *stream_accept(const state *st, PyObject *argument);
 
@@ -38,7 +38,9 @@ typedef struct builder {
 
 int add_builder_type(PyObject *module, state *st);
 
-/* The stream that an argument represents, borrowed: the stream of an open builder, or else the argument itself. */
+/*
+ * Returns the stream that an argument represents, borrowed: the stream of an open builder, or else the argument itself.
+ */
 static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
   if ((PyObject *)Py_TYPE(argument) == st->faces.stream || !PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
     return argument;

@@ -54,7 +54,7 @@ static void let_go(lent *self) {
 static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
 static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
 
-/* The name of a capsule whose tensor was not consumed yet, or NULL. */
+/* Returns the name of a capsule whose tensor was not consumed yet, or NULL. */
 static const char *untaken_name(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name))
     return versioned_name;
@@ -162,7 +162,7 @@ const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
   return &self->tensor;
 }
 
-/* The name of a capsule whose tensor can be taken; NULL with an exception on failure. */
+/* Returns the name of a capsule whose tensor can be taken; NULL with an exception on failure. */
 static const char *name_to_take(PyObject *capsule) {
   if (!PyCapsule_CheckExact(capsule)) {
     PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
@@ -268,7 +268,10 @@ static bool has_elements(const dl_tensor *tensor) {
   return true;
 }
 
-/* Whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are even. */
+/*
+ * Returns whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are
+ * even.
+ */
 static bool can_be_part(const dl_tensor *tensor) {
   for (int32_t i = tensor->ndim - 1; i >= 0; i--)
     if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))

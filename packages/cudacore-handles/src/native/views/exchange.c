@@ -5,7 +5,10 @@
  */
 #include "views/views.h"
 
-/* The module's state in the calling interpreter; NULL with an exception on failure. The module outlives its objects. */
+/*
+ * Returns the module's state in the calling interpreter; NULL with an exception on failure. The module outlives its
+ * objects.
+ */
 static state *state_here(void) {
   PyObject *module = PyImport_ImportModule("cudacore_handles._native");
   state *st = module != NULL ? PyModule_GetState(module) : NULL;
@@ -154,7 +157,7 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The bytes of a tensor's elements. Returns -1 with an exception on failure. */
+/* Returns the number of bytes of a tensor's elements, or -1 with an exception on failure. */
 static int64_t bytes_of(const dl_tensor *tensor) {
   int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   bool overflow = false, empty = false;

@@ -82,8 +82,8 @@ static int read_view(const state *st, const view *tensor, cch_tensor_map_config 
 }
 
 /*
- * Whether the number of axes is one that CUDA supports. If it is not, the sequences are not read, and the library
- * reports the error.
+ * Returns whether the number of axes is one that CUDA supports. If it is not, the sequences are not read, and the
+ * library reports the error.
  */
 static bool has_known_rank(const cch_tensor_map_config *config) {
   int32_t min_rank = config->kind == CCH_TENSOR_MAP_TILED ? 1 : 3;
@@ -161,7 +161,7 @@ static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, P
 
 /* ---- replacing the memory that a map describes ---- */
 
-/* The bytes from the address of a tensor to the end of its last element; strides are in bytes. */
+/* Returns the bytes from the address of a tensor to the end of its last element; strides are in bytes. */
 static int64_t reach(int32_t rank, const int64_t *shape, const int64_t *strides, int64_t unit, int64_t itemsize) {
   int64_t bytes = itemsize;
   for (int32_t i = 0; i < rank; i++) {

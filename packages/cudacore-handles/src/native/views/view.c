@@ -216,7 +216,7 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
   return check_extents(self, size);
 }
 
-/* The alignment that devices require of an element; 1 for raw data. */
+/* Returns the alignment that devices require of an element; 1 for raw data. */
 static int64_t alignment_of(dl_data_type type) {
   enum { COMPLEX = 5 };
   int bits = type.code == COMPLEX ? type.bits / 2 : type.bits;

@@ -27,7 +27,7 @@ static int read_element(PyObject *tuple, element *out) {
 }
 
 /*
- * The element type for a dtype and an itemsize, each of which can be NULL or None. Returns -1 with an exception on
+ * Gets the element type for a dtype and an itemsize, each of which can be NULL or None. Returns -1 with an exception on
  * failure.
  */
 static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
@@ -333,7 +333,7 @@ end:
   return capsule;
 }
 
-/* The type of the device that an array is on; 0 with an exception on failure. */
+/* Returns the type of the device that an array is on; 0 with an exception on failure. */
 static int32_t device_type_of(const state *st, PyObject *object) {
   PyObject *pair = PyObject_CallMethodObjArgs(object, st->views.names.dlpack_device, NULL);
   if (pair == NULL)
@@ -383,8 +383,8 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
 }
 
 /*
- * The table entry for the type of an object. The first object of a type is examined to make the entry. NULL with an
- * exception on failure.
+ * Returns the table entry for the type of an object. The first object of a type is examined to make the entry. NULL
+ * with an exception on failure.
  */
 static const type_entry *entry_of(const state *st, PyObject *object) {
   const type_entry *how = types_find(st, Py_TYPE(object));

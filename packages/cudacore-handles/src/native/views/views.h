@@ -23,7 +23,7 @@ PyObject *dlpack_capsule(void *managed, bool versioned);
 void *dlpack_take(PyObject *capsule, bool *versioned);
 /* Deletes a tensor by its deleter. Keeps the current exception. NULL does nothing. */
 void dlpack_delete(void *managed, bool versioned);
-/* The tensor in a managed tensor, and its flags; NULL with an exception if its layout is not known. */
+/* Returns the tensor in a managed tensor, and its flags; NULL with an exception if its layout is not known. */
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
 /* Raises an exception if the memory of a tensor from another library was freed or does not hold the tensor's values. */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
@@ -47,7 +47,7 @@ typedef struct view {
   int64_t inside[2 * VIEW_INLINE];
 } view;
 
-/* Whether the elements are smaller than a byte, and padded to one byte each. */
+/* Returns whether the elements are smaller than a byte, and padded to one byte each. */
 static inline bool view_is_padded(const view *self) {
   return (unsigned)self->tensor.dtype.bits * self->tensor.dtype.lanes % 8 != 0;
 }
@@ -95,7 +95,7 @@ int add_tensor_map_type(PyObject *module, state *st);
 
 /* ---- exchange.c ---- */
 
-/* The DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
+/* Gets the DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
 /* The capsule of our exchange API, as a constant of the module. */

@@ -3,7 +3,7 @@
 #include "graph/nodes/nodes.h"
 #include "memory/peers.h"
 
-/* The context of an array that the bundle keeps; NULL if the bundle does not have it. */
+/* Returns the context of an array that the bundle keeps; NULL if the bundle does not have it. */
 static CUcontext context_of_array(CUarray raw, const cch_bundle *bundle) {
   for (size_t i = 0; bundle != NULL && i < bundle->count; i++) {
     const cch_array *array = bundle->owners[i].object;
@@ -14,7 +14,7 @@ static CUcontext context_of_array(CUarray raw, const cch_bundle *bundle) {
   return NULL;
 }
 
-/* The context that a copy works in. */
+/* Gets the context that a copy works in. */
 static int find_context(CUcontext *out, const cch_memcpy_node *node, const cch_bundle *bundle) {
   CUarray array = node->dst_array != NULL ? node->dst_array : node->src_array;
   if (array == NULL)

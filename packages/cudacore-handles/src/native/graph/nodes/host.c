@@ -2,7 +2,10 @@
 /* Parameters of nodes that call host functions. */
 #include "graph/node_methods.h"
 
-/* Whether an object is certainly a Python function, not a foreign one: types of foreign functions have a metaclass. */
+/*
+ * Returns whether an object is certainly a Python function, not a foreign one: types of foreign functions have a
+ * metaclass.
+ */
 static bool is_python_function(PyObject *function) {
   return Py_TYPE(Py_TYPE(function)) == &PyType_Type && PyCallable_Check(function);
 }

@@ -5,7 +5,9 @@
 /* The arguments of memcpy(), in the order of its stub. */
 enum { DST, SRC, SIZE, HEIGHT, DEPTH, DST_PITCH, SRC_PITCH, DST_HEIGHT, SRC_HEIGHT, DST_OWNER, SRC_OWNER };
 
-/* Whether an argument is missing, or is the default that Python methods pass when their caller leaves it out. */
+/*
+ * Returns whether an argument is missing, or is the default that Python methods pass when their caller leaves it out.
+ */
 static bool is_left_out(PyObject *given, long usual) {
   return given == NULL || given == Py_None || (usual >= 0 && PyLong_CheckExact(given) && PyLong_AsLong(given) == usual);
 }

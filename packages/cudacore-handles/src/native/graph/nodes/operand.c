@@ -53,7 +53,7 @@ static int read_buffer(const state *st, PyObject *value, PyObject *owner, owners
   return 0;
 }
 
-/* The number of bytes from an address to the end of its memory; -1 if the address is outside. */
+/* Returns the number of bytes from an address to the end of its memory; -1 if the address is outside. */
 static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
   if (cch_kind_of(box) != CCH_KIND_DEVICEPTR)
     return -1;

@@ -34,7 +34,10 @@ int check_writable(const operand *memory);
 /* Checks whether an operand of known size has enough bytes. Returns 0, or -1 with an exception. */
 int check_extent(const operand *memory, uint64_t bytes);
 
-/* The number of bytes between the first and the last byte of rows and slices; UINT64_MAX if no memory is that large. */
+/*
+ * Returns the number of bytes between the first and the last byte of rows and slices; UINT64_MAX if no memory is that
+ * large.
+ */
 uint64_t extent_of(size_t width, size_t height, size_t depth, size_t pitch, size_t slice);
 
 #endif
