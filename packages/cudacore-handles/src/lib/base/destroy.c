@@ -31,7 +31,10 @@ static inline bool needs_if_owned(const cch__box *box) { return box->owned || bo
 
 static inline bool needs_of_bundle(const cch__box *box) { return ((const cch_bundle *)box)->foreign; }
 
-/* A capture into the graph is ended with the box, even if the library does not own the graph. */
+/*
+ * Returns whether destroying the box of a graph calls the driver: to destroy a graph that the library owns, or to end a
+ * capture into any graph.
+ */
 static inline bool needs_of_graph(const cch__box *box) {
   return box->owned || ((const cch_graph *)box)->capture != NULL;
 }

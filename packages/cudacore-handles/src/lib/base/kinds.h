@@ -95,7 +95,7 @@ struct cch_deviceptr {
   cch_context *context;
   cch__box *backing;  /* what the memory belongs to: a pool, a graphics resource, or another allocation */
   cch__track *tracks; /* the list of tracks, one for each tracker of the allocation: tracker.c */
-  cch__use *uses;     /* the streams on which parts of it were closed; guarded by a lock of part.c */
+  cch__use *uses;     /* the streams on which parts of the memory were closed; guarded by a lock of part.c */
   size_t use_count;
   _Atomic(cch_ipc_handle *) exported; /* the handle for other processes; NULL until it was exported */
   _Atomic(cch_stream *) stream;

@@ -51,9 +51,9 @@ void cch__registry_hold(cch_kind kind);
 void cch__registry_let_go(cch_kind kind);
 
 /*
- * The first step of every _wrap: finds or makes the box of a handle. A box that owns the handle needs no other owner,
- * so the given one is released. A new box takes over the owner, and the caller sets its other fields. `out` is the
- * address of the pointer to the box.
+ * Does the first step of every function cch_<kind>_wrap: finds or makes the box of a handle. A box that owns the handle
+ * needs no other owner, so the given one is released. A new box takes over the owner, and the caller sets its other
+ * fields. `out` is the address of the pointer to the box.
  */
 int cch__box_of_handle(void *out, bool *is_new, cch_kind kind, size_t size, const void *handle, void *owner,
                        cch_release_fn release, const char *operation);

@@ -146,7 +146,7 @@ static int add_all(addition *self, CUgraph raw, size_t *done) {
   return status;
 }
 
-/* The driver cannot remove nodes from some graphs. For those, all nodes are first added to a trial graph. */
+/* Adds all nodes to a trial graph. This is done first if the driver cannot remove nodes from the real graph. */
 static int rehearse(addition *self, size_t *done) {
   CUgraph trial;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
@@ -206,7 +206,7 @@ static int check_given(addition *self, const cch_graph *graph) {
   return status;
 }
 
-/* The steps that can fail before the first node is added. */
+/* Does everything that can fail before the first node is added. */
 static int prepare(addition *self) {
   const cch_kernel_columns *given = self->given;
   int status = sort_edges(self);

@@ -127,7 +127,10 @@ void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
   cch__fail_explain(why);
 }
 
-/* The driver refuses to capture a copy between devices if the stream's device has no access. */
+/*
+ * Explains the failure of a captured copy between devices: the driver refuses it if the stream's device does not have
+ * access to both sides.
+ */
 static int explain_captured(int status, CUdeviceptr dst, CUdeviceptr src, CUstream stream) {
   if (status == CUDA_ERROR_INVALID_VALUE && cch__is_capturing(stream))
     cch__explain_graph_copy(dst, src);

@@ -157,7 +157,7 @@ bool cch__pool_end(cch_pool *pool) {
  * captured.
  */
 
-/* The reuse policies are ints, and so are many later attributes. */
+/* Returns whether an attribute is a 64-bit integer. All others, such as the reuse policies, are ints. */
 static bool is_64_bits(int attribute) {
   switch ((CUmemPool_attribute)attribute) {
   case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:

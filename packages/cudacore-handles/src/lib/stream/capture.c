@@ -70,7 +70,7 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
   return status;
 }
 
-/* The call fails only for the legacy stream, and only while a blocking stream is being captured. */
+/* The driver's call fails only for the legacy stream, and only while a blocking stream is being captured. */
 bool cch__is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cch__driver.cuStreamIsCapturing == NULL)

@@ -189,10 +189,10 @@ void *context_use(const state *st, PyObject *face);
 
 /* ---- capsule.c: handles for other extension modules ---- */
 
-/* The method __cudacore_handle__() of faces. */
+/* Implements the method __cudacore_handle__() of faces. */
 PyObject *handle_capsule(PyObject *face, PyObject *nothing);
 
-/* Adds the capsule of the library's function table. */
+/* Adds a capsule with the library's function table to the module. */
 int add_api_capsule(PyObject *module);
 
 /* ---- runtime.c: Python objects that boxes own ---- */

@@ -224,7 +224,7 @@ static PyObject *types_registered(PyObject *module, PyObject *type) {
   return found->given;
 }
 
-/* The callback of weak references: the type is about to be freed. */
+/* The callback of the weak references: removes the entry of a type that is about to be freed. */
 static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; i <= st->base.mask; ++i)

@@ -78,7 +78,7 @@ int add_node_type(PyObject *module, state *st);
 /* ---- adjacency.c ---- */
 
 int add_adjacency_type(PyObject *module, state *st);
-/* The getter of a node's properties `succ`, if `forward` is not NULL, and `pred`. */
+/* Gets the property `succ` of a node if `forward` is not NULL, otherwise the property `pred`. */
 PyObject *get_adjacency(PyObject *node, void *forward);
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward);
 

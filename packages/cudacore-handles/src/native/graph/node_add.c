@@ -119,7 +119,10 @@ size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const
   return (size_t)(last - (char *)items) / size + 1;
 }
 
-/* The method join(): adds an empty node that depends on `self`, if it is a node, and on all nodes in the arguments. */
+/*
+ * Implements the method join(): adds an empty node that depends on `self`, if it is a node, and on all nodes in the
+ * arguments.
+ */
 static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
   state *st = (state *)((handle *)self)->st;
   if (st == NULL)

@@ -379,7 +379,10 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
   return store_checked(to, value, address, device);
 }
 
-/* An array's __cuda_array_interface__ is a dict. Its entry "data" is a tuple that begins with the address. */
+/*
+ * Packs the address in the __cuda_array_interface__ of an array: a dict whose entry "data" is a tuple that begins with
+ * the address.
+ */
 static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
   uint64_t address = 0;
   PyObject *data = PyObject_GetItem(interface, to->st->views.names.data);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base class of ResourceDescriptor, with the structure that the C library uses for it. */
+/* The base class of ResourceDescriptor, with the structure that describes the resource in the C library. */
 #include "texture/texture.h"
 
 resource *resource_of(const state *st, PyObject *argument) {

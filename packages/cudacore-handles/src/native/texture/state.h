@@ -18,7 +18,7 @@
   X(texture, check_texture)                                                                                            \
   X(texture, check_memory)   /* (resource, device): raises for memory that the device cannot sample */                 \
   X(texture, refuse_format)  /* (resource, options): raises for texels that cannot be sampled with the options */      \
-  X(texture, refuse_surface) /* (resource): raises if no surface can be made of it */
+  X(texture, refuse_surface) /* (resource): raises if it cannot be used as a surface */
 
 #define TEXTURE_TYPES(X) X(resource) X(texture)
 

@@ -8,7 +8,7 @@
 #include "base/dlpack.h"
 
 /* ---- dlpack.c ---- */
-/* DLPack's device codes, as constants of the module. */
+/* Adds DLPack's device codes to the module, as constants. */
 int add_dlpack_constants(PyObject *module);
 
 /*
@@ -98,7 +98,7 @@ int add_tensor_map_type(PyObject *module, state *st);
 /* Gets the DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
-/* The capsule of our exchange API, as a constant of the module. */
+/* Adds the capsule of our exchange API to the module, as a constant. */
 int add_exchange_api(PyObject *module);
 
 #endif

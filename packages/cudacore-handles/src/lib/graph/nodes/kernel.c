@@ -293,7 +293,7 @@ static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
     pointers[i] = (char *)read->block + read->params->param[i].offset;
   memcpy(&native.kernel, &read->native, sizeof read->native); /* both structures have the same fields */
   if (read->native.kern != NULL)
-    native.kernel.func = NULL; /* the driver reports both fields, but accepts only one of them */
+    native.kernel.func = NULL; /* the driver reports both fields, but accepts only one of the two */
   native.kernel.kernelParams = count > 0 ? pointers : NULL;
   native.kernel.extra = NULL;
   cch__report(cch__driver_set_node(raw, &native));
