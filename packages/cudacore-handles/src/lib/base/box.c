@@ -76,7 +76,7 @@ void cch__box_unref(void *opaque) {
 
 void cch__invalidate(void *box) {
   atomic_store_explicit(&((cch__box *)box)->gone, true, memory_order_release);
-  cch__registry_remove(box); /* its handle may belong to another resource now */
+  cch__registry_remove(box); /* the handle of the box may belong to another resource now */
 }
 
 static const char *name_of_kind(unsigned kind) {

@@ -19,7 +19,7 @@ typedef struct cch__box {
   /* The registry's fields, which are changed under its lock. */
   atomic_bool registered;
   bool claimed;          /* a thread is creating the resource of the box */
-  atomic_bool queued;    /* it has no references, and waits in the reclaim queue */
+  atomic_bool queued;    /* the box has no references, and waits in the reclaim queue */
   uint8_t value_size;    /* size of the value, if the key is a value; 0 if the key is a handle */
   uintptr_t key;         /* the handle, or the hash of the value */
   const void *value;     /* the value, in the memory of the box */
@@ -31,9 +31,9 @@ typedef struct cch__box {
   cch_release_fn release;
 
   /*
-   * The box that this one depends on: if the resource of that box is lost, so is the resource of this one. It is the
-   * box of a context or, for a part of memory that is mapped for graphics, the box of the whole memory. This box holds
-   * a reference. NULL if there is no such box.
+   * The box that this box depends on: if the other box's resource is lost, so is the resource of this box. The other
+   * box is that of a context or, for a part of memory that is mapped for graphics, the box of the whole memory. This
+   * box holds a reference. NULL if there is no such box.
    */
   struct cch__box *context;
 } cch__box;
@@ -46,8 +46,8 @@ void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
 void cch__box_discard(void *box);
 /*
- * Call it with the driver's status for creating the resource of a new box. Discards the box after a failure; otherwise
- * the box owns the resource.
+ * Completes a new box: `status` is the driver's status for creating the resource. After a failure, the box is
+ * discarded; otherwise it owns the resource.
  */
 static inline int cch__box_created(void *box, int status) {
   if (status == 0)

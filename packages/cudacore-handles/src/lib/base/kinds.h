@@ -50,7 +50,7 @@ struct cch_pool {
   cch__box box;
   CUmemoryPool raw;
   int location_type, location_id; /* the type is 0 if the location is unknown */
-  int alloc_type;                 /* 0 if it is unknown */
+  int alloc_type;                 /* 0 if the type is unknown */
   bool imported;                  /* the pool belongs to another process */
   atomic_uint more_imports; /* number of further imports of the pool: the driver counts them, and each must be ended */
 };

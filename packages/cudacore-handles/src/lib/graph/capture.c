@@ -46,7 +46,7 @@ static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (!cch__not_now(status)) /* the capture has also ended if another thread's illegal call has invalidated it */
+  if (!cch__not_now(status)) /* if another thread's illegal call has invalidated the capture, it has ended, too */
     cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));

@@ -10,7 +10,7 @@
 typedef struct raw_list {
   size_t count;
   CUgraphNode *nodes, *others; /* `others` is used for edges only */
-  CUgraphEdgeData *edges;      /* if this is NULL and an edge is not plain, the driver fails */
+  CUgraphEdgeData *edges;      /* if this is NULL, the driver's query fails for edges that are not plain */
 } raw_list;
 
 static void free_raw(raw_list *list) {

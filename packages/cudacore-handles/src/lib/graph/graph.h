@@ -43,7 +43,7 @@ struct cch__level {
  */
 struct cch__hierarchy {
   pthread_mutex_t lock;
-  uint64_t serial;      /* unique to this hierarchy */
+  uint64_t serial;      /* a number that no other hierarchy has */
   uint64_t numbers;     /* how many numbers were given to nodes */
   bool shared;          /* a handle was exported: from then on, the driver also keeps the objects that nodes use */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */

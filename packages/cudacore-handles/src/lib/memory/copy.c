@@ -14,7 +14,7 @@ typedef struct batch {
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
   size_t *sizes, *first; /* `first`: for each run, the index of its first copy */
-  void **boxes;          /* one destination and one source for each copy */
+  void **boxes;          /* the boxes of the destination and the source of each copy */
   cch__peers *peers;     /* the devices of each copy, in the same order */
   bool waits;            /* a source must be read before the call returns */
   bool between;          /* at least one copy is between devices, which the driver's batches do not support */

@@ -69,7 +69,7 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
   int status;
   WITHOUT_GIL(status = cch_graph_node_get(&params, node));
-  /* The graph keeps this function as long as the node is not given another one. */
+  /* The graph keeps this function until the node is given another function. */
   PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
   Py_INCREF(result);
   graph_lock_give(lock);

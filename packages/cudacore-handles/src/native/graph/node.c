@@ -96,7 +96,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   }
   PyObject *face = known_face(st, box), *known = NULL;
   if (face != NULL) {
-    cch_graph_node_unref(box); /* the face has its own reference */
+    cch_graph_node_unref(box); /* the face has a reference of its own */
     return face;
   }
   PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);
@@ -165,7 +165,7 @@ static Py_hash_t node_hash(PyObject *object) { return (Py_hash_t)((uintptr_t)obj
 
 /* A node has only one face, so equality is identity. */
 static PyObject *node_compare(PyObject *a, PyObject *b, int operation) {
-  const state *st = ((handle *)a)->st; /* NULL if it was never initialised */
+  const state *st = ((handle *)a)->st; /* NULL if the node was never initialised */
   if ((operation != Py_EQ && operation != Py_NE) ||
       (a != b && (st == NULL || !PyType_IsSubtype(Py_TYPE(b), st->node_type))))
     Py_RETURN_NOTIMPLEMENTED;

@@ -65,7 +65,7 @@ bool owners_own_nothing(owners *self);
 /* The values that a parameter of a kind accepts. */
 enum {
   TAKES_BYTES = 1,   /* the bytes of a value that has the size of the parameter, unchanged */
-  TAKES_INTEGER = 2, /* an integer, by its value */
+  TAKES_INTEGER = 2, /* an integer, converted by its value */
   TAKES_MEMORY = 4,  /* the address of a buffer or an array, if the parameter has 8 bytes */
   TAKES_NULL = 8,    /* None, if the parameter has 8 bytes */
   IS_POINTER = 16    /* is or may be a pointer: bools, floats and arrays on the host are refused as mistakes */
@@ -144,7 +144,7 @@ static inline PyObject *value_at(const values *given, Py_ssize_t index) {
  */
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
-/* Packs one value over its parameter in `out`, as pack_values() does. */
+/* Packs one value as pack_values() does, into the place of its parameter in the block `out`. */
 int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
                    owners *keep, int device);
 

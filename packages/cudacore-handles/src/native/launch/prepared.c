@@ -23,7 +23,7 @@ typedef struct prepared {
   PyObject *config, *kernel;
   PyObject *block; /* the argument block, a bytearray */
   PyObject *lock;  /* a private view of the block, because a bytearray that has a view cannot be resized */
-  PyObject *gate;  /* a bytearray: its byte is 0 while the graph builder accepts no work; NULL for a stream */
+  PyObject *gate;  /* a bytearray of one byte, which is 0 while the graph builder accepts no work; NULL for a stream */
   kept *kept;
   bool cleared; /* the garbage collector has released the owners of the values */
   PyObject *weak;

@@ -50,7 +50,7 @@ static PyObject *set_current(PyObject *module, PyObject *face) {
   if (context == NULL)
     return NULL;
   int status;
-  DRIVER_OF_THREAD(status = cch_context_set_current(context)); /* affects only this thread */
+  DRIVER_OF_THREAD(status = cch_context_set_current(context)); /* the call affects only this thread */
   handle_done(face);
   if (status == CCH_EGONE)
     Py_RETURN_FALSE;

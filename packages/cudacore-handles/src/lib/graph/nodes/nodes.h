@@ -16,7 +16,7 @@
 typedef struct cch__node_source {
   const void *given; /* the structure of the type, such as cch_kernel_node */
   cch_bundle *bundle;
-  const cch_context *context; /* NULL: the current one */
+  const cch_context *context; /* NULL: the current context */
   const char *operation;
 } cch__node_source;
 
