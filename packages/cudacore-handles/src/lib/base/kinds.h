@@ -183,7 +183,7 @@ struct cch_bundle {
   void *payload;     /* bytes that the library stores after the owners */
   size_t payload_size;
   size_t count, capacity;
-  cch__owner *owners; /* points to `first` until there are too many owners for it */
+  cch__owner *owners; /* points to `first` until there are more owners than `first` can hold */
   cch__owner first[];
 };
 

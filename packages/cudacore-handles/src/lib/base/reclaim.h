@@ -18,8 +18,8 @@ void cch__reclaim(cch__box *box);
 void cch__unref_later(void *box);
 
 /*
- * Destroys all boxes that this thread can destroy: those on its own list, and the queued boxes. False inside a CUDA
- * callback.
+ * Destroys all boxes that this thread can destroy: those on its own list, and the queued boxes. Returns false, and
+ * destroys no box, in a function that CUDA calls.
  */
 bool cch__reclaim_settle(void);
 

@@ -31,7 +31,7 @@ typedef struct cch__compiler_type {
   size_t count, size;
   const cch__output *outputs; /* indexed by the output numbers of the public header */
   int output_count, log;
-  /* Called after the functions were looked up by name, for anything else that the library needs. May be NULL. */
+  /* Does anything else that loading the library requires, after its functions were looked up by name. May be NULL. */
   void (*complete)(void *table);
   /*
    * Gets the version from the library, and the result of the call. False if the library lacks a function that returns
@@ -125,7 +125,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
  */
 int cch__program_explain(int status, const cch__program *program);
 
-/* CCH__COMPILER_CALL() for a program. */
+/* Like CCH__COMPILER_CALL(), for the compiler of a program. */
 #define CCH__PROGRAM_CALL(box, name, arguments)                                                                        \
   cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
 

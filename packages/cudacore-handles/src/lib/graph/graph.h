@@ -20,8 +20,8 @@ typedef struct cch__record {
   CUuserObject object;  /* the user object by which the driver also keeps the bundle, if the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* the child graph or the bodies of the node */
-  CUcontext context;    /* the context of a kernel, copy or fill node: the driver does not report it for all of them */
-  uint64_t number;      /* the number of a node that was added without a box, unique in the hierarchy; otherwise 0 */
+  CUcontext context; /* the context of a kernel, copy or fill node: the driver does not report it for all such nodes */
+  uint64_t number;   /* the number of a node that was added without a box, unique in the hierarchy; otherwise 0 */
 } cch__record;
 
 /*
@@ -70,7 +70,9 @@ cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
 cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
 /* Removes a record that is empty. */
 void cch__record_trim(cch__level *level, cch__record *record);
-/* Ends the record of a destroyed node and of everything in it. Boxes become tombstones. */
+/*
+ * Ends the record of a destroyed node, and the records of the nodes of all graphs in it. Their boxes become tombstones.
+ */
 void cch__record_end(cch__level *level, cch__record *record);
 /* Ends the records of the nodes of all graphs in a node. */
 void cch__record_end_children(cch__record *record);

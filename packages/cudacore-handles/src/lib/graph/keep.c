@@ -42,7 +42,10 @@ static int add_uses(cch_bundle *uses, const cch__level *level) {
   return status;
 }
 
-/* Adds the bundle of the node that contains a graph, and the bundles of the nodes further out. The lock is held. */
+/*
+ * Adds the bundle of the node that contains a graph, and the bundles of the nodes that contain that node's graph. The
+ * lock is held.
+ */
 static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
   int status = 0;
   for (; status == 0 && graph->parent != NULL; graph = graph->parent) {

@@ -15,9 +15,9 @@ void cch__part_discard(cch__part *part);
 int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t size, const char *operation);
 cch_deviceptr *cch__part_ptr(cch__part *part);
 
-/* Records the stream on which a part was freed, if any, for the whole allocation. */
+/* Adds the stream on which a part was freed, if there is one, to the streams that the whole allocation records. */
 void cch__part_end(cch_deviceptr *ptr);
-/* Records a stream for the whole allocation: the memory is freed after the stream's work. */
+/* Adds a stream to those that the whole allocation records: the memory is freed after the work of these streams. */
 int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operation);
 /*
  * Frees memory after the work of the streams on which its parts were freed, and of `own`, which may be NULL. Call it

@@ -30,7 +30,7 @@ struct cch__track {
   const cch_deviceptr *ptr;
   uint64_t id;
   size_t size;
-  bool logged; /* its free */
+  bool logged; /* whether the free of the allocation was logged */
 };
 
 /* Lines of the log are buffered, because a write takes longer than an allocation. */
@@ -46,8 +46,8 @@ struct cch__tracker_log {
 enum { LONGEST_LINE = 160 };
 
 /*
- * Does not take the lock in a forked child, where a thread of the parent may hold it. Nothing is allocated or freed
- * there.
+ * Takes the lock of a tracker, except in a forked child, where a thread of the parent may hold it. The child allocates
+ * and frees nothing.
  */
 static bool lock(cch_tracker *tracker) {
   if (cch__forked())

@@ -46,7 +46,7 @@ static inline PyObject *failure_status(int status) {
   if (status == 0 || status == CCH_NOT_READY) /* these are ordinary results, and are not recorded */
     return PyLong_FromLong(status);
   cch_error_get(&record);
-  if (record.code != status && status != CCH_ECOMPILER) /* the result is not a status but a device or a count */
+  if (record.code != status && status != CCH_ECOMPILER) /* the result is a device or a count, and not a status */
     return PyLong_FromLong(status);
   if (record.domain == CCH_DOMAIN_DRIVER)
     failure_why_simulated(why, sizeof why);

@@ -8,7 +8,7 @@
 
 #define BASE_FACES(X)                                                                                                  \
   X(base, closed)       /* (face) -> the exception for the use of a closed object */                                   \
-  X(base, closed_error) /* its class */                                                                                \
+  X(base, closed_error) /* the class of that exception */                                                              \
   X(base, cuda_error)   /* the class CUDAError */                                                                      \
   X(base, raise_status) /* (status): raises for a failed call of the library */                                        \
   X(base, as_integer)   /* (object) -> the int that it equals; None for any other object, and for bools */

@@ -17,7 +17,7 @@ enum { STRIPES = 16 /* at most 32, because a graph_lock has a bit for each */ };
  */
 static struct stripe {
   pthread_mutex_t lock;
-  atomic_ulong owner; /* the thread that holds it; 0 if none does */
+  atomic_ulong owner; /* the thread that holds the lock; 0 if none does */
   unsigned depth;     /* how many times that thread holds it */
 } stripes[STRIPES];
 static atomic_bool
@@ -234,7 +234,7 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
     return NULL;
-  void *box = handle_hold(graph); /* the condition has its own face of the graph, which no other code can close */
+  void *box = handle_hold(graph); /* the condition has its own face of the graph, which only the condition can close */
   PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
   if (own == NULL)
     return NULL;

@@ -118,8 +118,8 @@ static inline param param_at(const layout *params, Py_ssize_t index) {
 void name_argument(const state *st, Py_ssize_t index);
 
 /*
- * Reads a bytes object, which must outlive the layout, and checks it. Too slow for each launch. Returns -1 with an
- * exception on failure.
+ * Reads a layout from a bytes object, which must outlive it, and checks the layout. This is too slow to be done for
+ * each launch. Returns -1 with an exception on failure.
  */
 int read_layout(PyObject *object, layout *out);
 
@@ -181,7 +181,7 @@ typedef struct kernel {
   PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was queried */
   layout params;
   /*
-   * The number of bytes of dynamic shared memory that was enabled, and the device for which it was
+   * The number of bytes of dynamic shared memory that was enabled, and the device on which it was enabled
    * (Kernel._allow_shared).
    */
   unsigned shared_allowed;

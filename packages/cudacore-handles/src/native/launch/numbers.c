@@ -174,7 +174,7 @@ static int store_float(unsigned char *out, uint32_t size, uint32_t kind, double 
 
 /* ---- integers ---- */
 
-/* Bits of precision of a floating-point parameter, including the leading one. */
+/* Returns the number of bits of precision of a floating-point parameter, including the leading bit. */
 static int precision(const destination *to) {
   switch (to->size) {
   case 8:

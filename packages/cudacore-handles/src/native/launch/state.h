@@ -18,7 +18,7 @@
 
 #define LAUNCH_TYPES(X) X(kernel) X(config)
 
-/* Interned names of the attributes that are read from arguments. */
+/* The interned names of the attributes that are read from arguments. */
 typedef struct launch_state {
   PyObject *ptr_name, *value_name, *interface_name;
 } launch_state;

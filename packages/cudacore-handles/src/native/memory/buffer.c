@@ -22,7 +22,7 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
 
 /* The trackers of an allocation, all in use. */
 typedef struct trackers {
-  PyObject *faces; /* a tuple, or None */
+  PyObject *faces; /* the tuple of the trackers, or None */
   Py_ssize_t count;
   cch_tracker *boxes[MAX_TRACKERS];
 } trackers;

@@ -100,7 +100,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
       PyObject *kind, *value, *traceback;
       PyErr_Fetch(&kind, &value, &traceback);
       PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* the layout is valid, so the error is about something else, and is raised */
+      if (layout != NULL) { /* the layout is valid, so the error has another cause, and is raised */
         Py_DECREF(layout);
         PyErr_Restore(kind, value, traceback);
       } else {

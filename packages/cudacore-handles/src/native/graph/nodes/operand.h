@@ -10,7 +10,7 @@
 typedef struct operand {
   const char *name;
   CUdeviceptr address;
-  Py_ssize_t size; /* the size of a buffer; -1 if unknown */
+  Py_ssize_t size; /* the size of the operand's memory; -1 if it is not known */
   bool read_only;
   CUarray array;                    /* the array, which is used instead of the address; NULL if the operand is memory */
   size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
