@@ -59,12 +59,12 @@ typedef enum cch__origin {
   CCH__FROM_POOL,
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
-  CCH__REGISTERED, /* page-locked host memory of the caller */
+  CCH__REGISTERED, /* host memory of the caller, which the library page-locks */
   CCH__FROM_MANAGED,
   CCH__FROM_RANGES,
   CCH__FROM_GRAPHICS, /* the memory that a graphics resource is mapped to */
   CCH__FOREIGN,
-  CCH__MAPPED, /* mapped from another process: ipc.c */
+  CCH__MAPPED, /* memory of another process, mapped into this one: ipc.c */
   CCH__PART    /* a part of another allocation, or an import of a mapping: part.c */
 } cch__origin;
 

@@ -211,7 +211,7 @@ int cch_context_is_green(int *out, cch_context *context) {
   int status = 0;
   CUgreenCtx green = context->green;
   if (!context->box.owned &&
-      cch__driver.cuStreamGetGreenCtx != NULL) /* without this function, the driver has no green contexts */
+      cch__driver.cuStreamGetGreenCtx != NULL) /* a driver that lacks this function has no green contexts */
     status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green)));
   if (status == 0)
     *out = green != NULL;

@@ -55,7 +55,7 @@ static CUresult CUDAAPI prefetch(CUdeviceptr address, size_t size, CUmemLocation
 
 void cch__stand_in(void) {
   if (cch__driver.cuGraphAddNode != NULL && cch__driver.cuMemAdvise != NULL)
-    return; /* both were added in CUDA 12.2 */
+    return; /* both functions were added in CUDA 12.2 */
   void *entry;
 #define RESOLVE(name, version)                                                                                         \
   entry = cch__driver_entry(#name, version);                                                                           \

@@ -284,7 +284,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
 
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
-  if (cch__context_is_lost(capture->context)) { /* the stream is lost, and so is the capture */
+  if (cch__context_is_lost(capture->context)) { /* the stream is lost with its context, and so is the capture */
     forget_capture(graph);
     return true;
   }

@@ -40,7 +40,7 @@ struct cch_graph_exec {
   current_use whole;    /* the bundle of the graph that this one was made from, or last updated from */
   current_use **uses;   /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
-  replaced *first, **last; /* in the order of launches */
+  replaced *first, **last; /* a list, in the order of the launches that use the objects */
   bool destroyed;          /* destroyed, but launches are still in flight */
 };
 

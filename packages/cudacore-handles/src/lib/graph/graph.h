@@ -55,7 +55,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
-  void *block; /* the arguments of a kernel node that other code set, as last read */
+  void *block; /* the arguments of a kernel node, as last read, if other code set them */
 };
 
 /* ---- table.c. The caller holds the hierarchy's lock ---- */

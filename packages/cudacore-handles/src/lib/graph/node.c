@@ -71,7 +71,7 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
     cch__record *record = cch__record_enter(graph->level, raw);
     atomic_store_explicit(&graph->has_room, false, memory_order_relaxed); /* the record used the reserved room */
     if (record->box != NULL && cch__box_try_ref(&record->box->box))
-      known = record->box; /* another thread was first */
+      known = record->box; /* another thread has made the box first */
     else
       record->box = node;
   }

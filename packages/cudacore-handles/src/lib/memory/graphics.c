@@ -69,7 +69,7 @@ static void finish(cch_graphics *resource, cch_deviceptr *mapped) {
 static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream) {
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw)));
   int status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
-  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is reported */
+  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* of several failures, the first one is returned */
     cch__driver.cuGraphicsUnmapResources(1, &resource->raw, stream->raw);
   return status;
 }

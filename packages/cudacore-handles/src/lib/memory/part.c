@@ -181,7 +181,7 @@ static void prune(cch_deviceptr *whole) {
 void cch__part_end(cch_deviceptr *ptr) {
   cch__part *part = (cch__part *)ptr;
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
-  if (stream == NULL) /* the part was used on the stream of the whole */
+  if (stream == NULL) /* a part without a stream was used on the stream of the whole */
     return;
   cch_deviceptr *whole = (cch_deviceptr *)ptr->backing;
   cch__use *left = part->use;
@@ -228,7 +228,7 @@ static bool join_stream(cch_stream *join, cch_stream *stream) {
   int status = cch_stream_wait_stream(join, stream);
   if (cch__not_now(status))
     return false;
-  if (status != 0) { /* the host waits instead */
+  if (status != 0) { /* instead of `join`, the host waits */
     cch__report(status);
     cch__report(CCH__CALL(cuStreamSynchronize, (stream->raw)));
   }

@@ -196,7 +196,7 @@ static cch_deviceptr *new_allocation(size_t size, size_t ranges, const char *ope
   return ptr;
 }
 
-/* Undoes the creation of an allocation. Failures of the driver in doing so are reported. */
+/* Undoes the creation of an allocation. If the driver refuses that, the failure is reported. */
 static int undo(cch_deviceptr *ptr, int status) {
   cch__destructor_enter();
   int ended = cch__ranges_end(ptr);

@@ -156,7 +156,7 @@ void box_let_go(void *box);
 static inline void *handle_use(PyObject *face) {
   handle *self = (handle *)face;
   if (self->box == NULL)
-    return handle_hold(face); /* raises the error */
+    return handle_hold(face); /* raises the error, because the face is closed */
   self->users++;
   return self->box;
 }

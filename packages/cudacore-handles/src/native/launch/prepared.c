@@ -55,7 +55,7 @@ static int check_open(const state *st, kept *self) {
       continue;
     bool closed = items[i].object != NULL && ((handle *)items[i].object)->box == NULL;
     if (closed)
-      handle_hold(items[i].object); /* raises the exception */
+      handle_hold(items[i].object); /* raises the exception, because the face is closed */
     if (closed || memory_check(st, items[i].box) < 0) {
       name_argument(st, items[i].index);
       return -1;

@@ -21,7 +21,7 @@ typedef struct entry {
 
 struct kept_options {
   entry entries[KEPT];
-  unsigned next; /* the entry that is replaced next */
+  unsigned next; /* index of the entry to replace next */
 };
 
 /* Returns whether a value is immutable. */

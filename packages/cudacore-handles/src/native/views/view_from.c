@@ -46,7 +46,7 @@ static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, elem
   PyObject *known = NULL; /* borrowed */
   if (dtype != Py_None && itemsize == Py_None) {
     known = PyDict_GetItemWithError(st->faces.element_types, dtype);
-    PyErr_Clear(); /* an unhashable dtype */
+    PyErr_Clear(); /* the dtype is not hashable */
   }
   if (known != NULL)
     return read_element(known, out);
