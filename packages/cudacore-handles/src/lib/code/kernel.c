@@ -55,7 +55,7 @@ int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuKernelGetLibrary != NULL) {
     result = cch__driver.cuKernelGetLibrary(&real, raw);
-  } else { /* finds the library only if this library loaded it and the kernel has a box */
+  } else { /* finds the library only if it is ours and the kernel has a box */
     cch_kernel *known = cch__registry_find(CCH_KIND_KERNEL, raw);
     if (known != NULL)
       real = known->library->raw;

@@ -75,7 +75,7 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
     status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
   if (status != 0)
     return status;
-  if (pool->alloc_type == 0) { /* a new box, which no other thread can have yet */
+  if (pool->alloc_type == 0) { /* the box is new, so no other thread can have it yet */
     pool->location_type = location_type;
     pool->location_id = location_id;
     pool->alloc_type = alloc_type;

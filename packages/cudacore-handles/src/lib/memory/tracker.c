@@ -62,8 +62,7 @@ static void unlock(cch_tracker *tracker, bool locked) {
 }
 
 /*
- * Returns the tracker whose lock guards a tracker: for a measurement, the measured tracker; otherwise, the tracker
- * itself.
+ * Returns the tracker whose lock to use: for a measurement, the tracker that it measures; otherwise, the given tracker.
  */
 static cch_tracker *root_of(cch_tracker *tracker) { return tracker->measured != NULL ? tracker->measured : tracker; }
 

@@ -314,7 +314,7 @@ static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
     if (!PyLong_CheckExact(value))
       break;
     size_t number = PyLong_AsSize_t(value);
-    if (number == (size_t)-1 && PyErr_Occurred()) { /* negative, or too large: the code below decides */
+    if (number == (size_t)-1 && PyErr_Occurred()) { /* negative or too large: the code below decides what to do */
       PyErr_Clear();
       break;
     }
