@@ -4,9 +4,9 @@
 
 usage: check_rooms.py [ROOT]       ROOT: the repository, or a folder that is laid out like it
 
-A layer is a folder whose subfolders are rooms. A room uses the rooms below it. A lower room does not include or import
-an upper one. Modules of a Python package that are in no room also have a place in the order. Exceptions are listed
-here, each with its reason; an exception that is no longer needed is an error, too.
+A layer is a folder whose subfolders are rooms, ordered from lower to upper. A room uses the rooms below it; it does not
+include or import an upper one. A Python module that is in no room has a place in this order, too. Exceptions are listed
+here, each with its reason; an exception that is no longer needed is an error.
 """
 
 from __future__ import annotations

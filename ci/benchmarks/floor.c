@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floor: the time that the driver calls of each row in rows.py take in plain C, without Python.
+ * The floor: for each row of rows.py, the time that its calls of the driver take in plain C, without Python.
  *
  * usage: floor CODE [ROW...]: prints a line for each row: its name, and the nanoseconds of each measurement
  * usage: floor --first CODE: does the work of first_result.py once

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 @pytest.mark.parametrize("options", [{}, {"name": "program"}, {"include_path": "elsewhere"}])
 def test_header_beside_the_program(options: dict[str, Any]) -> None:
-    """A header in the current directory would change, and the old code would be used."""
+    """After a header in the current directory has changed, the old code would still be used."""
     check('#include "v.h"', change=lambda n: write("v.h", f"#define VALUE {n}"), **options)
 
 

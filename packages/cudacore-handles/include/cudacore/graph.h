@@ -200,7 +200,7 @@ typedef struct cch_node_spec {
   size_t size;
   int32_t type; /**< cch_node_type */
   uint32_t reserved;
-  const void *params;   /**< the structure of the type; NULL for CCH_NODE_EMPTY */
+  const void *params;   /**< the parameter structure of the type; NULL for CCH_NODE_EMPTY */
   cch_bundle *bundle;   /**< the owners that the parameters need; the node takes a reference; NULL: none */
   cch_context *context; /**< the context of a kernel, copy, memset or conditional node; NULL: the current one */
   cch_graph_node *const *dependencies; /**< nodes of the same graph that the node depends on */

@@ -148,7 +148,7 @@ class ProcessStateType(_Name):
 
 
 class VirtualMemoryAllocationType(_Name):
-    """The type of physical memory of virtual memory."""
+    """The type of the physical memory that backs virtual memory."""
 
     PINNED = "pinned"
     MANAGED = "managed"

@@ -162,7 +162,7 @@ def test_scalars_of_other_sorts(size: int, form: str) -> None:
 @pytest.mark.parametrize("size", INT_SIZES)
 @pytest.mark.parametrize("own", INT_SIZES)
 def test_integer_scalars_of_another_size(kind: int, size: int, own: int) -> None:
-    """np.int64(7), which NumPy's functions return, would be refused by an `int`, or truncated if it does not fit."""
+    """A NumPy integer would be refused for an `int` parameter, or a value that does not fit would be truncated."""
     for code in (_native.SIGNED | own << 8, _native.UNSIGNED | own << 8):
         assert one(quantity(code, 7), size, kind) == (7).to_bytes(size, sys.byteorder)
     for value in (-(1 << 8 * own - 1), (1 << 8 * own - 1) - 1):

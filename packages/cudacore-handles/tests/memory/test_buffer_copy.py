@@ -17,7 +17,7 @@ Content = Callable[[ch.Buffer], bytes]
 
 
 def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """Bytes would not be copied, or be copied in the wrong direction."""
+    """Bytes would not be copied, or would be copied in the wrong direction."""
     there, back = pinned(64), pinned(64)
     assert buffer.copy_to(there, stream=stream) is there
     assert back.copy_from(there, stream=stream) is None  # type: ignore[func-returns-value]

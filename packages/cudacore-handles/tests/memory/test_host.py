@@ -54,7 +54,7 @@ def test_bad_nodes(bad: Any) -> None:
 
 
 def test_places(device: Any) -> None:
-    """A location would be converted to a wrong location of the driver, or back to a wrong object."""
+    """A Device or Host would be converted to the wrong CUmemLocation, or a CUmemLocation to the wrong object."""
     for place in (device, Host(), Host(0), Host.numa_current()):
         assert location_of(*place_of(place, "location")) is place
     assert location_of(0, 0) is None

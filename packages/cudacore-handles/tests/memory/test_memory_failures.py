@@ -22,7 +22,8 @@ pytestmark = pytest.mark.cuda_sim
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
 
-# Calls that destroy or release. Their failure is reported, but the operation succeeds, and the driver's object remains.
+# Driver calls that destroy or release an object. If such a call fails, the failure is only reported: the operation that
+# made the call still succeeds, and the driver keeps the object.
 DESTROYS = {
     "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap",
     "cuMemAddressFree", "cuMemRelease",

@@ -55,7 +55,7 @@ class FakeDevice:
 
 
 class Pool:
-    """Replaces the driver's pool: the access of each device, and the calls that changed the access."""
+    """Replaces the driver's pool. It records the access of each device, and the calls that changed the access."""
 
     def __init__(self) -> None:
         self.access = {0: READ_WRITE, 1: NONE, 2: NONE, 3: NONE}

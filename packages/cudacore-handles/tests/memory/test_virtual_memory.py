@@ -139,7 +139,7 @@ def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, st
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
-    """After memory has grown, in place or by moving, its free would not wait for the buffer's stream."""
+    """Freeing memory that has grown, in place or by moving, would not wait for the buffer's stream."""
     import cudacore_sim as sim
 
     buffer = resource.allocate(1, stream=stream)

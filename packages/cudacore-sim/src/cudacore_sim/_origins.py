@@ -17,8 +17,8 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 
-_MOST_OBJECTS = 1024  # the maximum number of new objects that one pending call handles
-_MOST_LINES = 4
+_MAX_OBJECTS = 1024  # the maximum number of new objects that one pending call handles
+_MAX_LINES = 4
 _LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
 _OURS = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph", "cudacore_sim")
@@ -27,7 +27,7 @@ _Line = tuple[str, int, str]  # the name of the file, the number of the line, an
 
 _origins: dict[int, tuple[_Line, ...]] = {}  # the keys are the numbers of objects
 _limit = 10_000  # with more origins than this, the origins of destroyed objects are removed
-_numbers = (ctypes.c_uint64 * _MOST_OBJECTS)()
+_numbers = (ctypes.c_uint64 * _MAX_OBJECTS)()
 _controls: ctypes.CDLL
 _live: Callable[[], Iterable[int]]
 
@@ -55,12 +55,12 @@ def _short(file: str) -> str:
 
 
 def _note(_: object) -> int:
-    """Remember, for each new object, the lines of the program that led to the call of the driver's function."""
+    """Remember, for each new object, the lines of the program that led to the driver call that created it."""
     global _limit
-    count = _controls.cudasim_created(_numbers, _MOST_OBJECTS)
+    count = _controls.cudasim_created(_numbers, _MAX_OBJECTS)
     lines: list[_Line] = []
     frame = sys._getframe(1)
-    while frame is not None and len(lines) < _MOST_LINES:
+    while frame is not None and len(lines) < _MAX_LINES:
         code = frame.f_code
         if _is_of_program(code.co_filename):
             lines.append((code.co_filename, frame.f_lineno, code.co_name))

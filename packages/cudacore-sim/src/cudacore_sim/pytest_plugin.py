@@ -45,7 +45,7 @@ MARKERS = (
 )
 
 _SECONDS_TO_SETTLE = 2
-_MOST_LEAKS = 5  # how many leaked objects of a kind the message of a test lists
+_MAX_LEAKS = 5  # how many leaked objects of a kind the message of a test lists
 
 
 class _Hooks:
@@ -190,8 +190,8 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         lines = [f"objects of the driver that were not there before this test: {counts}"]
         for kind in leaked:
             found = cudacore_sim.describe_live(kind, after=newest)
-            lines += found[:_MOST_LEAKS]
-            lines += [f"and {len(found) - _MOST_LEAKS} more"] if len(found) > _MOST_LEAKS else []
+            lines += found[:_MAX_LEAKS]
+            lines += [f"and {len(found) - _MAX_LEAKS} more"] if len(found) > _MAX_LEAKS else []
         problems.append("\n  ".join(lines))
     misuse = cudacore_sim.reports()[known:]
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):

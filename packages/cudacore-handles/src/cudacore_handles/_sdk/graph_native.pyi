@@ -436,8 +436,8 @@ def add_kernels(
     """Add kernel nodes whose arguments are columns; see GraphDefinition.launch_many.
 
     A column is a tuple of an address and a stride, a list with a value for each node, or a value for all nodes. `edges`
-    is a tuple of the address of pairs of 32-bit indices, and the number of pairs. Return the handles of the nodes, and
-    the number of the first one.
+    is a tuple: the address of an array of pairs of 32-bit indices, and the count of pairs. Return the handles of the
+    nodes, and the number by which the first node is identified.
     """
 
 def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:

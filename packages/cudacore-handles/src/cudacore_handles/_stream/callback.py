@@ -14,7 +14,10 @@ _PYTHON_API = 4  # a flag of ctypes for functions that need the GIL, which the d
 
 
 def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
-    """Return a ctypes function's address, its argument, and their owner; None for a Python function."""
+    """Return the address of a ctypes function, the argument for it, and the objects that must be kept alive.
+
+    Returns None for a Python function.
+    """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(function, ctypes._CFuncPtr):
         if not callable(function):

@@ -242,7 +242,7 @@ static void launch_in_thread(int index, void *argument) {
     OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
 }
 
-/* Threads that launch a kernel for the first time simultaneously would interfere when they query its parameters. */
+/* Threads that simultaneously make the first launches of a kernel would interfere when they query its parameters. */
 static void threads_share_a_kernel(void) {
   for (int i = 0; i < 20; i++) {
     shared_kernel = get("mixed");

@@ -13,8 +13,8 @@ void Undefined::Value::add(const Value &other, uint32_t of) {
 }
 
 /*
- * Returns the number of a value among the warp's masks. A slot holds one register or several predicates, so a register
- * has the number of the first mask of its slot.
+ * Returns the position of a value in the warp's array of masks. A slot holds one register or several predicates, so the
+ * position of a register is that of the first mask of its slot.
  */
 size_t Undefined::place_of(const Warp &w, OperandIndex value) {
   size_t frame = w.place_of(0) / warp_size * masks_in_slot;

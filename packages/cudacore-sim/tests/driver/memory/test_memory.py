@@ -96,7 +96,7 @@ def test_double_free(cuda: Any) -> None:
 
 
 def test_use_after_a_free_in_order(cuda: Any) -> None:
-    """Memory could be used in a stream after it was freed in the order of that stream."""
+    """A stream could use memory after a stream-ordered free in the same stream."""
     stream = cuda.stream()
     memory = ctypes.c_uint64(cuda.out("cuMemAllocAsync", Size(100), stream, kind=ctypes.c_uint64))
     cuda.cuMemsetD8Async(memory, 1, Size(100), stream)

@@ -16,7 +16,7 @@ namespace sim {
 constexpr size_t max_multiprocessors = 512;
 using Multiprocessors = std::bitset<max_multiprocessors>;
 
-/* The multiprocessors of a CUdevResource, which the driver stores in its opaque bytes. */
+/* The multiprocessors of a CUdevResource. The driver stores them in the opaque bytes of that structure. */
 struct SmSet {
   const Device *device = nullptr;
   Multiprocessors members;

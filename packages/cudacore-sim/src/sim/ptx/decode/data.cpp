@@ -160,7 +160,7 @@ void cvt(Coder &c) {
     return cvt_pack(c);
   exec::Conversion conversion;
   conversion.rounding = c.take_rounding();
-  /* A second rounding modifier would not be taken, so that the instruction is refused. */
+  /* Take only one rounding modifier: a second one is left over, and therefore the instruction is refused. */
   if (conversion.rounding == exec::Rounding::none)
     take_integral(c, conversion);
   conversion.ftz = c.take("ftz");

@@ -22,7 +22,7 @@ struct Number {
 };
 
 constexpr int no_exponent = -100000; /* stands for the exponent of zero, which is ignored when exponents are compared */
-constexpr int least_exponent = -133; /* lower limit of a sum's largest exponent, relative to which bits are cut off */
+constexpr int min_exponent = -133; /* lower limit of a sum's largest exponent, relative to which bits are cut off */
 
 Number number_of(const Format &format, uint64_t bits) {
   uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
@@ -149,7 +149,7 @@ uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uin
   }
   const int32_t *a_exponent = o.a.exponent.data() + i, *b_exponent = o.b.exponent.data() + j;
   const int32_t *a_significand = o.a.significand.data() + i, *b_significand = o.b.significand.data() + j;
-  int largest = std::max(c.exponent, least_exponent);
+  int largest = std::max(c.exponent, min_exponent);
   for (uint32_t t = 0; t < count; ++t)
     largest = std::max(largest, a_exponent[t] + b_exponent[t]);
   auto aligned = [&](int64_t significand, int fraction_bits, int exponent) {

@@ -44,12 +44,12 @@ double cut(double coordinate, uint32_t extent) {
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
 }
 
-constexpr float most_level = 16; /* maximum of a bias or a limit of the mipmap level */
-constexpr int64_t most_bias = 15 * weight_one;
+constexpr float max_level = 16; /* maximum of a bias or a limit of the mipmap level */
+constexpr int64_t max_bias = 15 * weight_one;
 
 /* Returns a bias or a limit of the level in units of 1 / 256 level. */
 int64_t level_units(float level, float least) {
-  return static_cast<int64_t>(std::clamp(level, least, most_level) * weight_one);
+  return static_cast<int64_t>(std::clamp(level, least, max_level) * weight_one);
 }
 
 } // namespace
@@ -161,8 +161,8 @@ FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
 LevelTaps levels_of(const Sampler &sampler, float level) {
   auto last = static_cast<int64_t>(sampler.texels.levels.size()) - 1;
   int64_t low = level_units(sampler.min_level, 0), high = level_units(sampler.max_level, 0);
-  int64_t bias = std::min(level_units(sampler.bias, -most_level), most_bias);
-  level = std::isnan(level) ? 0 : std::clamp(level, -2 * most_level, 2 * most_level);
+  int64_t bias = std::min(level_units(sampler.bias, -max_level), max_bias);
+  level = std::isnan(level) ? 0 : std::clamp(level, -2 * max_level, 2 * max_level);
   int64_t at = static_cast<int64_t>(level * weight_one) + bias;
   at = std::clamp<int64_t>(std::clamp(at, low, std::max(low, high)), 0, last * weight_one);
   LevelTaps taps{};
