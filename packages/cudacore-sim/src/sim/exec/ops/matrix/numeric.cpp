@@ -22,7 +22,7 @@ struct Number {
 };
 
 constexpr int no_exponent = -100000; /* stands for the exponent of zero, which is ignored when exponents are compared */
-constexpr int min_exponent = -133; /* lower limit of a sum's largest exponent, relative to which bits are cut off */
+constexpr int min_exponent = -133;   /* lower limit of a sum's largest exponent, relative to which bits are cut off */
 
 Number number_of(const Format &format, uint64_t bits) {
   uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
