@@ -6,11 +6,14 @@ The line above a kernel describes its inputs, its outputs, and how it is launche
     //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cluster=2 cooperative print=sorted
 
 An input has a type (`corpus.values`), the interval of its numbers, and their count. ``=`` passes it by value. Outputs
-are zero at first. ``rows`` is a table, with a row of 256 results for each statement:
+are zero at first. ``rows`` is a table, with a row of 256 results for each expression:
 
 - Results of ``ROW(expression)`` must be equal bit for bit.
 - Results of ``ULP(bound, expression)`` may differ by units in the last place.
 - Results of ``ABS(bound, expression)`` may differ by an absolute error.
+
+A statement can have several expressions, one for each row. An expression with a comma outside of parentheses is put in
+parentheses.
 
 A bound is the error that the CUDA programming guide or the PTX manual documents for the operation. The test applies it
 to the difference of two results. This is stricter than these documents, which allow the error in each of the two
@@ -36,6 +39,7 @@ from __future__ import annotations
 import functools
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +52,7 @@ ELEMENTS = 256
 
 _INPUT = re.compile(r"(?P<value>=?)(?P<kind>\w+?)(\((?P<low>[^,]+),(?P<high>[^)]+)\))?(:(?P<count>\d+))?")
 _OUTPUT = re.compile(r"(?P<rows>rows:)?(?P<kind>\w+?)(:(?P<count>\d+))?")
-_ROW = re.compile(r"^ *(?:ROW\(|(?P<how>ULP|ABS)\((?P<bound>[^,]+), *)(?P<text>.*)\);$", re.MULTILINE)
+_ROW = re.compile(r"^ *(?:ROW\(|(?P<how>ULP|ABS)\((?P<bound>[^,]+), *)(?P<text>(?s:.*?))\);$", re.MULTILINE)
 _KERNELS = re.compile(
     r"^//! (?P<line>[^\n]*->[^\n]*)\n(?P<text>(?P<table>(?:KERNEL\([^\n]*\n)+)|.*?^})", re.MULTILINE | re.DOTALL
 )
@@ -168,12 +172,22 @@ def _output(text: str, rows: tuple[Row, ...]) -> Output:
     return Output(found["kind"], int(found["count"] or ELEMENTS), (Row("output"),), is_table=False)
 
 
-def _row(found: re.Match[str]) -> Row:
-    text = " ".join(found["text"].split())
-    if not found["how"]:
-        return Row(text)
-    bound = _number(found["bound"])
-    return Row(text, ulp=bound) if found["how"] == "ULP" else Row(text, absolute=bound)
+def _expressions(text: str) -> Iterator[str]:
+    """Split the arguments of a macro at the commas that are not inside of brackets or strings."""
+    depth = start = 0
+    for token in re.finditer(r'"[^"]*"|[()[\]{},]', text):
+        depth += (token[0] in "([{") - (token[0] in ")]}")
+        if token[0] == "," and not depth:
+            yield text[start : token.start()]
+            start = token.end()
+    yield text[start:]
+
+
+def _rows(statement: re.Match[str]) -> Iterator[Row]:
+    bound = _number(statement["bound"]) if statement["bound"] else 0
+    for expression in _expressions(statement["text"]):
+        text = " ".join(expression.split())
+        yield Row(text, absolute=bound) if statement["how"] == "ABS" else Row(text, ulp=bound)
 
 
 def _kernel(theme: str, line: str, text: str) -> Kernel:
@@ -183,9 +197,10 @@ def _kernel(theme: str, line: str, text: str) -> Kernel:
     before, _, after = line.partition("->")
     words = [word.partition("=") for word in after.split()]
     settings = {key: value for key, equals, value in words if equals or key == "cooperative"}
-    rows = tuple(_row(found) for found in _ROW.finditer(text))
-    if len(rows) != len(re.findall(r"\b(?:ROW|ULP|ABS)\(", text)):
-        raise ValueError(f"{theme}.cu, {name[1]}: a row is not a statement on a line of its own")
+    statements = list(_ROW.finditer(text))
+    if len(statements) != len(re.findall(r"\b(?:ROW|ULP|ABS)\(", text)):
+        raise ValueError(f"{theme}.cu, {name[1]}: a row is not a statement on lines of its own")
+    rows = tuple(row for statement in statements for row in _rows(statement))
     inputs = tuple(_input(word) for word in before.split())
     outputs = [_output(key, rows) for key, equals, _ in words if not equals and key != "cooperative"]
     surfaces = [one for one in inputs if one.image is not None and one.image.is_surface]

@@ -24,8 +24,8 @@ extern "C" __global__ void templates_and_lambdas(const u32 *a, u64 *out) {
   BEGIN(out);
   const u32 *own = a + 4 * index;
   u32 captured = own[3] | 1;
-  ROW(Power<5, u32>::of(own[0]));
-  ROW(Power<3, i64>::of(i32(own[1])));
+  ROW((Power<5, u32>::of(own[0])));
+  ROW((Power<3, i64>::of(i32(own[1]))));
   ROW(add_all(own[0], i8(own[1]), own[2] * 1ull, true));
   ROW(fold(own, 4, 7u, Multiply{captured}));
   ROW(fold(own, 4, 0u, [=](u32 s, u32 v) { return (s ^ v) * captured; }));

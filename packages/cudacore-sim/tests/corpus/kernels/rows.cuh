@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of results: a row for each statement, a column for each thread. Only the tests read the bounds. */
+/* Tables of results: a row for each expression, a column for each thread. Only the tests read the bounds. */
 #pragma once
 
 typedef signed char i8;
@@ -16,13 +16,14 @@ constexpr int row_length = 256;
 /* Stores the results of one thread. Results narrower than a word are zero-extended. */
 template <class Word> struct Rows {
   Word *next;
-  template <class T> __device__ __forceinline__ void put(T value) {
+  template <class T> __device__ __forceinline__ void put_one(T value) {
     static_assert(sizeof(T) <= sizeof(Word), "a result does not fit into the table's words");
     Word word = 0;
     memcpy(&word, &value, sizeof value);
     *next = word;
     next += row_length;
   }
+  template <class... T> __device__ __forceinline__ void put(T... values) { (put_one(values), ...); }
 };
 
 template <class Word> __device__ __forceinline__ Rows<Word> table_at(Word *first) { return {first}; }
@@ -37,3 +38,31 @@ template <class Word> __device__ __forceinline__ Rows<Word> table_at(Word *first
 /* A kernel of a table. It writes to `out`. */
 #define KERNEL(name, ...)                                                                                              \
   extern "C" __global__ void name(u32 *out) { __VA_ARGS__; }
+
+/* Functions of one PTX instruction. */
+#define PTX1(to, to_constraint, from, from_constraint, instruction)                                                    \
+  ([](from a) {                                                                                                        \
+    to d;                                                                                                              \
+    asm(instruction " %0, %1;" : "=" to_constraint(d) : from_constraint(a));                                           \
+    return d;                                                                                                          \
+  })
+#define PTX2(type, constraint, instruction)                                                                            \
+  ([](type a, type b) {                                                                                                \
+    type d;                                                                                                            \
+    asm(instruction " %0, %1, %2;" : "=" constraint(d) : constraint(a), constraint(b));                                \
+    return d;                                                                                                          \
+  })
+#define PTX3(type, constraint, instruction)                                                                            \
+  ([](type a, type b, type c) {                                                                                        \
+    type d;                                                                                                            \
+    asm(instruction " %0, %1, %2, %3;" : "=" constraint(d) : constraint(a), constraint(b), constraint(c));             \
+    return d;                                                                                                          \
+  })
+
+/* A property of a texture or a surface. */
+#define QUERY(instruction, object)                                                                                     \
+  ([](u64 handle) {                                                                                                    \
+    u32 answer;                                                                                                        \
+    asm volatile(instruction " %0, [%1];" : "=r"(answer) : "l"(handle));                                               \
+    return answer;                                                                                                     \
+  }(object))

@@ -9,12 +9,11 @@ extern "C" __global__ void tex_between_levels(cudaTextureObject_t line, cudaText
                                               const float *y, const float *z, const int *layer, const float *level,
                                               float *out) {
   BEGIN(out);
-  ROW(tex1DLod<float>(line, x[index], level[index]));
-  ROW(tex2DLod<float>(image, x[index], y[index], level[index]));
-  ROW(tex3DLod<float>(volume, x[index], y[index], z[index], level[index]));
-  ROW(tex1DLayeredLod<float>(lines, x[index], layer[index], level[index]));
-  ROW(tex2DLayeredLod<float>(images, x[index], y[index], layer[index], level[index]));
-  ROW(tex2DLod<float>(points, x[index], y[index], level[index]));
+  ROW(tex1DLod<float>(line, x[index], level[index]), tex2DLod<float>(image, x[index], y[index], level[index]),
+      tex3DLod<float>(volume, x[index], y[index], z[index], level[index]),
+      tex1DLayeredLod<float>(lines, x[index], layer[index], level[index]),
+      tex2DLayeredLod<float>(images, x[index], y[index], layer[index], level[index]),
+      tex2DLod<float>(points, x[index], y[index], level[index]));
 }
 
 //! texture:u8x4:13x7@levels4,fraction,linear,trilinear,normalized texture:i8x1:13x7@levels4,fraction,linear,trilinear,normalized texture:u16x1:13x7@levels4,fraction,linear,trilinear,normalized texture:i16x2:13x7@levels4,fraction,linear,trilinear,normalized texture:f16(-9,9)x1:13x7@levels4,linear,trilinear,normalized texture:i8x1:13x7@levels4,fraction,trilinear,normalized f32(-0.3,1.3) f32(-0.3,1.3) f32(-0.5,3.5) -> rows:f32
@@ -26,14 +25,10 @@ extern "C" __global__ void tex_between_levels_of_formats(cudaTextureObject_t u8x
   BEGIN(out);
   float4 four = tex2DLod<float4>(u8x4, x[index], y[index], level[index]);
   float2 two = tex2DLod<float2>(i16x2, x[index], y[index], level[index]);
-  ROW(four.x);
-  ROW(four.w);
-  ROW(tex2DLod<float>(i8x1, x[index], y[index], level[index]));
-  ROW(tex2DLod<float>(u16x1, x[index], y[index], level[index]));
-  ROW(two.x);
-  ROW(two.y);
-  ROW(tex2DLod<float>(f16x1, x[index], y[index], level[index]));
-  ROW(tex2DLod<float>(points, x[index], y[index], level[index]));
+  ROW(four.x, four.w, tex2DLod<float>(i8x1, x[index], y[index], level[index]),
+      tex2DLod<float>(u16x1, x[index], y[index], level[index]), two.x, two.y,
+      tex2DLod<float>(f16x1, x[index], y[index], level[index]),
+      tex2DLod<float>(points, x[index], y[index], level[index]));
 }
 
 /* Limits and biases of the level, with linear and with point filters between levels; reads that specify no level. */
@@ -43,13 +38,11 @@ extern "C" __global__ void tex_limits_of_levels(cudaTextureObject_t limited, cud
                                                 cudaTextureObject_t texels, const float *x, const float *y,
                                                 const float *level, float *out) {
   BEGIN(out);
-  ROW(tex2DLod<float>(limited, x[index], y[index], level[index]));
-  ROW(tex2DLod<float>(biased, x[index], y[index], level[index]));
-  ROW(tex2DLod<float>(points, x[index], y[index], level[index]));
-  ROW(tex2D<float>(least, x[index], y[index]));
-  ROW(tex2D<float>(points, x[index], y[index]));
-  ROW(tex2DLod<float>(texels, x[index], y[index], level[index]));
-  ROW(tex2DLod<float>(limited, x[index], y[index], level[index] * 1e9f));
+  ROW(tex2DLod<float>(limited, x[index], y[index], level[index]),
+      tex2DLod<float>(biased, x[index], y[index], level[index]),
+      tex2DLod<float>(points, x[index], y[index], level[index]), tex2D<float>(least, x[index], y[index]),
+      tex2D<float>(points, x[index], y[index]), tex2DLod<float>(texels, x[index], y[index], level[index]),
+      tex2DLod<float>(limited, x[index], y[index], level[index] * 1e9f));
 }
 
 /* The rows with filtering between levels need bounds, because there the simulator can differ in the last of 11 bits. */
@@ -63,21 +56,9 @@ extern "C" __global__ void tex_srgb(cudaTextureObject_t line, cudaTextureObject_
   float2 c = tex2D<float2>(u8x2, x[index], y[index]);
   float4 d = tex2DLod<float4>(levels, x[index] / 16, y[index] / 12, level[index]);
   float4 e = tex2D<float4>(points, x[index], y[index]);
-  ROW(a.x);
-  ROW(a.y);
-  ROW(a.w);
-  ROW(b.x);
-  ROW(b.y);
-  ROW(b.z);
-  ROW(b.w);
-  ROW(tex2D<float>(u8x1, x[index], y[index]));
-  ROW(c.x);
-  ROW(c.y);
-  ABS(0x1p-11, d.x);
-  ABS(0x1p-11, d.z);
-  ROW(e.x);
-  ROW(e.z);
-  ROW(e.w);
+  ROW(a.x, a.y, a.w, b.x, b.y, b.z, b.w, tex2D<float>(u8x1, x[index], y[index]), c.x, c.y);
+  ABS(0x1p-11, d.x, d.z);
+  ROW(e.x, e.z, e.w);
 }
 
 //! texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,seamless texture:f32(-1,1)x1:3x3x12@cubemap,layered,linear,normalized,seamless texture:f32(-1,1)x1:1x1x6@cubemap,linear,normalized,seamless texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,wrap texture:f32(-1,1)x1:4x4x6@cubemap,linear,normalized,border texture:f32(-1,1)x1:8x8x6@cubemap,levels4,linear,trilinear,normalized,seamless f32(-1,1) f32(-1,1) f32(-1,1) i32(0,1) f32(-0.5,3.5) -> rows:f32
@@ -87,15 +68,13 @@ extern "C" __global__ void tex_cube_linear(cudaTextureObject_t apart, cudaTextur
                                            cudaTextureObject_t levels, const float *x, const float *y, const float *z,
                                            const int *layer, const float *level, float *out) {
   BEGIN(out);
-  ROW(texCubemap<float>(apart, x[index], y[index], z[index]));
-  ROW(texCubemap<float>(seamless, x[index], y[index], z[index]));
-  ROW(texCubemap<float>(seamless, copysignf(1, x[index]), copysignf(1, y[index]) - y[index] * 0.2f, z[index]));
-  ROW(texCubemap<float>(seamless, x[index] * 0.3f, copysignf(1, y[index]), copysignf(1, z[index]) - x[index] * 0.2f));
-  ROW(texCubemapLayered<float>(layers, x[index], y[index], z[index], layer[index]));
-  ROW(texCubemap<float>(smallest, x[index], y[index], z[index]));
-  ROW(texCubemap<float>(wrapped, x[index], y[index], z[index]));
-  ROW(texCubemap<float>(border, x[index], y[index], z[index]));
-  ROW(texCubemapLod<float>(levels, x[index], y[index], z[index], level[index]));
+  ROW(texCubemap<float>(apart, x[index], y[index], z[index]), texCubemap<float>(seamless, x[index], y[index], z[index]),
+      texCubemap<float>(seamless, copysignf(1, x[index]), copysignf(1, y[index]) - y[index] * 0.2f, z[index]),
+      texCubemap<float>(seamless, x[index] * 0.3f, copysignf(1, y[index]), copysignf(1, z[index]) - x[index] * 0.2f),
+      texCubemapLayered<float>(layers, x[index], y[index], z[index], layer[index]),
+      texCubemap<float>(smallest, x[index], y[index], z[index]),
+      texCubemap<float>(wrapped, x[index], y[index], z[index]), texCubemap<float>(border, x[index], y[index], z[index]),
+      texCubemapLod<float>(levels, x[index], y[index], z[index], level[index]));
 }
 
 //! texture:f32(-1,1)x1:5@linear,border texture:f32(-1,1)x1:5x4@linear,border texture:f32(-1,1)x1:5x4x3@linear,border texture:f32(-1,1)x4:5x4@linear,border,normalized texture:f16(-1,1)x2:5x4@linear,border texture:u8x4:5x4@fraction,linear,border texture:i16x2:5x4@fraction,linear,border texture:i8x4:5x4@fraction,border texture:u16x4:5x4@border texture:f32(-1,1)x1:5x3@layered,linear,border f32(-1.5,6.5) f32(-1.5,5.5) f32(-1.5,4.5) i32(0,2) -> rows:f32
@@ -111,22 +90,9 @@ extern "C" __global__ void tex_borders(cudaTextureObject_t line, cudaTextureObje
   float2 d = tex2D<float2>(i16x2, x[index], y[index]);
   float4 e = tex2D<float4>(points, x[index], y[index]);
   ushort4 f = tex2D<ushort4>(integers, x[index], y[index]);
-  ROW(tex1D<float>(line, x[index]));
-  ROW(tex2D<float>(image, x[index], y[index]));
-  ROW(tex3D<float>(volume, x[index], y[index], z[index]));
-  ROW(a.x);
-  ROW(a.w);
-  ROW(b.x);
-  ROW(b.y);
-  ROW(c.x);
-  ROW(c.w);
-  ROW(d.x);
-  ROW(d.y);
-  ROW(e.x);
-  ROW(e.w);
-  ROW((float)f.x);
-  ROW((float)f.w);
-  ROW(tex1DLayered<float>(lines, x[index], layer[index]));
+  ROW(tex1D<float>(line, x[index]), tex2D<float>(image, x[index], y[index]),
+      tex3D<float>(volume, x[index], y[index], z[index]), a.x, a.w, b.x, b.y, c.x, c.w, d.x, d.y, e.x, e.w, (float)f.x,
+      (float)f.w, tex1DLayered<float>(lines, x[index], layer[index]));
 }
 
 /* Coordinates outside of the image: reads without a level return zeros; reads with a level clamp the coordinates. */

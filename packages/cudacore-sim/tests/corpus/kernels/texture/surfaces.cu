@@ -7,15 +7,15 @@ extern "C" __global__ void suld(cudaSurfaceObject_t line, cudaSurfaceObject_t im
                                 cudaSurfaceObject_t lines, cudaSurfaceObject_t planes, const int *x, const int *y,
                                 const int *z, u32 *out) {
   BEGIN(out);
-  ROW(surf1Dread<u32>(line, x[index] * 4, cudaBoundaryModeZero));
-  ROW(surf1Dread<u32>(line, x[index] * 4, cudaBoundaryModeClamp));
-  ROW(surf2Dread<u32>(image, x[index] * 4, y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<u32>(image, x[index] * 4, y[index], cudaBoundaryModeClamp));
-  ROW(surf2Dread<u32>(image, (index % 16) * 4, index % 12, cudaBoundaryModeTrap));
-  ROW(surf3Dread<u32>(volume, x[index] * 4, y[index], z[index], cudaBoundaryModeZero));
-  ROW(surf3Dread<u32>(volume, x[index] * 4, y[index], z[index], cudaBoundaryModeClamp));
-  ROW(surf1DLayeredread<u32>(lines, x[index] * 4, index % 4, cudaBoundaryModeZero));
-  ROW(surf2DLayeredread<u32>(planes, x[index] * 4, y[index], index % 4, cudaBoundaryModeClamp));
+  ROW(surf1Dread<u32>(line, x[index] * 4, cudaBoundaryModeZero),
+      surf1Dread<u32>(line, x[index] * 4, cudaBoundaryModeClamp),
+      surf2Dread<u32>(image, x[index] * 4, y[index], cudaBoundaryModeZero),
+      surf2Dread<u32>(image, x[index] * 4, y[index], cudaBoundaryModeClamp),
+      surf2Dread<u32>(image, (index % 16) * 4, index % 12, cudaBoundaryModeTrap),
+      surf3Dread<u32>(volume, x[index] * 4, y[index], z[index], cudaBoundaryModeZero),
+      surf3Dread<u32>(volume, x[index] * 4, y[index], z[index], cudaBoundaryModeClamp),
+      surf1DLayeredread<u32>(lines, x[index] * 4, index % 4, cudaBoundaryModeZero),
+      surf2DLayeredread<u32>(planes, x[index] * 4, y[index], index % 4, cudaBoundaryModeClamp));
 }
 
 //! surface:u8x1:16x12 surface:u8x2:16x12 surface:u8x4:16x12 surface:i16x1:16x12 surface:u16x4:16x12 surface:u32x2:16x12 surface:u32x4:16x12 i32(-2,18) i32(-2,14) -> rows:u64
@@ -23,15 +23,14 @@ extern "C" __global__ void suld_widths(cudaSurfaceObject_t u8x1, cudaSurfaceObje
                                        cudaSurfaceObject_t i16x1, cudaSurfaceObject_t u16x4, cudaSurfaceObject_t u32x2,
                                        cudaSurfaceObject_t u32x4, const int *x, const int *y, u64 *out) {
   BEGIN(out);
-  ROW(surf2Dread<u8>(u8x1, x[index], y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<uchar2>(u8x2, x[index] * 2, y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<uchar4>(u8x4, x[index] * 4, y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<i16>(i16x1, x[index] * 2, y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<ushort4>(u16x4, x[index] * 8, y[index], cudaBoundaryModeZero));
-  ROW(surf2Dread<u64>(u32x2, x[index] * 8, y[index], cudaBoundaryModeZero));
+  ROW(surf2Dread<u8>(u8x1, x[index], y[index], cudaBoundaryModeZero),
+      surf2Dread<uchar2>(u8x2, x[index] * 2, y[index], cudaBoundaryModeZero),
+      surf2Dread<uchar4>(u8x4, x[index] * 4, y[index], cudaBoundaryModeZero),
+      surf2Dread<i16>(i16x1, x[index] * 2, y[index], cudaBoundaryModeZero),
+      surf2Dread<ushort4>(u16x4, x[index] * 8, y[index], cudaBoundaryModeZero),
+      surf2Dread<u64>(u32x2, x[index] * 8, y[index], cudaBoundaryModeZero));
   ulonglong2 wide = surf2Dread<ulonglong2>(u32x4, x[index] * 16, y[index], cudaBoundaryModeZero);
-  ROW(wide.x);
-  ROW(wide.y);
+  ROW(wide.x, wide.y);
 }
 
 /* Each thread stores to a texel of its own, or outside of the surface. */
@@ -75,16 +74,18 @@ extern "C" __global__ void sust_formatted(cudaSurfaceObject_t u32x1, cudaSurface
 
 /* Reductions in which many threads update each texel. */
 #define REDUCE(operation, type, object, value)                                                                         \
-  asm volatile("sured.b." operation ".1d." type ".zero [%0, {%1}], %2;" ::"l"(object), "r"(texel), "r"(value) : "memory")
+  asm volatile("sured.b." operation ".1d." type ".zero [%0, {%1}], %2;" ::"l"(object), "r"(texel), "r"(value)          \
+               : "memory")
 #define REDUCE_64(operation, type, object, value)                                                                      \
   asm volatile("sured.b." operation ".1d." type ".zero [%0, {%1}], %2;" ::"l"(object), "r"(2 * texel), "l"(value)      \
                : "memory")
 
 //! surface:u32x1:10 surface:u32x1:10 surface:i32x1:10 surface:u32x1:10 surface:i32x1:10 surface:u32x1:10 surface:u32x1:10 surface:u32x2:10 surface:u32x2:10 u32 i32(-2,12) -> u32:1
-extern "C" __global__ void sured(cudaSurfaceObject_t sums, cudaSurfaceObject_t minima, cudaSurfaceObject_t signed_minima,
-                                 cudaSurfaceObject_t maxima, cudaSurfaceObject_t signed_maxima, cudaSurfaceObject_t ands,
-                                 cudaSurfaceObject_t ors, cudaSurfaceObject_t wide, cudaSurfaceObject_t wide_maxima,
-                                 const u32 *value, const int *place, u32 *out) {
+extern "C" __global__ void sured(cudaSurfaceObject_t sums, cudaSurfaceObject_t minima,
+                                 cudaSurfaceObject_t signed_minima, cudaSurfaceObject_t maxima,
+                                 cudaSurfaceObject_t signed_maxima, cudaSurfaceObject_t ands, cudaSurfaceObject_t ors,
+                                 cudaSurfaceObject_t wide, cudaSurfaceObject_t wide_maxima, const u32 *value,
+                                 const int *place, u32 *out) {
   const int index = blockIdx.x * blockDim.x + threadIdx.x, texel = place[index] * 4;
   const u32 one = value[index];
   const u64 both = (u64)one << 32 | (one * 2654435761u);
@@ -111,19 +112,9 @@ extern "C" __global__ void sured_2d(cudaSurfaceObject_t image, const int *value,
     *out = 1;
 }
 
-#define QUERY(what, object)                                                                                            \
-  ([](u64 handle) {                                                                                                    \
-    u32 answer;                                                                                                        \
-    asm volatile("suq." what ".b32 %0, [%1];" : "=r"(answer) : "l"(handle));                                           \
-    return answer;                                                                                                     \
-  }(object))
-
 //! surface:u32x1:16x12 surface:u8x4:5x4x3 -> rows:u32
 extern "C" __global__ void suq(cudaSurfaceObject_t image, cudaSurfaceObject_t volume, u32 *out) {
   BEGIN(out);
-  ROW(QUERY("width", image));
-  ROW(QUERY("height", image));
-  ROW(QUERY("width", volume));
-  ROW(QUERY("height", volume));
-  ROW(QUERY("depth", volume));
+  ROW(QUERY("suq.width.b32", image), QUERY("suq.height.b32", image), QUERY("suq.width.b32", volume),
+      QUERY("suq.height.b32", volume), QUERY("suq.depth.b32", volume));
 }
