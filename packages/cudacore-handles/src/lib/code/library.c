@@ -42,14 +42,11 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
 
 int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, raw);
-  cch_library *library;
   bool is_new;
-  CCH__RETURN_FAILURE(
-      cch__box_of_handle(&library, &is_new, CCH_KIND_LIBRARY, sizeof *library, raw, owner, release, __func__));
-  if (is_new)
-    library->raw = raw;
-  *out = library;
-  return 0;
+  int status = cch__box_of_handle(out, &is_new, CCH_KIND_LIBRARY, sizeof **out, raw, owner, release, __func__);
+  if (status == 0 && is_new)
+    (*out)->raw = raw;
+  return status;
 }
 
 int cch_library_disown(cch_library *library) {

@@ -4,7 +4,6 @@
 #include "base/registry.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* cch_pool_ref(), cch_pool_unref() and cch_pool_raw() */
 CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
@@ -24,13 +23,11 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
     return CCH_ENOMEM;
-  CUmemPoolProps props;
-  memset(&props, 0, sizeof props);
-  props.allocType = config->alloc_type != 0 ? (CUmemAllocationType)config->alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED;
-  props.handleTypes = (CUmemAllocationHandleType)config->handle_types;
-  props.location.type = (CUmemLocationType)config->location_type;
-  props.location.id = config->location_id;
-  props.maxSize = (size_t)config->max_size;
+  const CUmemPoolProps props = {
+      .allocType = config->alloc_type != 0 ? (CUmemAllocationType)config->alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED,
+      .handleTypes = (CUmemAllocationHandleType)config->handle_types,
+      .location = {.type = (CUmemLocationType)config->location_type, .id = config->location_id},
+      .maxSize = (size_t)config->max_size};
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolCreate, (&pool->raw, &props)));
   CCH__RETURN_FAILURE(cch__box_created(pool, status));
   pool->location_type = config->location_type;
@@ -52,16 +49,14 @@ int cch_pool_current(cch_pool **out, int device) {
 
 int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, raw);
-  cch_pool *pool;
   bool is_new;
-  CCH__RETURN_FAILURE(cch__box_of_handle(&pool, &is_new, CCH_KIND_POOL, sizeof *pool, raw, owner, release, __func__));
+  CCH__RETURN_FAILURE(cch__box_of_handle(out, &is_new, CCH_KIND_POOL, sizeof **out, raw, owner, release, __func__));
   if (is_new)
-    pool->raw = raw;
+    (*out)->raw = raw;
   if (is_new && device >= 0) {
-    pool->location_type = CCH_LOCATION_DEVICE;
-    pool->location_id = device;
+    (*out)->location_type = CCH_LOCATION_DEVICE;
+    (*out)->location_id = device;
   }
-  *out = pool;
   return 0;
 }
 

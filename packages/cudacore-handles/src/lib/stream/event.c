@@ -30,17 +30,14 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
 int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch_event *event;
   bool is_new;
-  CCH__RETURN_FAILURE(
-      cch__box_of_handle(&event, &is_new, CCH_KIND_EVENT, sizeof *event, raw, owner, release, __func__));
-  if (is_new) {
-    event->raw = raw;
-    event->flags = CCH_EVENT_UNKNOWN;
-    cch__box_in(&event->box, &event->context, context);
+  int status = cch__box_of_handle(out, &is_new, CCH_KIND_EVENT, sizeof **out, raw, owner, release, __func__);
+  if (status == 0 && is_new) {
+    (*out)->raw = raw;
+    (*out)->flags = CCH_EVENT_UNKNOWN;
+    cch__box_in(&(*out)->box, &(*out)->context, context);
   }
-  *out = event;
-  return 0;
+  return status;
 }
 
 /* The driver cannot report the context of an event. */

@@ -18,20 +18,14 @@ static int fill_host(cch__node_params *out, const cch__node_source *from) {
  * A clone of a node has the same data pointer as the original. So for clones, too, the pointer can be to the library's
  * own payload.
  */
-static int read_host(cch_graph_node *node, cch_host_node *out) {
+static int get_host(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  (void)bundle;
   CUDA_HOST_NODE_PARAMS_v1 native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native)));
   const cch__host_call *call = native.userData;
   bool ours = native.fn == cch__host_trampoline;
-  *out = (cch_host_node){.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};
-  return 0;
-}
-
-static int get_host(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  cch_host_node known = {0};
-  (void)bundle;
-  int status = read_host(node, &known);
-  return status != 0 ? status : CCH__NODE_GIVE(params, known, data);
+  cch_host_node known = {.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};
+  return CCH__NODE_GIVE(params, known, data);
 }
 
 /* ---- drivers before 12.2 ---- */

@@ -74,10 +74,11 @@ static CUdeviceptr address_of(CUmemorytype type, const void *host, CUdeviceptr d
   return type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)host : type == CU_MEMORYTYPE_ARRAY ? 0 : device;
 }
 
-static int read_memcpy(cch_graph_node *node, cch_memcpy_node *out) {
+static int get_memcpy(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  (void)bundle;
   CUDA_MEMCPY3D native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemcpyNodeGetParams, (node->raw, &native)));
-  *out = (cch_memcpy_node){.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
+  cch_memcpy_node known = {.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
                            .src = address_of(native.srcMemoryType, native.srcHost, native.srcDevice),
                            .width = native.WidthInBytes,
                            .height = native.Height,
@@ -88,14 +89,7 @@ static int read_memcpy(cch_graph_node *node, cch_memcpy_node *out) {
                            .src_height = native.srcHeight,
                            .dst_array = native.dstMemoryType == CU_MEMORYTYPE_ARRAY ? native.dstArray : NULL,
                            .src_array = native.srcMemoryType == CU_MEMORYTYPE_ARRAY ? native.srcArray : NULL};
-  return 0;
-}
-
-static int get_memcpy(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  cch_memcpy_node known = {0};
-  (void)bundle;
-  int status = read_memcpy(node, &known);
-  return status != 0 ? status : CCH__NODE_GIVE(params, known, src_height);
+  return CCH__NODE_GIVE(params, known, src_height);
 }
 
 static void explain(const void *given) {

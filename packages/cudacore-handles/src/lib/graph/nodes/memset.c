@@ -22,24 +22,17 @@ static int fill_memset(cch__node_params *out, const cch__node_source *from) {
   return status != 0 ? status : cch__node_keep(out, from);
 }
 
-static int read_memset(cch_graph_node *node, cch_memset_node *out) {
-  CUDA_MEMSET_NODE_PARAMS_v1 native;
-  int status = CCH__CALL(cuGraphMemsetNodeGetParams, (node->raw, &native));
-  if (status == 0)
-    *out = (cch_memset_node){.dst = native.dst,
-                             .value = native.value,
-                             .element_size = native.elementSize,
-                             .width = native.width,
-                             .height = native.height,
-                             .pitch = native.pitch};
-  return status;
-}
-
 static int get_memset(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  cch_memset_node known = {0};
   (void)bundle;
-  int status = read_memset(node, &known);
-  return status != 0 ? status : CCH__NODE_GIVE(params, known, pitch);
+  CUDA_MEMSET_NODE_PARAMS_v1 native;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemsetNodeGetParams, (node->raw, &native)));
+  cch_memset_node known = {.dst = native.dst,
+                           .value = native.value,
+                           .element_size = native.elementSize,
+                           .width = native.width,
+                           .height = native.height,
+                           .pitch = native.pitch};
+  return CCH__NODE_GIVE(params, known, pitch);
 }
 
 /* ---- drivers before 12.2 ---- */
