@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from cudacore_graph._arguments import check_node_kernel
 from cudacore_handles import ClosedError, LaunchConfig, ParamKind
@@ -132,21 +132,16 @@ def launch_many(
 # ---- columns ----
 
 
-class _Array:
+class _Array(NamedTuple):
     """A column that is read in place, and the object that keeps the memory alive."""
 
-    __slots__ = ("first", "itemsize", "keep", "kind", "length", "name", "place")
-
-    def __init__(
-        self, keep: object, length: int, place: tuple[int, int], kind: str, itemsize: int, name: str, first: object
-    ) -> None:
-        self.keep = keep
-        self.length = length
-        self.place = place
-        self.kind = kind
-        self.itemsize = itemsize
-        self.name = name
-        self.first = first
+    keep: object
+    length: int
+    place: tuple[int, int]
+    kind: str
+    itemsize: int
+    name: str
+    first: object
 
     def check(self, index: int, parameter: ParamInfo) -> None:
         """Raise an error if the elements do not fit the parameter."""

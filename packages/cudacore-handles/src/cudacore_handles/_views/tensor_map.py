@@ -44,6 +44,7 @@ _DATA_TYPES = {
         ("bfloat16", TensorMapDataType.BFLOAT16),
     )
 }
+_TYPE_NAMES = ", ".join(one.name for one in TensorMapDataType)
 _SIZES = {
     data_type: int(size)
     for data_type, size in zip(TensorMapDataType, (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4), strict=True)
@@ -291,7 +292,7 @@ def _type_of(view: StridedMemoryView, data_type: Any) -> int:
         if found is None:
             raise ValueError(
                 f"tensor maps do not have the view's type of elements, {_dtype_name(view)}; give data_type, one of "
-                f"{', '.join(one.name for one in TensorMapDataType)} of the same size, as which they are copied"
+                f"{_TYPE_NAMES} of the same size, as which they are copied"
             )
         return found
     number = check_data_type(data_type)
@@ -319,10 +320,7 @@ def check_data_type(given: Any) -> TensorMapDataType:
         )
     found = _DATA_TYPES.get(kind.packed)
     if found is None:
-        raise ValueError(
-            f"data_type is {given!r}, which tensor maps do not have; they have "
-            f"{', '.join(one.name for one in TensorMapDataType)}"
-        )
+        raise ValueError(f"data_type is {given!r}, which tensor maps do not have; they have {_TYPE_NAMES}")
     return found
 
 
