@@ -159,8 +159,12 @@ def transferring(name: str, source: str, *, over_row: tuple[str, float] | None =
     return Row(f"copy of 64 KiB to the device, {name}", statement, 500, 15, setup, True, ours=True, over_row=over_row)
 
 
-def hooked(name: str, statement: str, setup: str, *, needs: str, per: int, over_row: tuple[str, float] | None) -> Row:
+def hooked(
+    name: str, call: str, *, within: str | None = None, setup: str = "pass", over_row: tuple[str, float] | None = None
+) -> Row:
     """Return a row that allocates with another library, which reuses memory that was freed before."""
+    needs = call.partition(".")[0]
+    per, statement = (100, f"with {within}:\n    for _ in range(100): {call}") if within else (1, call)
     setup = f"import {needs}, cudacore.interop; {setup}"
     return Row(name, statement, 2_000 // per, 15, setup, True, ours=True, needs=needs, per=per, over_row=over_row)
 
@@ -190,6 +194,7 @@ def large(name: str, statement: str, factor: float | None, *, floor: str | None 
 MIXED = ", buffer, f32, i32, 3.0, u64"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
 OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
+CUPY_EMPTY, TORCH_EMPTY = "cupy.empty(256, 'f4')", "torch.empty(256, device='cuda')"
 NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
 THREADS, LAUNCHES = (
     8,
@@ -388,30 +393,26 @@ ROWS = (
     viewing("CuPy array, with a stream", "cupy2[0], int(stream.handle)", needs="cupy", ratio=1.0),
     Row(RAW_KERNEL, "raw8(one, one, cupy8)", 500, 15, drain=True, ours=True, needs="cupy", floor=INTS8),
     with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
-    hooked(OWN_POOL, "cupy.empty(256, 'f4')", "pass", needs="cupy", per=1, over_row=None),
+    hooked(OWN_POOL, CUPY_EMPTY),
     hooked(
         "cupy.empty, CuPy's pool over cudacore's",
-        "with cupy.cuda.using_allocator(pool.malloc):\n    for _ in range(100): cupy.empty(256, 'f4')",
-        "pool = cudacore.interop.cupy_pool()",
-        needs="cupy",
-        per=100,
+        CUPY_EMPTY,
+        within="cupy.cuda.using_allocator(pool.malloc)",
+        setup="pool = cudacore.interop.cupy_pool()",
         over_row=(OWN_POOL, 1.1),
     ),
     hooked(
         "cupy.empty, cudacore's pool",
-        "with cupy.cuda.using_allocator(allocator):\n    for _ in range(100): cupy.empty(256, 'f4')",
-        "allocator = cudacore.interop.cupy_allocator()",
-        needs="cupy",
-        per=100,
-        over_row=None,
+        CUPY_EMPTY,
+        within="cupy.cuda.using_allocator(allocator)",
+        setup="allocator = cudacore.interop.cupy_allocator()",
     ),
-    hooked(OWN_ALLOCATOR, "torch.empty(256, device='cuda')", "pass", needs="torch", per=1, over_row=None),
+    hooked(OWN_ALLOCATOR, TORCH_EMPTY),
     hooked(
         "torch.empty, MemPool of cudacore's pool",
-        "with torch.cuda.use_mem_pool(pool):\n    for _ in range(100): torch.empty(256, device='cuda')",
-        "pool = cudacore.interop.torch_pool()",
-        needs="torch",
-        per=100,
+        TORCH_EMPTY,
+        within="torch.cuda.use_mem_pool(pool)",
+        setup="pool = cudacore.interop.torch_pool()",
         over_row=(OWN_ALLOCATOR, 1.1),
     ),
 )
