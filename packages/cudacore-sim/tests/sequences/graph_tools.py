@@ -10,7 +10,7 @@ from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from recorder import HOST_FUNCTION, SEQUENCES, Recorder, pointers
-from structs import Access, Copy3D, PoolProperties, device_pool, named
+from structs import Access, Copy3D, PoolProperties, device_pool, fields
 
 TYPES = {
     0: "kernel", 1: "memcpy", 2: "memset", 3: "host", 4: "graph", 5: "empty", 6: "wait", 7: "record", 8: "signal",
@@ -29,25 +29,18 @@ _kept: list[Any] = []
 class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS_v2. Version 1 consists of its first fields."""
 
-    _fields_ = [
-        ("func", c_void_p),
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared", c_uint),
-        *named(c_void_p, "kernelParams", "extra", "kern", "ctx"),
-    ]
+    _fields_ = fields(
+        func=c_void_p, grid=c_uint * 3, block=c_uint * 3, shared=c_uint, kernelParams=c_void_p, extra=c_void_p,
+        kern=c_void_p, ctx=c_void_p,
+    )  # fmt: skip
 
 
 class MemsetNode(ctypes.Structure):
     """CUDA_MEMSET_NODE_PARAMS_v2; version 1 lacks the context."""
 
-    _fields_ = [
-        ("dst", c_uint64),
-        ("pitch", c_size_t),
-        *named(c_uint, "value", "elementSize"),
-        *named(c_size_t, "width", "height"),
-        ("ctx", c_void_p),
-    ]
+    _fields_ = fields(
+        dst=c_uint64, pitch=c_size_t, value=c_uint, elementSize=c_uint, width=c_size_t, height=c_size_t, ctx=c_void_p
+    )
 
 
 class HostNode(ctypes.Structure):
@@ -59,12 +52,9 @@ class HostNode(ctypes.Structure):
 class AllocNode(ctypes.Structure):
     """CUDA_MEM_ALLOC_NODE_PARAMS."""
 
-    _fields_ = [
-        ("poolProps", PoolProperties),
-        ("accessDescs", c_void_p),
-        *named(c_size_t, "accessDescCount", "bytesize"),
-        ("dptr", c_uint64),
-    ]
+    _fields_ = fields(
+        poolProps=PoolProperties, accessDescs=c_void_p, accessDescCount=c_size_t, bytesize=c_size_t, dptr=c_uint64
+    )
 
 
 class MemcpyNode(ctypes.Structure):
@@ -76,13 +66,7 @@ class MemcpyNode(ctypes.Structure):
 class ConditionalNode(ctypes.Structure):
     """CUDA_CONDITIONAL_NODE_PARAMS."""
 
-    _fields_ = [
-        ("handle", c_uint64),
-        ("type", c_int),
-        ("size", c_uint),
-        ("graphs", ctypes.POINTER(c_void_p)),
-        ("ctx", c_void_p),
-    ]
+    _fields_ = fields(handle=c_uint64, type=c_int, size=c_uint, graphs=ctypes.POINTER(c_void_p), ctx=c_void_p)
 
 
 class ChildNode(ctypes.Structure):
@@ -104,18 +88,10 @@ class FreeNode(ctypes.Structure):
 
 
 class _Union(ctypes.Union):
-    _fields_ = [
-        ("words", c_uint64 * 29),
-        ("kernel", KernelNode),
-        ("memcpy", MemcpyNode),
-        ("memset", MemsetNode),
-        ("host", HostNode),
-        ("graph", ChildNode),
-        ("event", EventNode),
-        ("alloc", AllocNode),
-        ("free", FreeNode),
-        ("conditional", ConditionalNode),
-    ]
+    _fields_ = fields(
+        words=c_uint64 * 29, kernel=KernelNode, memcpy=MemcpyNode, memset=MemsetNode, host=HostNode, graph=ChildNode,
+        event=EventNode, alloc=AllocNode, free=FreeNode, conditional=ConditionalNode,
+    )  # fmt: skip
 
 
 class NodeParams(ctypes.Structure):

@@ -16,6 +16,11 @@ def named(kind: Any, *names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names]
 
 
+def fields(**kinds: Any) -> list[tuple[str, Any]]:
+    """Return ``_fields_`` of a structure, from the types by the names."""
+    return list(kinds.items())
+
+
 class Location(ctypes.Structure):
     """CUmemLocation."""
 
@@ -25,27 +30,19 @@ class Location(ctypes.Structure):
 class PoolProperties(ctypes.Structure):
     """CUmemPoolProps."""
 
-    _fields_ = [
-        *named(c_int, "allocType", "handleTypes"),
-        ("location", Location),
-        ("security", c_void_p),
-        ("maxSize", c_size_t),
-        ("usage", c_ushort),
-        ("reserved", c_ubyte * 54),
-    ]
+    _fields_ = fields(
+        allocType=c_int, handleTypes=c_int, location=Location, security=c_void_p, maxSize=c_size_t, usage=c_ushort,
+        reserved=c_ubyte * 54,
+    )  # fmt: skip
 
 
 class AllocationProperties(ctypes.Structure):
     """CUmemAllocationProp."""
 
-    _fields_ = [
-        *named(c_int, "type", "handleTypes"),
-        ("location", Location),
-        ("security", c_void_p),
-        *named(c_ubyte, "compression", "rdma"),
-        ("usage", c_ushort),
-        ("reserved", c_ubyte * 4),
-    ]
+    _fields_ = fields(
+        type=c_int, handleTypes=c_int, location=Location, security=c_void_p, compression=c_ubyte, rdma=c_ubyte,
+        usage=c_ushort, reserved=c_ubyte * 4,
+    )  # fmt: skip
 
 
 class Access(ctypes.Structure):
@@ -104,14 +101,9 @@ class LaunchAttribute(ctypes.Structure):
 class LaunchConfiguration(ctypes.Structure):
     """CUlaunchConfig."""
 
-    _fields_ = [
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared", c_uint),
-        ("stream", c_void_p),
-        ("attributes", c_void_p),
-        ("count", c_uint),
-    ]
+    _fields_ = fields(
+        grid=c_uint * 3, block=c_uint * 3, shared=c_uint, stream=c_void_p, attributes=c_void_p, count=c_uint
+    )
 
 
 def device_pool(**fields: Any) -> PoolProperties:
@@ -166,29 +158,19 @@ class Array3DDescriptor(ctypes.Structure):
 class ResourceDescriptor(ctypes.Structure):
     """CUDA_RESOURCE_DESC. Arrays use only a handle; linear memory uses the fields up to the size."""
 
-    _fields_ = [
-        ("type", c_int),
-        ("handle", c_uint64),
-        ("format", c_int),
-        ("channels", c_uint),
-        *named(c_size_t, "width", "height", "pitch"),
-        ("rest", c_int * 22),
-        ("flags", c_uint),
-    ]
+    _fields_ = fields(
+        type=c_int, handle=c_uint64, format=c_int, channels=c_uint, width=c_size_t, height=c_size_t, pitch=c_size_t,
+        rest=c_int * 22, flags=c_uint,
+    )  # fmt: skip
 
 
 class TextureDescriptor(ctypes.Structure):
     """CUDA_TEXTURE_DESC."""
 
-    _fields_ = [
-        ("modes", c_int * 3),
-        ("filter", c_int),
-        *named(c_uint, "flags", "anisotropy"),
-        ("mipmap_filter", c_int),
-        *named(c_float, "bias", "minimum", "maximum"),
-        ("border", c_float * 4),
-        ("reserved", c_int * 12),
-    ]
+    _fields_ = fields(
+        modes=c_int * 3, filter=c_int, flags=c_uint, anisotropy=c_uint, mipmap_filter=c_int, bias=c_float,
+        minimum=c_float, maximum=c_float, border=c_float * 4, reserved=c_int * 12,
+    )  # fmt: skip
 
 
 class ViewDescriptor(ctypes.Structure):
