@@ -44,6 +44,13 @@ PTX += b"""
 }
 """
 
+_READ_NUMBER = b"""\
+    .reg .u64 %c, %p;
+    .reg .u32 %x;
+    ld.param.u64 %c, [condition];
+    ld.param.u64 %p, [number];
+    ld.global.u32 %x, [%p];
+"""
 _SET_CONDITION = b"""\
     { .param .b64 p0; .param .b32 p1;
     st.param.b64 [p0], %c;
@@ -74,32 +81,24 @@ CONDITIONAL = b"""
     ret;
 }
 
-// The condition becomes *value.
-.visible .entry set_condition(.param .u64 condition, .param .u64 value)
+// The condition becomes *number.
+.visible .entry set_condition(.param .u64 condition, .param .u64 number)
 {
-    .reg .u64 %c, %p;
-    .reg .u32 %x;
-    ld.param.u64 %c, [condition];
-    ld.param.u64 %p, [value];
-    ld.global.u32 %x, [%p];
+    READ_NUMBER
     SET_CONDITION
     ret;
 }
 
-// One less is left in *counter, and the condition is that.
-.visible .entry count_down(.param .u64 condition, .param .u64 counter)
+// One less is left in *number, and the condition is that.
+.visible .entry count_down(.param .u64 condition, .param .u64 number)
 {
-    .reg .u64 %c, %p;
-    .reg .u32 %x;
-    ld.param.u64 %c, [condition];
-    ld.param.u64 %p, [counter];
-    ld.global.u32 %x, [%p];
+    READ_NUMBER
     sub.u32 %x, %x, 1;
     st.global.u32 [%p], %x;
     SET_CONDITION
     ret;
 }
-""".replace(b"    SET_CONDITION\n", _SET_CONDITION)
+""".replace(b"    READ_NUMBER\n", _READ_NUMBER).replace(b"    SET_CONDITION\n", _SET_CONDITION)
 
 
 def add_function(kind: str) -> str:
