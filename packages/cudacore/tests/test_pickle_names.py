@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import pickle
 import pickletools
 import subprocess
@@ -23,6 +24,13 @@ def private_names(data: bytes) -> list[str]:
     """Return the private modules that a pickle names."""
     texts = [argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str)]
     return [text for text in texts if text.startswith("cudacore") and "._" in text.replace("._restore", "")]
+
+
+@pytest.fixture(autouse=True)
+def only_our_reducers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the functions by which other libraries, such as tblib for Dask, pickle exceptions of the whole process."""
+    for cls in [cls for cls in copyreg.dispatch_table if isinstance(cls, type) and issubclass(cls, BaseException)]:
+        monkeypatch.delitem(copyreg.dispatch_table, cls)
 
 
 def error() -> cc.CUDAError:

@@ -113,7 +113,16 @@ CUresult code_of(const std::exception &error) {
 
 namespace {
 
-/* The file of the calling code: the first file on the stack other than this library. */
+/* The name of a library without its folder. */
+std::string base_name(const char *path) {
+  std::string name = path;
+  return name.substr(name.find_last_of('/') + 1);
+}
+
+/*
+ * The file of the calling code: the first file on the stack other than this library. AddressSanitizer's library calls
+ * backtrace() for this library, so it is on the stack, too.
+ */
 std::string calling_file() {
   void *frames[32];
   int count = backtrace(frames, 32);
@@ -121,10 +130,9 @@ std::string calling_file() {
   if (dladdr(reinterpret_cast<void *>(&unsupported), &own) == 0)
     return {};
   for (int i = 0; i < count; i++)
-    if (dladdr(frames[i], &other) != 0 && other.dli_fbase != own.dli_fbase && other.dli_fname != nullptr) {
-      std::string name = other.dli_fname;
-      return name.substr(name.find_last_of('/') + 1);
-    }
+    if (dladdr(frames[i], &other) != 0 && other.dli_fbase != own.dli_fbase && other.dli_fname != nullptr &&
+        base_name(other.dli_fname).rfind("libasan", 0) != 0)
+      return base_name(other.dli_fname);
   return {};
 }
 
