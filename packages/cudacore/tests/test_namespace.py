@@ -110,6 +110,23 @@ def test_import_needs_no_dataclasses(module: str) -> None:
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 
 
+def test_a_copy_of_a_view_needs_no_dataclasses() -> None:
+    """The first copy between views would load modules for options that it does not have."""
+    result = run_python(
+        """
+        import sys, cudacore
+        device = cudacore.Device()
+        device.set_current()
+        stream = device.create_stream()
+        one, two = (device.allocate(64, stream=stream).view("int32") for _ in range(2))
+        one.copy_from(two, stream=stream)
+        print("dataclasses" in sys.modules)
+        """,
+        CUDACORE_DRIVER="sim",
+    )
+    assert (result.stdout.strip(), result.stderr) == ("False", "")
+
+
 def test_import_loads_no_driver() -> None:
     """Importing cudacore would load libcuda, and would fail, or initialise a GPU that the program does not use."""
     result = run_python(

@@ -295,7 +295,9 @@ def test_fat_binaries_objects_and_libraries(compress: bool) -> None:
         for name in ("one", "two")
     )
     as_object = host_object(one + bytes(fatbin.code))  # type: ignore[arg-type]
-    as_library = archive({"first.o": host_object(two), "second.o": as_object})
+    nameless = bytearray(host_object(two))
+    nameless[62:64] = bytes(2)  # the object has no table of the names of its sections
+    as_library = archive({"first.o": bytes(nameless), "second.o": as_object})
     for part, name in (
         (fatbin, "part 2 (fatbin)"),
         (ObjectCode.from_object(as_object), "part 2 (object)"),

@@ -70,7 +70,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
             return refused
         error.hint = (EXEC_HINTS if place == _native.PLACE_IN_EXEC else HINTS).get(kind, error.hint)
     if place >= 0:
-        error.hint = f"It is node {place} of the batch, of the kind {kind!r}. {error.hint}".rstrip()
+        error.hint = f"It is node {place} of the batch, added by {kind!r}. {error.hint}".rstrip()
     return error
 
 

@@ -275,6 +275,10 @@ def test_paths(checked: list[tuple[int, int]]) -> None:
     assert checked == []
     one(ndarray(), 8, device=0)
     assert checked == [(ADDRESS, 0)]
+    for unknown in (-1, -2, -3):
+        Memory.device_id = unknown
+        one(ndarray(), 8, device=0)
+    assert checked == [(ADDRESS, 0)] * 4, "the driver is queried if the device is not known"
     with pytest.raises(TypeError, match=r"ndarray is passed as a pointer of 8 bytes, .* of 8 is a float"):
         one(ndarray(), 8, FLOAT)
 

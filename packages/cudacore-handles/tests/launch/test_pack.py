@@ -256,6 +256,13 @@ def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: i
         _native.pack(layout(*sizes), (1,) * given_count)
 
 
+@pytest.mark.parametrize("device", [-1, -2, -3, -4])
+def test_negative_devices(device: int) -> None:
+    """A wrong ordinal of a device would switch off the check of the devices of arguments."""
+    with pytest.raises(ValueError, match=f"device is {device}; it must be the ordinal of a device, or None"):
+        _native.pack(layout(8), (1,), device)
+
+
 @pytest.mark.parametrize("value", ["text", [1], {}, object(), print, int, {1}])
 def test_unpackable_value_is_named(value: Any) -> None:
     """The error for a value that cannot be packed would not name the argument's position or type."""

@@ -218,7 +218,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
-    if "cudacore_handles" in sys.modules:
+    if "cudacore_handles._views.copy_kernel" in sys.modules:
         from cudacore_handles._sdk.testing import count_copy_kernels
 
         counts["library"] -= count_copy_kernels()  # the libraries of copy kernels remain, too

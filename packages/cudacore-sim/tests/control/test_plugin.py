@@ -53,6 +53,14 @@ def run(project: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult
     return project.runpytest_subprocess(*PLUGINS, *options)
 
 
+def test_a_library_that_is_hidden(project: pytest.Pytester) -> None:
+    """All tests of a project would fail if it hides cudacore_handles, or replaces it by something else."""
+    result = run(
+        project, "import sys\nsys.modules['cudacore_handles'] = None\ndef test_clean(): pass", "--cuda-driver=sim"
+    )
+    result.assert_outcomes(passed=1)
+
+
 LEAKING = """
 def test_leak(): stream()
 def test_clean(): cu.cuStreamDestroy_v2(stream())

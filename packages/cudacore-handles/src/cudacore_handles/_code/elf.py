@@ -27,8 +27,16 @@ def is_elf(image: bytes) -> bool:
     return image[:6] == b"\x7fELF\x02\x01"
 
 
-def read_sections(image: bytes) -> list[Section]:
+def read_sections(image: bytes, *, named: bool = True) -> list[Section]:
     """Return the sections.
+
+    Parameters
+    ----------
+    image : bytes
+        The file.
+    named : bool, optional
+        Whether each section must have a name. If not, the name of a section is empty if the file does not contain it,
+        as in objects without a table of names. Default True.
 
     Raises
     ------
@@ -37,14 +45,20 @@ def read_sections(image: bytes) -> list[Section]:
     """
     (table,) = struct.unpack_from("<Q", image, 40)
     entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
-    raw = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_size) for i in range(count)]
+    raw = [struct.unpack_from("<IIQQQQII", image, table + i * entry_size) for i in range(count)]
     if not raw:
         return []
     names = raw[names_index]
-    return [
-        Section(read_string(image, names[4], names[5], name), kind, offset, size, link)
-        for name, kind, _, _, offset, size, link, *_ in raw
-    ]
+    sections = []
+    for name, kind, _, _, offset, size, link, _ in raw:
+        try:
+            text = read_string(image, names[4], names[5], name)
+        except IndexError:
+            if named:
+                raise
+            text = ""
+        sections.append(Section(text, kind, offset, size, link))
+    return sections
 
 
 def read_contents(image: bytes, section: Section) -> bytes:

@@ -251,7 +251,7 @@ def _fatbins_of_object(image: bytes) -> list[bytes]:
     """Return the fat binaries with relocatable code in a host object, which is an ELF file."""
     if not is_elf(image):
         raise ValueError("this is not an ELF file")
-    sections = [section for section in read_sections(image) if section.name == "__nv_relfatbin"]
+    sections = [section for section in read_sections(image, named=False) if section.name == "__nv_relfatbin"]
     return [part for section in sections for part in parts(image[section.offset : section.offset + section.size])]
 
 

@@ -14,6 +14,8 @@ from cudacore_handles._cffi import lib
 if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
 
+MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
+
 
 def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int; raise an error if it is invalid."""

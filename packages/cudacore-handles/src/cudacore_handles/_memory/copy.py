@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.pickles import public
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
-from cudacore_handles._memory.arguments import check_size, size_of
+from cudacore_handles._memory.arguments import MAX_PITCH, check_size, size_of
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
 from cudacore_handles.typing import (
     MemcpyOverlapMode,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.host import Host
 
-MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
 _ATTRIBUTES = struct_of("cch_copy_attributes")
 _SHAPE = struct_of("cch_copy_shape")
 _Side = tuple[Any, Any, Any, Any]

@@ -31,7 +31,6 @@ _HINTS = {
         "OpenGL must have a context current on this thread, of a device that CUDA has, too: make the window's context, "
         "or one of EGL, current first"
     ),
-    "CUDA_ERROR_OPERATING_SYSTEM": "The driver cannot load OpenGL: this machine has no library libGL.so.1",
     "CUDA_ERROR_INVALID_HANDLE": "OpenGL has no such object in its current context",
     "CUDA_ERROR_INVALID_VALUE": (
         "CUDA does not take objects of this kind, or not with these flags: buffers take read_only or write_discard"
@@ -39,6 +38,9 @@ _HINTS = {
     "CUDA_ERROR_NOT_MAPPED_AS_POINTER": (
         "An image has no address: only resources of from_gl_buffer() are mapped to a Buffer"
     ),
+}
+_REGISTER_HINTS = _HINTS | {
+    "CUDA_ERROR_OPERATING_SYSTEM": "Perhaps the driver cannot load OpenGL: it needs the library libGL.so.1",
 }
 
 
@@ -133,7 +135,7 @@ class GraphicsResource(_native.Handle):
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = ffi.new("cch_graphics **")
-        _check(lib.cch_graphics_register_gl_buffer(out, hold(_context(accepted)), name, bits))
+        _check(lib.cch_graphics_register_gl_buffer(out, hold(_context(accepted)), name, bits), _REGISTER_HINTS)
         return cls._made(out[0], accepted)
 
     @classmethod
@@ -162,7 +164,7 @@ class GraphicsResource(_native.Handle):
         if where == 0:
             raise ValueError("target must be what OpenGL calls the image's target, such as GL_TEXTURE_2D, not 0")
         out = ffi.new("cch_graphics **")
-        _check(lib.cch_graphics_register_gl_image(out, hold(_context(None)), name, where, bits))
+        _check(lib.cch_graphics_register_gl_image(out, hold(_context(None)), name, where, bits), _REGISTER_HINTS)
         return cls._made(out[0], None)
 
     @classmethod
@@ -302,7 +304,7 @@ def _nothing() -> None:
     """Return None, like a weak reference to a buffer that no longer exists."""
 
 
-def _check(status: int) -> None:
+def _check(status: int, hints: dict[str, str] = _HINTS) -> None:
     if status:
         name = ffi.string(lib.cch_error_name(int(status))).decode()
-        check(status, hint=_HINTS.get(name, ""))
+        check(status, hint=hints.get(name, ""))

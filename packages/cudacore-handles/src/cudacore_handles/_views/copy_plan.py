@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cudacore_handles._memory.copy import MAX_PITCH
+from cudacore_handles._memory.arguments import MAX_PITCH
 
 _MAX_UNIT = 16  # largest number of bytes that a thread of a kernel copies at once
 _TILE = 32

@@ -18,8 +18,8 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError
 from cudacore_handles._cffi import lib
+from cudacore_handles._memory.arguments import MAX_PITCH
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._memory.copy import MAX_PITCH
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._views.copy_kernel import copy_units
 from cudacore_handles._views.copy_plan import Plan, plan

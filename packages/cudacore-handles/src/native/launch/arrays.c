@@ -361,9 +361,12 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
     Py_DECREF(number);
     number = next;
   }
-  *out = number ? (int)PyLong_AsLong(number) : -1;
+  long device = number ? PyLong_AsLong(number) : -1;
   Py_XDECREF(number);
-  return PyErr_Occurred() ? -1 : 0;
+  if (PyErr_Occurred())
+    return -1;
+  *out = device >= 0 ? (int)device : UNKNOWN_DEVICE; /* the library's negative numbers have other meanings */
+  return 0;
 }
 
 static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {

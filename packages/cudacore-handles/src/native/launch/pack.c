@@ -368,6 +368,10 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   long device = checked ? PyLong_AsLong(arguments[2]) : UNCHECKED_DEVICE;
   if (PyErr_Occurred() || read_layout(arguments[0], &params) < 0)
     return NULL;
+  if (checked && device < 0) {
+    PyErr_Format(PyExc_ValueError, "device is %ld; it must be the ordinal of a device, or None", device);
+    return NULL;
+  }
   if (!PyTuple_Check(arguments[1])) {
     raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
     return NULL;

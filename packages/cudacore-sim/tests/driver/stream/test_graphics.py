@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -172,3 +173,38 @@ def test_captures(cuda: Any, buffer: sim.GLBuffer) -> None:
     assert cuda.code("cuGraphicsUnregisterResource", resource) == CAPTURE_UNSUPPORTED
     assert cuda.code("cuStreamEndCapture", stream, ctypes.byref(ctypes.c_void_p())) == CAPTURE_INVALIDATED
     cuda.cuGraphicsUnregisterResource(resource)
+
+
+def test_order_of_copies_that_are_done(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """The check of order would report work before an unmapping, and after the next mapping, once the copy is done."""
+    result = run_python(
+        """
+        import time
+
+        def call(name, *arguments):
+            code = getattr(cu, name)(*arguments)
+            assert code == 0, (name, code)
+
+        context, resource, streams = c_void_p(), c_void_p(), (c_void_p(), c_void_p())
+        memory, other, size = c_uint64(), c_uint64(), c_size_t(64)
+        call("cuInit", 0)
+        call("cuDevicePrimaryCtxRetain", byref(context), 0)
+        call("cuCtxSetCurrent", context)
+        for stream in streams:
+            call("cuStreamCreate", byref(stream), 1)
+        call("cuMemAlloc_v2", byref(memory), size)
+        call("cuMemAlloc_v2", byref(other), size)
+        buffer = cudacore_sim.GLBuffer(64)
+        call("cuGraphicsGLRegisterBuffer", byref(resource), buffer.name, 0)
+        for stream in streams:
+            call("cuGraphicsMapResources", 1, byref(resource), stream)
+            call("cuMemsetD8Async", memory, 1, size, stream)
+            call("cuGraphicsUnmapResources", 1, byref(resource), stream)
+            call("cuMemsetD8Async", c_uint64(other.value), 1, size, streams[0])
+            time.sleep(0.2)
+        call("cuCtxSynchronize")
+        print(cudacore_sim.reports())
+        """,
+        CHECK="order",
+    )
+    assert (result.stdout, result.stderr) == ("[]\n", "")

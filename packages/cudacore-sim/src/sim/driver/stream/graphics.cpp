@@ -82,8 +82,17 @@ CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool map
  * could copy contents that unmapping has yet to write, or write to memory that unmapping has released.
  */
 void enqueue_copy(GraphicsBuffer &buffer, const StreamPtr &stream, const UnitPtr &unit) {
-  enqueue(stream, unit, {buffer.last_copy.lock()});
+  UnitPtr last = buffer.last_copy.lock();
+  if (last == nullptr) { /* the copy was done long ago, but the new one is still ordered after it */
+    last = std::make_shared<Unit>();
+    last->done = true;
+    last->ordered = buffer.last_ordered;
+    last->traced = buffer.last_traced;
+  }
+  enqueue(stream, unit, {last});
   buffer.last_copy = unit;
+  buffer.last_ordered = unit->ordered;
+  buffer.last_traced = unit->traced;
 }
 
 /* Copies the contents of the mapped memory back to the buffer, and frees the memory, in the order of a stream. */

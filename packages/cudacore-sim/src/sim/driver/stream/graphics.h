@@ -14,6 +14,9 @@ struct GraphicsBuffer {
    * context. The executor keeps a unit until it is done, and later work does not need to wait for it after that.
    */
   std::weak_ptr<Unit> last_copy;
+  /* The entries of the last copy in the check of order and in the trace, which remain after the unit is gone. */
+  OrderedPtr last_ordered;
+  TracedPtr last_traced;
 };
 
 /* A buffer, or an image, of OpenGL that CUDA may use. */
