@@ -19,7 +19,8 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
   if (stream == into) /* a stream is always in order with itself */
     return 0;
-  const uint64_t thread = graph->capture->thread;
+  /* Read before the wait, because other code can end the capture meanwhile. */
+  const uint64_t thread = graph->capture->thread, id = graph->capture->id;
   if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
     return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
   cch__joined *joined = malloc(sizeof *joined);
@@ -31,7 +32,7 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     return status;
   }
   pthread_mutex_lock(&cch__captures_lock);
-  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id, thread};
+  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), id, thread};
   graph->joined = joined;
   pthread_mutex_unlock(&cch__captures_lock);
   return 0;
