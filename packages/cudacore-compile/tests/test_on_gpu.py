@@ -170,7 +170,7 @@ def test_listed_kernels_are_as_the_driver_has_them(
 
 @pytest.mark.cuda_gpu  # the simulator accepts PTX of any version
 def test_ptx_newer_than_the_driver(device: Device) -> None:
-    """If the driver is too old for PTX, the error would not have both versions, and what to do."""
+    """If the driver is too old for PTX, the error would lack a version, or what to do."""
     major, minor = ptx_of(driver_cuda_version())
     newer = f"{major}.{minor + 1}"
     code = build("sm_80", WHOLE, "ptx").code

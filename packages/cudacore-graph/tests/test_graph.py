@@ -369,7 +369,7 @@ class TestOptions:
         call_driver("cuMemFree", memory)  # memory that the last launch has left allocated
 
     def test_launched_again_with_memory(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-        """The error would not say how to launch a graph again whose memory was not freed."""
+        """The error would not say how to relaunch a graph whose memory has not been freed."""
         memory = definition.allocate(64).dptr
         graph = definition.instantiate()
         graph.launch(stream)

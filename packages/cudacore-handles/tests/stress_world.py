@@ -63,7 +63,7 @@ class Array:
 
 
 class Owner:
-    """An owner of foreign memory that is in a reference cycle, and whose finalizer uses the library."""
+    """An owner of foreign memory. The owner is in a reference cycle, and its finalizer uses the library."""
 
     alive: ClassVar[collections.deque[int]] = collections.deque()  # changes of a deque need no lock
 

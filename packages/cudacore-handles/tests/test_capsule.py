@@ -31,7 +31,7 @@ capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_
 
 
 def make(kind: str, device: ch.Device) -> Any:
-    """Make an object that has a handle of a kind."""
+    """Make an object that has a handle of the given kind."""
     stream = device.create_stream()
     objects: dict[str, Callable[[], Any]] = {
         "context": lambda: device.context,

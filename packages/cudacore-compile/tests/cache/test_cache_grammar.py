@@ -223,7 +223,7 @@ def test_what_is_not_understood(trick: Any) -> None:
 
 
 def test_byte_that_ends_a_file() -> None:
-    """NVRTC stops reading a file at a byte that no text has; the rest would be mistaken for part of the program."""
+    """NVRTC stops reading at a byte that text cannot have. The bytes after it would count as part of the program."""
     Path("v.h").write_bytes(b"\xff")
     with pytest.raises(UncacheableError, match=r"v.h has the byte b'\\xff'"):
         key('#include "v.h"')

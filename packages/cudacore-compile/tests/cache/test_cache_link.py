@@ -108,7 +108,7 @@ OTHER_OPTIONS: list[dict[str, Any]] = [
 
 
 def test_whatever_decides_is_in_the_key(parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that was linked from other code, with other options or by another linker would be returned."""
+    """The cache would return code that was linked from other code, with other options, or by another linker."""
     kernel, f = parts
     keys: dict[bytes, object] = {}
     real = link_module.link_key

@@ -165,7 +165,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
 
 @ASKED_FOR_ITS_CODE
 def test_from_handle_with_other_code(device: ch.Device) -> None:
-    """A kernel would keep code loaded that is not its own, or become invalid when its own code is unloaded."""
+    """A kernel would keep other code than its own loaded, or become invalid when its own code is unloaded."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
     theirs, ours = int(code._library()), int(other._library())

@@ -52,7 +52,7 @@ def test_memory_of_another_device_on_a_default_stream(
 def test_memory_that_a_device_was_given_access_to(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool
 ) -> None:
-    """Memory of another device would be refused while the kernel can access it, or be accepted when it cannot."""
+    """Memory of another device would be refused although the kernel can access it, or accepted although it cannot."""
     if not device.can_access_peer(other_device):
         pytest.skip("needs two devices that can reach each other's memory")
     resource = ch.DeviceMemoryResource(other_device, ch.DeviceMemoryResourceOptions())

@@ -48,7 +48,7 @@ static inline PFN_cuGetProcAddress_v12000 check_open_driver(void) {
   CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
   memcpy(&cu.name, &entry, sizeof entry);
 
-/* Runs a part of the program, whose name is printed first. */
+/* Prints the name of a part of the program, then runs that part. */
 #define CHECK_SECTION(name)                                                                                            \
   printf("%s\n", #name);                                                                                               \
   fflush(stdout);                                                                                                      \

@@ -128,7 +128,7 @@ def _call(work: _Work) -> list[BaseException]:
 def start_thread(thread: threading.Thread) -> None:
     """Start a thread, even if a signal handler raises an exception meanwhile.
 
-    ``Thread.start`` waits for a lock that is Python code. An exception just after the lock was acquired would leave it
+    ``Thread.start`` waits for a lock that is implemented in Python. An exception just after the lock was acquired would leave it
     locked, and the new thread would wait for it forever. So another thread calls ``Thread.start``.
 
     Raises
@@ -154,7 +154,7 @@ def start_thread(thread: threading.Thread) -> None:
 
 # All threads that have not ended. The main thread adds threads, and each thread removes itself when it ends.
 _threads: set[_Thread] = set()
-_idle: list[_Thread] = []  # several threads, if signal handlers have compiled programs
+_idle: list[_Thread] = []  # usually one thread; several if signal handlers have compiled programs
 _is_ending = False
 
 

@@ -189,8 +189,8 @@ def teach_multiprocessing() -> None:
 
 
 def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
-    # DupFd is used even for a process that is being started: the handle may be closed before that process has its
-    # descriptors.
+    # DupFd is used even for a process that is being started: the handle may be closed before that process has received
+    # the descriptors.
     from multiprocessing.resource_sharer import DupFd
 
     files = handle._open()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of streams and events, loaded when they are used."""
+"""Options of streams and events. This module is imported when options are used."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class TextureObject(AnyObject):
 
     @property
     def options(self) -> TextureObjectOptions:
-        """TextureObjectOptions: How the texture is sampled. Changing the object does not change the texture."""
+        """TextureObjectOptions: How the texture is sampled. Changing these options does not change the texture."""
         try:
             return self._shown
         except AttributeError:

@@ -53,9 +53,9 @@ struct cch__compiler {
 };
 
 /*
- * The file of a compiler defines the type of its table as `library`, and a cch__compiler_type as `type`. From the list
- * of the library's functions, these macros make the fields of the table, the rows of `entries` and `outputs`, and the
- * fields of `type` that describe the table. All functions of a library return a result code.
+ * The source file for a compiler defines `library`, the structure of its function table, and `type`, an object of type
+ * cch__compiler_type. From the list of the library's functions, these macros make the fields of the table, the rows of
+ * `entries` and `outputs`, and the fields of `type` that describe the table. All functions return a result code.
  */
 #define CCH__COMPILER_FIELD(name, version, parameters) int(*name) parameters;
 #define CCH__COMPILER_ENTRY(name, version, parameters) {#name, offsetof(library, name), version},

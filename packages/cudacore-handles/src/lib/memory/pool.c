@@ -108,7 +108,7 @@ int cch_pool_alloc_type(const cch_pool *pool) {
  */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);
-  bool takes_it = heir != NULL && heir->imported; /* a box that only borrows the pool cannot take the import */
+  bool takes_it = heir != NULL && heir->imported; /* a box that only borrows the pool cannot own the import */
   if (takes_it)
     atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
   cch_pool_unref(heir);

@@ -137,7 +137,8 @@ static void registry_does_without_growing(void) {
   cch_context_unref(context);
 }
 
-/* If a compiler or a program cannot get a box, the caller would get an incomplete box, or the program would leak. */
+/* If memory runs out while a box is made, the caller would get an incomplete box, or a compiler's program would leak.
+ */
 static void failed_programs_are_not_left(void) {
   static const char *const options[] = {"-arch=sm_90"};
   const char *path = getenv("FAKE_COMPILER");

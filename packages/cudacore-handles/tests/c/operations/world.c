@@ -47,7 +47,7 @@ static void open_graph(world *w) {
   CUgraphConditionalHandle condition;
   copy_params.dst = cch_deviceptr_raw(w->pinned);
   copy_params.src = copy_params.dst + 32;
-  fill_params.dst = copy_params.dst + 8; /* not the same bytes, because the copy node and the fill node can overlap */
+  fill_params.dst = copy_params.dst + 8; /* other bytes than those of the copy, which can run at the same time */
   OK(cch_bundle_create(&w->bundle, 0));
   OK(cch_graph_create(&w->leaf));
   OK(cch_graph_add(&w->leaf_node, w->leaf, &empty));

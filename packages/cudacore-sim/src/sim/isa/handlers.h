@@ -315,7 +315,8 @@ Handler accumulator_use_handler(); /* called for an instruction in Program::accu
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);
 Handler transpose_handler(); /* d, a */
-/* Operands: address, and the distance between lines in elements. target: index in Program::matrix_accesses. */
+/* Operands: the address, and the distance between lines as a number of elements. target: index in
+ * Program::matrix_accesses. */
 Handler load_fragment_handler(StateSpace space);
 Handler store_fragment_handler(StateSpace space);
 

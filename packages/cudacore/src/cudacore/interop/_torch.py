@@ -102,7 +102,7 @@ _allocators: dict[tuple[type, bool], Any] = {}
 
 
 def _keep_forever(allocator: Any) -> None:
-    """Keep an object until the process ends, because modules are cleared before the last pools are destroyed."""
+    """Keep an allocator until the process ends: the last pools use it after modules have been cleared."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(allocator))

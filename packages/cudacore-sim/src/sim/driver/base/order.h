@@ -41,7 +41,7 @@ struct Timeline {
 };
 using TimelinePtr = std::shared_ptr<Timeline>;
 
-/* The check's data about a unit. Times count events of the check. */
+/* The data of the check of order about a unit. A time is the number of events that the check had seen by then. */
 struct Ordered {
   std::string what, call;            /* a description, and the submitting function; empty: none */
   uint64_t stream = 0;               /* the handle of the stream */

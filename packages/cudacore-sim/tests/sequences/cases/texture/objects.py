@@ -38,7 +38,7 @@ def texture(**fields: Any) -> TextureDescriptor:
 
 
 def attempt(cu: Recorder, what: object, resource: Any, sampling: Any, view: Any = None) -> None:
-    """List whether a texture can be created; if so, destroy the texture."""
+    """Try to create a texture, and list the result. Destroy the texture if it was created."""
     code, made = cu.silent("cuTexObjectCreate", c_uint64, resource, sampling, view)
     cu.see(str(what), code)
     if code == "CUDA_SUCCESS":
