@@ -128,8 +128,8 @@ def _call(work: _Work) -> list[BaseException]:
 def start_thread(thread: threading.Thread) -> None:
     """Start a thread, even if a signal handler raises an exception meanwhile.
 
-    ``Thread.start`` waits for a lock that is implemented in Python. An exception just after the lock was acquired would leave it
-    locked, and the new thread would wait for it forever. So another thread calls ``Thread.start``.
+    ``Thread.start`` waits for a lock that is implemented in Python. An exception just after the lock was acquired
+    would leave it locked, and the new thread would wait for it forever. So another thread calls ``Thread.start``.
 
     Raises
     ------
