@@ -28,7 +28,15 @@ DOORS = {
 #: stands for all other modules. The files that begin a layer (__init__.py, __main__.py, module.c) are above all rooms.
 LAYERS = {
     "cudacore-handles/src/lib": (
-        *("base", "driver", "stream", "memory", "texture", "code", "launch", "compiler", "graph"),
+        "base",
+        "driver",
+        "stream",
+        "memory",
+        "texture",
+        "code",
+        "launch",
+        "compiler",
+        "graph",
     ),
     "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
@@ -185,7 +193,7 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
 
 
 def functions_of_other_rooms(root: Path) -> Iterator[str]:
-    """Yield an error for each declaration of a function in a room that does not define it."""
+    """Return an error for each declaration of a function in a room that does not define it."""
     for name in LAYERS:
         layer = root / "packages" / name
         rooms = {
