@@ -104,3 +104,18 @@ def test_rooms_are_connected_completely(run_on_driver: Callable[..., str]) -> No
             else:
                 assert message is None
         """)
+
+
+def test_numbers_are_not_statuses() -> None:
+    """After a failure, a number that equals the failure's code would come as a status, which takes long to make."""
+    out = ffi.new("cch_bundle **")
+    assert lib.cch_bundle_create(out, 1) == 0
+    try:
+        lib.cch_error_restore(ffi.new("cch_error *", {"domain": lib.CCH_DOMAIN_DRIVER, "code": lib.CCH_KIND_BUNDLE}))
+        kind = lib.cch_kind_of(out[0])
+        assert (type(kind), kind) == (int, lib.CCH_KIND_BUNDLE)
+        assert lib.cch_is_valid(out[0]) is True
+        assert type(lib.cch_bundle_add(out[0], ffi.NULL)).__name__ == "Status"
+    finally:
+        lib.cch_error_clear()
+        lib.cch_unref(out[0])

@@ -204,7 +204,7 @@ def of_its_own(name):
     return lambda: ffi.new(name)
 
 uses = [of_its_own(f"{name} *") for name in (
-    "cch_error", "cch_status", "cch_node_spec", "cch_kernel_node", "cch_report_fn", "cch_graph *", "cch_resource",
+    "cch_error", "cch_code", "cch_node_spec", "cch_kernel_node", "cch_report_fn", "cch_graph *", "cch_resource",
 )]
 uses += [lambda: lib.cch_error_last(ffi.new("cch_error *")), lambda: ffi.callback("cch_shared_bytes_fn", int)]
 

@@ -6,14 +6,17 @@ import sys
 from cffi import FFI
 
 # Functions that cffi generates convert their results with this macro, after they have acquired the GIL again. If a call
-# failed, its error record is copied with the result. A result of type int is a status; all other integers are unsigned.
+# that returns a cch_status failed, its error record is copied with the result.
 _PREAMBLE = """
 #include <cudacore/cudacore.h>
 
 #include "base/failure.h"
 
 #undef _cffi_from_c_int
-#define _cffi_from_c_int(x, type) _Generic((type)0, int: failure_status, default: PyLong_FromUnsignedLongLong)(x)
+#define _cffi_from_c_int(x, type)                                                                                     \\
+  (strcmp(#type, "cch_status") == 0 ? failure_status((int)(x))                                                        \\
+   : (type)-1 < (type)1             ? PyLong_FromLongLong((long long)(x))                                             \\
+                                    : PyLong_FromUnsignedLongLong((unsigned long long)(x)))
 """
 
 

@@ -20,10 +20,11 @@ from pycparser.c_parser import CParser
 
 PREFIX = "cch_"
 TABLE = "cch_api"
+STATUS = "cch_status"
 # This function returns the table, so the table does not contain it.
 NOT_IN_TABLE = {"cch_get_api"}
 # The types of the C standard library that the headers use.
-STANDARD = "typedef int size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
+STANDARD = "typedef int bool, size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
 
 
 @dataclass
@@ -106,11 +107,14 @@ def table_entries(found: Interface) -> list[str]:
 
 
 def cdef(found: Interface) -> str:
-    """Return the declarations for cffi: all but the table, whose functions Python calls by name."""
+    """Return the declarations for cffi: all but the table, whose functions Python calls by name.
+
+    ``int...`` keeps the name of the type in the code that cffi generates; see generate_cffi.py.
+    """
     sources = (source for name, source in found.sources.items() if name != "api.h")
     lines = [f"#define {name} ..." for name in found.macros]
     lines += [line for source in sources for line in source.splitlines() if line.strip()]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).replace(f"typedef int {STATUS};", f"typedef int... {STATUS};") + "\n"
 
 
 def node_lists(found: Interface) -> str:

@@ -18,37 +18,38 @@ CCH_BEGIN_DECLS
  * Makes an allocator that allocates from a pool, with `count` trackers, each of which can refuse an allocation. The
  * allocator and each of its allocations keep the pool and the trackers. @since 0.1
  */
-CCH_EXPORT int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count);
+CCH_EXPORT cch_status cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers,
+                                           size_t count);
 
 /**
  * Allocates `size` bytes, ordered on a stream; NULL is the legacy default stream. If the stream is captured, the
  * allocation becomes a part of the capture. @since 0.1
  */
-CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size,
-                                   CUstream CCH_NULLABLE stream);
+CCH_EXPORT cch_status cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size,
+                                          CUstream CCH_NULLABLE stream);
 
 /**
  * Frees memory of cch_allocator_alloc(), ordered on the stream of the allocation. The free also waits for the streams
  * that were passed to cch_allocator_record_stream(). The allocator itself may already be destroyed. CCH_EINVAL if `ptr`
  * is not an address of cch_allocator_alloc(). Any thread. @since 0.1
  */
-CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
+CCH_EXPORT cch_status cch_allocator_free(CUdeviceptr ptr);
 
 /** Like cch_allocator_free(), but ordered on the given stream. Any thread. @since 0.1 */
-CCH_EXPORT int cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
+CCH_EXPORT cch_status cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
  * Records that work on another stream uses an allocation. The free of the memory will wait for all work that is
  * submitted to that stream before the free. CCH_EINVAL if `ptr` is not an address of cch_allocator_alloc(). Any thread.
  * @since 0.1
  */
-CCH_EXPORT int cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
+CCH_EXPORT cch_status cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
  * Sets the allocator that PyTorch's functions use for a device from now on; NULL removes it. The allocations of the
  * previous allocator remain valid. @since 0.1
  */
-CCH_EXPORT int cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE allocator);
+CCH_EXPORT cch_status cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE allocator);
 
 /**
  * An allocation function for torch.cuda.memory.CUDAPluggableAllocator: it allocates from the allocator of

@@ -41,15 +41,15 @@ typedef struct cch_array_desc {
 } cch_array_desc;
 
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
-CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
+CCH_EXPORT cch_status cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
 /** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap().
  * @since 0.1 */
-CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
-                              cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context,
+                                     void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /** Reads the properties of an array into `out`, whose `size` must be set. @since 0.1 */
-CCH_EXPORT int cch_array_describe(cch_array_desc *out, const cch_array *array);
+CCH_EXPORT cch_status cch_array_describe(cch_array_desc *out, const cch_array *array);
 
 /** The size of all texels in bytes; 0 if `array` is not an array. @since 0.1 */
 CCH_EXPORT size_t cch_array_size(const cch_array *array);
@@ -62,26 +62,27 @@ CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
  * begin at the byte `offset`. CCH_EINVAL if the memory is too small. The graph of a capture keeps the array and the
  * memory. @since 0.1
  */
-CCH_EXPORT int cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
-CCH_EXPORT int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
+CCH_EXPORT cch_status cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
+CCH_EXPORT cch_status cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
 
 CCH_EXPORT cch_array *cch_array_ref(cch_array *array);
 CCH_EXPORT void cch_array_unref(cch_array *array);
 CCH_EXPORT CUarray cch_array_raw(const cch_array *array);
 
 /** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). @since 0.1 */
-CCH_EXPORT int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc);
+CCH_EXPORT cch_status cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context,
+                                                 const cch_array_desc *desc);
 
 /**
  * Makes a box for a level of a mipmapped array, and keeps the mipmapped array (cuMipmappedArrayGetLevel). @since 0.1
  */
-CCH_EXPORT int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
+CCH_EXPORT cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
 
 /**
  * Reads the properties of a mipmapped array into `out`, whose `size` must be set. The extents are those of level 0.
  * @since 0.1
  */
-CCH_EXPORT int cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
+CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
 
 /** The array's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);

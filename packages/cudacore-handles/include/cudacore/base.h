@@ -23,9 +23,8 @@
  * marked CCH_NULLABLE or is an array whose count is 0. A box must be of the kind that the parameter's type names. If an
  * argument is wrong:
  *
- * - A function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument.
- * - A predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
- *   failure.
+ * - A function that returns a cch_status or an `int` returns CCH_EINVAL, and the message names the argument.
+ * - A predicate (`bool`) returns false, and a function of another type returns 0 or NULL. Both record the same failure.
  * - A `void` function does nothing.
  *
  * `_ref` and `_unref` accept a box of any kind, as cch_ref() and cch_unref() do.
@@ -33,9 +32,7 @@
  * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is not a box,
  * cannot be recognised.
  *
- * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver returned it, or a
- * negative CCH_E* code. cch_error_last() has the details. On failure, out-parameters are unchanged. A `void` function
- * cannot fail.
+ * Functions that can fail return a cch_status. On failure, out-parameters are unchanged. Other functions cannot fail.
  *
  * Unless a comment states otherwise, a function can be called from any thread, and no lock of this library is held
  * while the driver or a callback runs. Comments have these tags:
@@ -49,6 +46,7 @@
  * before or after it, or without it.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,6 +76,13 @@
 #define CCH_VERSION ((CCH_VERSION_MAJOR << 16) | (CCH_VERSION_MINOR << 8) | CCH_VERSION_PATCH)
 
 CCH_BEGIN_DECLS
+
+/**
+ * The result of a function that can fail: 0 for success, a positive CUresult exactly as the driver returned it, or a
+ * negative CCH_E* code. cch_error_last() has the details of a failure. Counts, handles and truth values are never of
+ * this type: generators of bindings rely on that.
+ */
+typedef int cch_status;
 
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
@@ -169,7 +174,7 @@ typedef void (*cch_host_fn)(void *data);
  * Makes a graph keep the objects that captured work uses. Returns 0 or a failure. After a failure, the work is not
  * submitted.
  */
-typedef int (*cch_keep_fn)(void *data);
+typedef cch_status (*cch_keep_fn)(void *data);
 
 /**
  * Version of the loaded library, in the form of CCH_VERSION. It can differ from the version of the header.
@@ -211,7 +216,7 @@ CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);
  * Then the box is no longer valid: `_raw` is the zero handle, and other functions fail with CCH_EGONE. 0 for NULL.
  * Destructor-safe. @since 0.1
  */
-CCH_EXPORT int cch_is_valid(const void *CCH_NULLABLE box);
+CCH_EXPORT bool cch_is_valid(const void *CCH_NULLABLE box);
 
 CCH_END_DECLS
 

@@ -15,22 +15,22 @@
 CCH_BEGIN_DECLS
 
 /** Makes an empty bundle with room for `capacity` owners; it grows if necessary. No driver is needed. @since 0.1 */
-CCH_EXPORT int cch_bundle_create(cch_bundle **out, size_t capacity);
+CCH_EXPORT cch_status cch_bundle_create(cch_bundle **out, size_t capacity);
 
 /** Adds a box of any kind, and takes a reference to it. CCH_EINVAL for NULL and for the bundle itself. Caller
  * serialises. @since 0.1 */
-CCH_EXPORT int cch_bundle_add(cch_bundle *bundle, void *box);
+CCH_EXPORT cch_status cch_bundle_add(cch_bundle *bundle, void *box);
 
 /** Takes over a foreign object, which is passed to `release` when the bundle is destroyed. On failure, the caller keeps
  * `object`. Caller serialises. @since 0.1 */
-CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *CCH_NULLABLE object, cch_release_fn release);
+CCH_EXPORT cch_status cch_bundle_add_object(cch_bundle *bundle, void *CCH_NULLABLE object, cch_release_fn release);
 
 /** Number of owners. @since 0.1 */
 CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
 
 /** The owner at a position, borrowed from the bundle. Owners are in the order in which they were added. `*release` is
  * NULL if the owner is a box. CCH_EINVAL if `index` is out of range. @since 0.1 */
-CCH_EXPORT int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
+CCH_EXPORT cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
 
 CCH_EXPORT cch_bundle *cch_bundle_ref(cch_bundle *bundle);
 CCH_EXPORT void cch_bundle_unref(cch_bundle *bundle);

@@ -15,21 +15,21 @@
 CCH_BEGIN_DECLS
 
 /** The CUprocessState of a process (cuCheckpointProcessGetState). @since 0.1 */
-CCH_EXPORT int cch_checkpoint_state(int *out, int pid);
+CCH_EXPORT cch_status cch_checkpoint_state(int *out, int pid);
 
 /** The id of the thread that restores the GPU state of a process (cuCheckpointProcessGetRestoreThreadId). @since 0.1 */
-CCH_EXPORT int cch_checkpoint_restore_thread(int *out, int pid);
+CCH_EXPORT cch_status cch_checkpoint_restore_thread(int *out, int pid);
 
 /**
  * Locks a process that runs, once the work that it has submitted is done (cuCheckpointProcessLock). If that takes
  * longer than `timeout_ms`, returns CCH_NOT_READY, which is not recorded, and the process continues to run. If
  * `timeout_ms` is 0, the call waits without a limit. @since 0.1
  */
-CCH_EXPORT int cch_checkpoint_lock(int pid, unsigned timeout_ms);
+CCH_EXPORT cch_status cch_checkpoint_lock(int pid, unsigned timeout_ms);
 
 /** Copies the GPU memory of a locked process to the host, and releases its GPUs (cuCheckpointProcessCheckpoint).
  * @since 0.1 */
-CCH_EXPORT int cch_checkpoint_save(int pid);
+CCH_EXPORT cch_status cch_checkpoint_save(int pid);
 
 /**
  * Restores the GPU state of a checkpointed process, and leaves it locked (cuCheckpointProcessRestore).
@@ -37,10 +37,10 @@ CCH_EXPORT int cch_checkpoint_save(int pid);
  * `uuids` maps the old devices of the process to new ones: `count` pairs of UUIDs of 16 bytes each, the old UUID first.
  * If `uuids` is NULL and `count` is 0, the devices remain the same. Pairs need a driver for CUDA 13.0. @since 0.1
  */
-CCH_EXPORT int cch_checkpoint_restore(int pid, const unsigned char *CCH_NULLABLE uuids, size_t count);
+CCH_EXPORT cch_status cch_checkpoint_restore(int pid, const unsigned char *CCH_NULLABLE uuids, size_t count);
 
 /** Lets a locked process run (cuCheckpointProcessUnlock). @since 0.1 */
-CCH_EXPORT int cch_checkpoint_unlock(int pid);
+CCH_EXPORT cch_status cch_checkpoint_unlock(int pid);
 
 CCH_END_DECLS
 

@@ -39,8 +39,8 @@ typedef struct cch_copy_attributes {
  * then has CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes
  * differ, it returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
  */
-CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
-                              const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
+CCH_EXPORT cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
+                                     const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
 
 /** A part of an allocation and its destination, in up to three dimensions. */
 typedef struct cch_copy_shape {
@@ -61,7 +61,8 @@ typedef struct cch_copy_shape {
  * cch_deviceptr_copy()). CCH_EINVAL if the part exceeds one of the allocations, or if rows overlap. The graph of a
  * capture keeps both allocations. @since 0.1
  */
-CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
+CCH_EXPORT cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape,
+                                    cch_stream *stream);
 
 CCH_END_DECLS
 

@@ -24,22 +24,23 @@ typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_strea
  * stream, or on the stream of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the same
  * capture. CCH_EINVAL for a size of 0. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 
 /** Allocates device memory in a context synchronously (cuMemAlloc, cuMemFree). @since 0.1 */
-CCH_EXPORT int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size);
+CCH_EXPORT cch_status cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size);
 
 /**
  * Allocates pinned host memory in a context (cuMemHostAlloc with CU_MEMHOSTALLOC_* `flags`). The free waits for the
  * stream of cch_deviceptr_set_stream(), if one was set. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+CCH_EXPORT cch_status cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
 
 /**
  * Allocates managed memory in a context (cuMemAllocManaged with CU_MEM_ATTACH_* `flags`). The free waits for the stream
  * of cch_deviceptr_set_stream(), if one was set. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+CCH_EXPORT cch_status cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size,
+                                                  unsigned flags);
 
 /**
  * Page-locks host memory that the caller has, so that copies of it are asynchronous and devices can use it
@@ -49,26 +50,27 @@ CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *con
  * with the last reference, after the work of the stream of cch_deviceptr_set_stream(), if one was set. With
  * CU_MEMHOSTREGISTER_READ_ONLY, copies and fills of this library refuse to write the memory. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
-                                           unsigned flags, void *CCH_NULLABLE owner,
-                                           cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
+                                                  unsigned flags, void *CCH_NULLABLE owner,
+                                                  cch_release_fn CCH_NULLABLE release);
 
 /** Whether an allocation is host memory that was registered read-only, or a part of such memory. @since 0.1 */
-CCH_EXPORT int cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
+CCH_EXPORT bool cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
 
 /**
  * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference is dropped. `context` (may be
  * NULL) is kept. On failure, the caller keeps `owner`. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *CCH_NULLABLE context,
-                                  void *CCH_NULLABLE owner, cch_free_fn CCH_NULLABLE free);
+CCH_EXPORT cch_status cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size,
+                                         cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
+                                         cch_free_fn CCH_NULLABLE free);
 
 /**
  * A part of an allocation: `size` bytes from `offset` on. It has its own box, and keeps the memory, which is freed with
  * the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if the part would not lie within
  * the allocation. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
+CCH_EXPORT cch_status cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 
 /**
  * The whole allocation that a part belongs to, borrowed from the part. If `ptr` is not a part, `ptr` itself is
@@ -84,7 +86,7 @@ CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
  * Sets the stream that orders the free. The per-thread default stream means that of the calling thread. A part can have
  * its own stream; the memory is then freed after the work of that stream, too. Any thread. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
 /**
  * The stream that orders the free, borrowed from the box; NULL if there is none. A part without its own stream has the
@@ -109,7 +111,7 @@ CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
 
 /** Whether a box was made by cch_deviceptr_wrap(), so that other code frees the memory. @since 0.1 */
-CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
+CCH_EXPORT bool cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 
 /**
  * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context. This happens
@@ -118,7 +120,7 @@ CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
  * that CUDA calls. Memory of pools, virtual memory and wrapped memory survive a reset, so the driver is not queried
  * about them. Any thread. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
+CCH_EXPORT cch_status cch_deviceptr_check(const cch_deviceptr *ptr);
 
 /** The size of an allocation in bytes. @since 0.1 */
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
@@ -130,20 +132,20 @@ CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
  * the stream's device needs access to both allocations. The graph of a capture keeps both allocations, whichever code
  * began the capture. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 
 /**
  * Fills the whole allocation with a value of `width` 1, 2 or 4 bytes, ordered on a stream (cuMemsetD8Async and similar
  * functions). CCH_EINVAL if the size is not a multiple of the width. The graph of a capture keeps the allocation.
  * @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
 
 /**
  * 0 if kernels of the current context can use an address. CCH_EMISMATCH if the address is unknown to CUDA, or if it
  * belongs to a device whose memory the current device cannot access (cuPointerGetAttribute). @since 0.1
  */
-CCH_EXPORT int cch_pointer_check(CUdeviceptr ptr);
+CCH_EXPORT cch_status cch_pointer_check(CUdeviceptr ptr);
 
 CCH_EXPORT cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr);
 CCH_EXPORT void cch_deviceptr_unref(cch_deviceptr *ptr);

@@ -14,7 +14,7 @@
 CCH_BEGIN_DECLS
 
 /** Codes of this library. Positive codes are CUresult. */
-typedef enum cch_status {
+typedef enum cch_code {
   CCH_OK = 0,
   CCH_ENOMEM = -1,      /**< host memory ran out */
   CCH_EINVAL = -2,      /**< an argument is not valid; the message names it */
@@ -27,7 +27,7 @@ typedef enum cch_status {
   CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or a library is not that compiler */
   CCH_ECOMPILER = -10,  /**< a compiler library refused a call: the error record has its domain and its code */
   CCH_ELIMIT = -11      /**< an allocation would exceed the limit of a tracker */
-} cch_status;
+} cch_code;
 
 /** Results of the driver that callers treat differently from failures, with CUDA's numbers. */
 #define CCH_NOT_READY 600       /**< CUDA_ERROR_NOT_READY: the work is not done yet */

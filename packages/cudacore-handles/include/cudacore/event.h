@@ -20,44 +20,44 @@ CCH_BEGIN_DECLS
 #define CCH_EVENT_UNKNOWN 0x80000000u
 
 /** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
-CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned flags);
+CCH_EXPORT cch_status cch_event_create(cch_event **out, cch_context *context, unsigned flags);
 
 /**
  * Borrows an event. Its context is not known, because the driver cannot report it. So cch_event_record() on a default
  * stream records the event in the current context. `owner` and `release` are as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
-                              cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
+                                     cch_release_fn CCH_NULLABLE release);
 
 /** Borrows an event of a context, and keeps the context, which is NULL if it is not known. @since 0.1 */
-CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
-                                 void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
+                                        void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /**
  * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if the event and the stream have
  * different contexts. A wait uses the last record, so the *caller serialises* a record and the waits that depend on it.
  * @since 0.1
  */
-CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
+CCH_EXPORT cch_status cch_event_record(cch_event *event, cch_stream *stream);
 
 /**
  * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
  * was recorded in a capture; if this library began that capture, the query does not invalidate it. cch_event_poll() and
  * cch_event_synchronize() treat such events in the same way. @since 0.1
  */
-CCH_EXPORT int cch_event_query(cch_event *event);
+CCH_EXPORT cch_status cch_event_query(cch_event *event);
 
 /**
  * The same as cch_event_query(), but never invalidates a capture of this thread, whatever the capture's mode.
  * @since 0.1
  */
-CCH_EXPORT int cch_event_poll(cch_event *event);
+CCH_EXPORT cch_status cch_event_poll(cch_event *event);
 
 /** Waits until the recorded work is done (cuEventSynchronize). @since 0.1 */
-CCH_EXPORT int cch_event_synchronize(cch_event *event);
+CCH_EXPORT cch_status cch_event_synchronize(cch_event *event);
 
 /** Milliseconds from `start` to `end` (cuEventElapsedTime). @since 0.1 */
-CCH_EXPORT int cch_event_elapsed(float *out, cch_event *start, cch_event *end);
+CCH_EXPORT cch_status cch_event_elapsed(float *out, cch_event *start, cch_event *end);
 
 /** The flags that the event was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
 CCH_EXPORT unsigned cch_event_flags(const cch_event *event);

@@ -144,25 +144,25 @@ typedef struct cch_conditional_node {
 /* ---- graphs ---- */
 
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
-CCH_EXPORT int cch_graph_create(cch_graph **out);
+CCH_EXPORT cch_status cch_graph_create(cch_graph **out);
 
 /**
  * Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
  * failure, the caller keeps the graph. @since 0.1
  */
-CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
+CCH_EXPORT cch_status cch_graph_adopt(cch_graph **out, CUgraph raw);
 
 /**
  * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
  * @since 0.1
  */
-CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
 
 /** The graph that contains a child graph or a body, borrowed; NULL for a root graph. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
 /** Keeps a bundle as long as the graph, or anything that is instantiated from it, exists. @since 0.1 */
-CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
+CCH_EXPORT cch_status cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
 /**
  * Makes the driver keep the objects that the graph's nodes use, now and later (cuUserObjectCreate,
@@ -171,23 +171,23 @@ CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
  * destroyed. After this call, adding nodes takes longer, and so do launches of graphs that are instantiated later.
  * @since 0.1
  */
-CCH_EXPORT int cch_graph_share(cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_share(cch_graph *graph);
 
 /**
  * Makes a condition of a graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
  * graph or in another graph of its hierarchy. If `has_default` is set, each launch sets the condition to `value` at its
  * beginning. @since 0.1
  */
-CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
-                                   int has_default, unsigned value);
+CCH_EXPORT cch_status cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph,
+                                          cch_context *CCH_NULLABLE context, int has_default, unsigned value);
 /**
  * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count.
  * @since 0.1
  */
-CCH_EXPORT int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
+CCH_EXPORT cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 
 /** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
-CCH_EXPORT int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
+CCH_EXPORT cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
 
 CCH_EXPORT cch_graph *cch_graph_ref(cch_graph *graph);
 CCH_EXPORT void cch_graph_unref(cch_graph *graph);
@@ -213,7 +213,7 @@ typedef struct cch_node_spec {
  * Adds one node. CCH_EMISMATCH if a dependency is in another graph, CCH_EGONE if a dependency was destroyed. The graph
  * is then unchanged. `out` may be NULL if the box is not needed. @since 0.1
  */
-CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
+CCH_EXPORT cch_status cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
  * Adds many nodes, in order. All specifications have the same size. On failure, the nodes that were added are destroyed
@@ -225,8 +225,8 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
  * resources left, or it refuses to free an address that was allocated and not yet freed, for instance because the graph
  * has been instantiated. Then the nodes before the failed one remain in the graph, and the message says so. @since 0.1
  */
-CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
-                                   size_t count, size_t *CCH_NULLABLE failed);
+CCH_EXPORT cch_status cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph,
+                                          const cch_node_spec *specs, size_t count, size_t *CCH_NULLABLE failed);
 
 /**
  * A column of arguments: the argument of node i is at `data + i * stride`. If the stride is 0, all nodes have the same
@@ -262,16 +262,17 @@ typedef struct cch_kernel_columns {
  * the other nodes follow it. On failure, `failed` (which may be NULL) is the index of the node that could not be added.
  * @since 0.1
  */
-CCH_EXPORT int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
-                                     const cch_kernel_columns *columns, size_t count, size_t *CCH_NULLABLE failed);
+CCH_EXPORT cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
+                                            const cch_kernel_columns *columns, size_t count,
+                                            size_t *CCH_NULLABLE failed);
 
 /** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
  * destroyed. @since 0.1 */
-CCH_EXPORT int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
+CCH_EXPORT cch_status cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
 
 /** Removes a node and its edges from its graph (cuGraphDestroyNode). The box of the node, and the boxes of graphs in
  * it, are no longer valid. @since 0.1 */
-CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_destroy(cch_graph_node *node);
 
 /** The graph that the node is in, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
@@ -284,8 +285,8 @@ CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
  * (cuGraphNodeSetParams). The graph releases the old bundle; graphs that were made from it before keep the old bundle.
  * `context` is the new context of a kernel, copy or fill; NULL: the current one. @since 0.1
  */
-CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
-                                  cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
+CCH_EXPORT cch_status cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
+                                         cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 
 /**
  * Reads the parameters of a node from the driver into the structure of its type, whose `size` must be set. Boxes are
@@ -296,31 +297,31 @@ CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE
  * caller passed, even in clones. The peers of an alloc node are written to where `peers` points, unless that is NULL,
  * up to the number in `peer_count`; `peer_count` is then their total number. @since 0.1
  */
-CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_get(void *params, cch_graph_node *node);
 
 /**
  * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
  * fills that other code added. @since 0.1
  */
-CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
 /**
  * 1 if the current context is the context of the node, which is a kernel, copy or fill node. Also 1 if the node has no
  * context, or if its context is not known. @since 0.1
  */
-CCH_EXPORT int cch_graph_node_is_current(int *out, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
 
 /** The bundle of the node's parameters, as a new reference; NULL if there is none or it is not known. @since 0.1 */
 CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
 
 /** The child graph of a node, or its body number `index`; a new reference. @since 0.1 */
-CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
+CCH_EXPORT cch_status cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
 
 /** The copy of a node in a clone of its graph, or in a child graph of the clone (cuGraphNodeFindInClone). @since 0.1 */
-CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
+CCH_EXPORT cch_status cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
 
 /** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. @since 0.1 */
-CCH_EXPORT int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
+CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 
 CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
 CCH_EXPORT void cch_graph_node_unref(cch_graph_node *node);
@@ -347,13 +348,13 @@ typedef struct cch_edge_list {
 } cch_edge_list;
 
 /** All nodes of a graph, without the nodes of its child graphs and bodies. @since 0.1 */
-CCH_EXPORT int cch_graph_nodes(cch_node_list *out, cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph);
 /** All edges of a graph, without the edges of its child graphs and bodies. @since 0.1 */
-CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 /** The nodes that a node waits for. @since 0.1 */
-CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. @since 0.1 */
-CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
@@ -363,12 +364,13 @@ CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
  * Adds edges between nodes of one graph. On failure, no edge is added. CUDA_ERROR_INVALID_VALUE if an edge exists.
  * Cycles are not detected here, but by the driver at instantiation. @since 0.1
  */
-CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+CCH_EXPORT cch_status cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges. On failure, no edge is removed. @since 0.1 */
-CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+CCH_EXPORT cch_status cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. @since 0.1 */
-CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                                cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
+                                       size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
+                                       size_t count);
 
 /* ---- executable graphs ---- */
 
@@ -385,8 +387,8 @@ typedef struct cch_instantiate_params {
  * success and report a refusal in the result structure; this counts as a failure. The error record has the node that
  * was refused. `params` may be NULL. @since 0.1
  */
-CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
-                                     const cch_instantiate_params *CCH_NULLABLE params);
+CCH_EXPORT cch_status cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
+                                            const cch_instantiate_params *CCH_NULLABLE params);
 
 /** The reason why an executable graph could not be updated. Set `size`. */
 typedef struct cch_update_result {
@@ -401,22 +403,23 @@ typedef struct cch_update_result {
  * Sets the parameters of an executable graph to those of another graph of the same topology (cuGraphExecUpdate).
  * `result` may be NULL. @since 0.1
  */
-CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *CCH_NULLABLE result);
+CCH_EXPORT cch_status cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph,
+                                            cch_update_result *CCH_NULLABLE result);
 
 /** The CUDA_GRAPH_INSTANTIATE_FLAG_* of an executable graph (cuGraphExecGetFlags). @since 0.1 */
-CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
+CCH_EXPORT cch_status cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
 /** Uploads the graph, so that its first launch is faster (cuGraphUpload). @since 0.1 */
-CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
+CCH_EXPORT cch_status cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
 /** Launches on a stream (cuGraphLaunch), after earlier launches of the same graph. @since 0.1 */
-CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
+CCH_EXPORT cch_status cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
 /**
  * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and
  * bodies. cch_graph_exec_set(), cch_graph_exec_enable() and cch_graph_exec_is_enabled() accept such nodes.
  * Destructor-safe. @since 0.1
  */
-CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
+CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
 /**
  * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. Objects that launches in flight
@@ -424,12 +427,12 @@ CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_no
  * of the node (cluster, cooperative, priority); CCH_EINVAL if others are given. `context` must be that of the node;
  * NULL means the current one. @since 0.1
  */
-CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
-                                  cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
+CCH_EXPORT cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
+                                         cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 /** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled). @since 0.1 */
-CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
 /** Whether a node is enabled (cuGraphNodeGetEnabled). @since 0.1 */
-CCH_EXPORT int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
+CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
 CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);
 CCH_EXPORT void cch_graph_exec_unref(cch_graph_exec *exec);

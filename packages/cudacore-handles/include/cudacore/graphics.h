@@ -25,36 +25,36 @@ typedef enum cch_graphics_flags {
 } cch_graphics_flags;
 
 /** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). @since 0.1 */
-CCH_EXPORT int cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer,
-                                               unsigned flags);
+CCH_EXPORT cch_status cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer,
+                                                      unsigned flags);
 
 /** Registers an OpenGL texture or renderbuffer of a target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage).
  * @since 0.1 */
-CCH_EXPORT int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
-                                              unsigned flags);
+CCH_EXPORT cch_status cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image,
+                                                     unsigned target, unsigned flags);
 
 /**
  * Maps a registered buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory
  * (cuGraphicsMapResources). The buffer is unmapped, in the order of the stream, by cch_graphics_unmap() or with the
  * last reference to the memory. CCH_EINVAL if it is mapped already. @since 0.1
  */
-CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
+CCH_EXPORT cch_status cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
 
 /**
  * Unmaps a resource, even if there are references to the memory (cuGraphicsUnmapResources). The box of the memory, and
  * the boxes of its parts, are no longer valid. Ordered on a stream; NULL means the stream that orders the free of the
  * memory. CCH_EINVAL if the resource is not mapped. @since 0.1
  */
-CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
+CCH_EXPORT cch_status cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
 /** Whether a resource is mapped. Destructor-safe. @since 0.1 */
-CCH_EXPORT int cch_graphics_is_mapped(const cch_graphics *resource);
+CCH_EXPORT bool cch_graphics_is_mapped(const cch_graphics *resource);
 
 /**
  * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). The resource can no longer be
  * used. Without this call, it is unregistered with the last reference. @since 0.1
  */
-CCH_EXPORT int cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
+CCH_EXPORT cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
 CCH_EXPORT cch_graphics *cch_graphics_ref(cch_graphics *resource);
 CCH_EXPORT void cch_graphics_unref(cch_graphics *resource);

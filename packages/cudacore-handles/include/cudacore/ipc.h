@@ -29,7 +29,7 @@ typedef struct cch_ipc_handle {
  * A new file descriptor for a pool, which the caller must close (cuMemPoolExportToShareableHandle). The pool must have
  * been created with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. @since 0.1
  */
-CCH_EXPORT int cch_pool_export(int *out, cch_pool *pool);
+CCH_EXPORT cch_status cch_pool_export(int *out, cch_pool *pool);
 
 /**
  * A pool of another process, by the file descriptor that it exported (cuMemPoolImportFromShareableHandle). The caller
@@ -37,17 +37,17 @@ CCH_EXPORT int cch_pool_export(int *out, cch_pool *pool);
  * state the location of the pool's memory; CCH_EMISMATCH if the memory is elsewhere. The node of CCH_LOCATION_HOST_NUMA
  * is not checked. Nothing can be allocated from such a pool. @since 0.1
  */
-CCH_EXPORT int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
+CCH_EXPORT cch_status cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
 
 /** Whether a pool belongs to another process. @since 0.1 */
-CCH_EXPORT int cch_pool_is_imported(const cch_pool *pool);
+CCH_EXPORT bool cch_pool_is_imported(const cch_pool *pool);
 
 /**
  * A handle by which other processes can import an allocation of a pool (cuMemPoolExportPointer). For a part
  * (deviceptr.h), it is the handle of the whole allocation, in which the part begins at cch_deviceptr_offset(). The
  * handle of an import is the one with which it was imported. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
+CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 
 /**
  * Memory of another process, from an imported pool, by its exported handle and its `size` (cuMemPoolImportPointer). It
@@ -55,27 +55,28 @@ CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
  * has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the memory.
  * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
-                                    cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
+                                           size_t size, cch_stream *stream);
 
 /** Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. @since 0.1 */
-CCH_EXPORT int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
-                                         size_t offset, size_t size, cch_stream *stream);
+CCH_EXPORT cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
+                                                size_t offset, size_t size, cch_stream *stream);
 
 /** Whether memory belongs to another process. @since 0.1 */
-CCH_EXPORT int cch_deviceptr_is_imported(const cch_deviceptr *ptr);
+CCH_EXPORT bool cch_deviceptr_is_imported(const cch_deviceptr *ptr);
 
 /**
  * A handle by which other processes can import an event that has CCH_EVENT_INTERPROCESS (cuIpcGetEventHandle). The
  * handle of an imported event is the one with which it was imported. @since 0.1
  */
-CCH_EXPORT int cch_event_export(cch_ipc_handle *out, cch_event *event);
+CCH_EXPORT cch_status cch_event_export(cch_ipc_handle *out, cch_event *event);
 
 /**
  * An event of another process, in a context (cuIpcOpenEventHandle). `flags` can have CCH_EVENT_BLOCKING_SYNC, which is
  * only reported by cch_event_flags(). @since 0.1
  */
-CCH_EXPORT int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
+CCH_EXPORT cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle,
+                                       unsigned flags);
 
 CCH_END_DECLS
 

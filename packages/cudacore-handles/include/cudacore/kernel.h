@@ -35,7 +35,7 @@ typedef struct cch_launch_config {
 /**
  * A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND if there is none. @since 0.1
  */
-CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
+CCH_EXPORT cch_status cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 
 /**
  * Borrows a kernel, and keeps `library`. If `library` is NULL, the box keeps the library that the driver reports,
@@ -43,8 +43,8 @@ CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char
  * the given one. Returns the driver's error if it does not find the kernel in the given library. `owner` and `release`
  * are as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
-                               void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
+                                      void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /** The library, borrowed from the box; NULL when it is not known. @since 0.1 */
 CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
@@ -55,8 +55,8 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
  * of cch_kernel_set_params(); if that was not called, this function and cch_launch() both fail with CCH_ENOSYMBOL.
  * @since 0.1
  */
-CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
-                                 cch_context *CCH_NULLABLE context);
+CCH_EXPORT cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
+                                        cch_context *CCH_NULLABLE context);
 
 /**
  * Sets the parameters of a kernel, which cch_launch() and graph nodes need, for a driver that cannot report them
@@ -64,15 +64,15 @@ CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kerne
  * them. At a launch, such a driver copies each argument from the given offset, in the size that the parameter has in
  * the code. @since 0.1
  */
-CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
+CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
 /**
  * Launches a kernel with its arguments packed in one block (cuLaunchKernelEx), each at the offset that
  * cch_kernel_params() gives. `args` may be NULL when `args_size` is 0. CCH_EMISMATCH when `args_size` is not the
  * end of the last parameter. @since 0.1
  */
-CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                          const void *CCH_NULLABLE args, size_t args_size);
+CCH_EXPORT cch_status cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                 const void *CCH_NULLABLE args, size_t args_size);
 
 /**
  * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
@@ -80,13 +80,13 @@ CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, c
  * cch_capture_keep_all(), so that the graph keeps the kernel and the memory that the arguments point into. If `keep`
  * fails, nothing is launched, and the status of `keep` is returned. @since 0.1
  */
-CCH_EXPORT int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                  const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
-                                  void *CCH_NULLABLE data);
+CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                         const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
+                                         void *CCH_NULLABLE data);
 
 /** Launches a kernel with an array of pointers to its arguments, as for cuLaunchKernelEx. @since 0.1 */
-CCH_EXPORT int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                 void **CCH_NULLABLE params);
+CCH_EXPORT cch_status cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                        void **CCH_NULLABLE params);
 
 CCH_EXPORT cch_kernel *cch_kernel_ref(cch_kernel *kernel);
 CCH_EXPORT void cch_kernel_unref(cch_kernel *kernel);

@@ -16,13 +16,13 @@ CCH_BEGIN_DECLS
  * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU if the kernel has no code for the device.
  * @since 0.1
  */
-CCH_EXPORT int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
+CCH_EXPORT cch_status cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
 
 /**
  * Sets a CUfunction_attribute of a kernel on a device, for all users of the kernel (cuKernelSetAttribute). *Caller
  * serialises* calls for one kernel and attribute, unless the order does not matter. @since 0.1
  */
-CCH_EXPORT int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
+CCH_EXPORT cch_status cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
 
 CCH_END_DECLS
 

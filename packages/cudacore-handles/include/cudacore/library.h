@@ -17,18 +17,18 @@ CCH_BEGIN_DECLS
  * with a NUL. The image can be freed afterwards. The driver may postpone loading, and errors about the contents, until
  * the first kernel is requested. @since 0.1
  */
-CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size);
+CCH_EXPORT cch_status cch_library_load(cch_library **out, const void *image, size_t size);
 
 /** Borrows a library. `owner` and `release` are as in cch_context_wrap(). @since 0.1 */
-CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
-                                cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
+                                       cch_release_fn CCH_NULLABLE release);
 
 /**
  * Gives up ownership of a library permanently: it is not unloaded with its last reference. Call it before passing the
  * handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then on,
  * the library is borrowed. For a borrowed library, nothing changes. @since 0.1
  */
-CCH_EXPORT int cch_library_disown(cch_library *library);
+CCH_EXPORT cch_status cch_library_disown(cch_library *library);
 
 CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
 CCH_EXPORT void cch_library_unref(cch_library *library);

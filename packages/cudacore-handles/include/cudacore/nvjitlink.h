@@ -17,20 +17,20 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvjitlink cch_nvjitlink;
 
 /** Loads nvJitLink, as cch_nvrtc_load() loads NVRTC. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
+CCH_EXPORT cch_status cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
 
 /** The nvJitLink of a dlopen() handle, which must stay open. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
+CCH_EXPORT cch_status cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 
 /** The version of nvJitLink: nvJitLinkVersion, or before 12.3 the version in the names of its functions. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
+CCH_EXPORT cch_status cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
 
 /**
  * Makes a linker with its options (nvJitLinkCreate). *Caller serialises* all calls for the linker until it has linked.
  * @since 0.1
  */
-CCH_EXPORT int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
-                                           const char *const *options);
+CCH_EXPORT cch_status cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
+                                                  const char *const *options);
 
 /** Types of input, with nvJitLink's numbers. */
 typedef enum cch_nvjitlink_input {
@@ -44,11 +44,11 @@ typedef enum cch_nvjitlink_input {
 } cch_nvjitlink_input;
 
 /** Adds code of a type (nvJitLinkAddData). The code is copied. `name` is its name in messages. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
-                                        const char *CCH_NULLABLE name);
+CCH_EXPORT cch_status cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
+                                               const char *CCH_NULLABLE name);
 
 /** Links the input, once (nvJitLinkComplete). The logs are available even after a failure. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
+CCH_EXPORT cch_status cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
 
 /** The outputs of a linker, once it has linked. */
 typedef enum cch_nvjitlink_output {
@@ -60,7 +60,8 @@ typedef enum cch_nvjitlink_output {
 } cch_nvjitlink_output;
 
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *size, cch_nvjitlink_linker *linker, int output);
+CCH_EXPORT cch_status cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *size, cch_nvjitlink_linker *linker,
+                                               int output);
 
 CCH_EXPORT cch_nvjitlink_linker *cch_nvjitlink_linker_ref(cch_nvjitlink_linker *linker);
 CCH_EXPORT void cch_nvjitlink_linker_unref(cch_nvjitlink_linker *linker);

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
  * whether it is managed memory (1 or 0). For an address that CUDA does not manage, such as ordinary host memory, the
  * type is 0 and the device is negative. @since 0.1
  */
-CCH_EXPORT int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr);
+CCH_EXPORT cch_status cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr);
 
 CCH_END_DECLS
 

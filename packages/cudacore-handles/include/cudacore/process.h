@@ -24,7 +24,7 @@ CCH_EXPORT void cch_process_exiting(void);
 
 /** 1 in a child of fork() whose parent had initialised CUDA: calls fail with CCH_EFORKED, frees do nothing. @since 0.1
  */
-CCH_EXPORT int cch_process_forked(void);
+CCH_EXPORT bool cch_process_forked(void);
 
 /** Marks the calling thread as running inside a CUDA callback until the matching cch_callback_leave(). Nests.
  * Destructor-safe. @since 0.1 */
@@ -35,7 +35,7 @@ CCH_EXPORT void cch_callback_enter(void);
  * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED, because waiting for a thread that
  * launches a graph would be a deadlock. Destructor-safe. @since 0.1
  */
-CCH_EXPORT int cch_callback_active(void);
+CCH_EXPORT bool cch_callback_active(void);
 
 /** Ends the state that cch_callback_enter() began. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_leave(void);

@@ -25,14 +25,14 @@ CCH_BEGIN_DECLS
  * non-blocking.
  * @since 0.1
  */
-CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
+CCH_EXPORT cch_status cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
 
 /**
  * Borrows a stream. CU_STREAM_LEGACY, NULL and CU_STREAM_PER_THREAD return the boxes of the default streams. `owner`
  * and `release` are as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream CCH_NULLABLE raw, void *CCH_NULLABLE owner,
-                               cch_release_fn CCH_NULLABLE release);
+CCH_EXPORT cch_status cch_stream_wrap(cch_stream **out, CUstream CCH_NULLABLE raw, void *CCH_NULLABLE owner,
+                                      cch_release_fn CCH_NULLABLE release);
 
 /** The legacy default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
 CCH_EXPORT cch_stream *cch_stream_legacy(void);
@@ -44,26 +44,26 @@ CCH_EXPORT cch_stream *cch_stream_per_thread(void);
 CCH_EXPORT cch_context *cch_stream_context(const cch_stream *stream);
 
 /** The CU_STREAM_* flags of a stream (cuStreamGetFlags). @since 0.1 */
-CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
+CCH_EXPORT cch_status cch_stream_flags(unsigned *out, cch_stream *stream);
 
 /** The priority of a stream (cuStreamGetPriority). @since 0.1 */
-CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
+CCH_EXPORT cch_status cch_stream_priority(int *out, cch_stream *stream);
 
 /** 1 while the stream is being captured, even if the capture is no longer valid, else 0 (cuStreamIsCapturing).
  * @since 0.1 */
-CCH_EXPORT int cch_stream_is_capturing(int *out, cch_stream *stream);
+CCH_EXPORT cch_status cch_stream_is_capturing(int *out, cch_stream *stream);
 
 /** 0 if all work is done, CUDA_ERROR_NOT_READY if not (cuStreamQuery). @since 0.1 */
-CCH_EXPORT int cch_stream_query(cch_stream *stream);
+CCH_EXPORT cch_status cch_stream_query(cch_stream *stream);
 
 /** Waits until all work is done (cuStreamSynchronize). @since 0.1 */
-CCH_EXPORT int cch_stream_synchronize(cch_stream *stream);
+CCH_EXPORT cch_status cch_stream_synchronize(cch_stream *stream);
 
 /** Makes later work of `stream` wait for the last record of an event (cuStreamWaitEvent). @since 0.1 */
-CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
+CCH_EXPORT cch_status cch_stream_wait_event(cch_stream *stream, cch_event *event);
 
 /** Makes later work of `stream` wait for the present work of `other`, by a temporary event. @since 0.1 */
-CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
+CCH_EXPORT cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
 /**
  * Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
@@ -72,8 +72,8 @@ CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
  * keeps `bundle`, whichever code began the capture. After work in a context has failed, functions are no longer called.
  * @since 0.1
  */
-CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
-                                   cch_bundle *CCH_NULLABLE bundle);
+CCH_EXPORT cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
+                                          cch_bundle *CCH_NULLABLE bundle);
 
 CCH_EXPORT cch_stream *cch_stream_ref(cch_stream *stream);
 CCH_EXPORT void cch_stream_unref(cch_stream *stream);

@@ -64,7 +64,7 @@ typedef struct cch_tensor_map_config {
  * Encodes a tensor map. CCH_EINVAL for a map that the driver would refuse, with a message that names the field, its
  * value and the rule. CCH_ENOSYMBOL if the driver lacks the function. No current context is needed. @since 0.1
  */
-CCH_EXPORT int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
+CCH_EXPORT cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
 
 CCH_END_DECLS
 

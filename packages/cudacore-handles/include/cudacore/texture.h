@@ -59,8 +59,8 @@ typedef struct cch_texture_desc {
 } cch_texture_desc;
 
 /** Creates a texture in a context, and keeps its resource (cuTexObjectCreate). @since 0.1 */
-CCH_EXPORT int cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
-                                  const cch_texture_desc *desc);
+CCH_EXPORT cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
+                                         const cch_texture_desc *desc);
 
 /** The texture's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_texture_context(const cch_texture *texture);
@@ -70,7 +70,7 @@ CCH_EXPORT void cch_texture_unref(cch_texture *texture);
 CCH_EXPORT CUtexObject cch_texture_raw(const cch_texture *texture);
 
 /** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). @since 0.1 */
-CCH_EXPORT int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array);
+CCH_EXPORT cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array);
 
 /** The surface's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);

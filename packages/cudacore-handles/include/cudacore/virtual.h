@@ -40,20 +40,20 @@ typedef struct cch_virtual_config {
 } cch_virtual_config;
 
 /** The granularity of sizes in bytes (cuMemGetAllocationGranularity). @since 0.1 */
-CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
+CCH_EXPORT cch_status cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
 
 /** Makes memory of `size` bytes rounded up to the granularity (cuMemAddressReserve, cuMemCreate, cuMemMap,
  * cuMemSetAccess). If a step fails, the earlier steps are undone. The memory is freed with its last reference, after
  * the work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
-CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
+CCH_EXPORT cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
 /**
  * Makes a larger allocation that begins with the memory of an allocation of virtual memory. If the addresses after the
  * old allocation are free, the new one has the same address. Otherwise it has another address, and `*moved` is 1. The
  * old allocation does not change. CCH_EINVAL if the size is not larger. @since 0.1
  */
-CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
-                                size_t size);
+CCH_EXPORT cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr,
+                                       const cch_virtual_config *config, size_t size);
 
 /**
  * The number of pieces of physical memory of an allocation of virtual memory; 0 for other memory. For a part, the
@@ -68,7 +68,7 @@ CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
  * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` differs from the
  * result of cch_virtual_piece_count(). @since 0.1
  */
-CCH_EXPORT int cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
+CCH_EXPORT cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
 
 /**
  * Maps physical memory of another process by the `count` descriptors and sizes of cch_virtual_export()
@@ -77,8 +77,8 @@ CCH_EXPORT int cch_virtual_export(int *descriptors, size_t *sizes, size_t count,
  * mapped.
  * @since 0.1
  */
-CCH_EXPORT int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
-                                  const size_t *sizes, size_t count);
+CCH_EXPORT cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
+                                         const size_t *sizes, size_t count);
 
 CCH_END_DECLS
 

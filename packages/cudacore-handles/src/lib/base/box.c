@@ -120,4 +120,4 @@ void cch_unref(void *box) { cch__box_unref(box); }
 
 int cch_kind_of(const void *box) { return box != NULL ? ((const cch__box *)box)->kind : -1; }
 
-int cch_is_valid(const void *box) { return box != NULL && !cch__is_gone(box); }
+bool cch_is_valid(const void *box) { return box != NULL && !cch__is_gone(box); }

@@ -9,7 +9,7 @@
 
 atomic_int cch__state;
 
-int cch_process_forked(void) { return cch__forked(); }
+bool cch_process_forked(void) { return cch__forked(); }
 
 static atomic_bool exiting;
 

@@ -41,7 +41,7 @@ static _Thread_local struct {
 
 bool cch__in_callback(void) { return callback_depth > 0; }
 
-int cch_callback_active(void) { return callback_depth > 0; }
+bool cch_callback_active(void) { return callback_depth > 0; }
 
 int cch__fail_forbidden(const char *operation) {
   int status = cch__fail_driver(CUDA_ERROR_NOT_PERMITTED, operation);

@@ -201,8 +201,8 @@ int cch_context_device(const cch_context *context) {
   return context->device;
 }
 
-int cch_context_is_primary(const cch_context *context) {
-  CCH__REQUIRE_ELSE(0, context);
+bool cch_context_is_primary(const cch_context *context) {
+  CCH__REQUIRE_ELSE(false, context);
   return context->box.owned && context->green == NULL;
 }
 

@@ -338,15 +338,15 @@ int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_res
   return status;
 }
 
-int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
-  CCH__REQUIRE_ELSE(0, exec);
-  CCH__REQUIRE_ELSE(0, node);
+bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(false, exec);
+  CCH__REQUIRE_ELSE(false, node);
   if (node->graph->hierarchy->serial != exec->serial)
-    return 0;
+    return false;
   for (const cch_graph *graph = node->graph; graph != NULL; graph = graph->parent)
     if (graph->raw == exec->source)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
 static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {

@@ -54,8 +54,8 @@ int cch_deviceptr_check(const cch_deviceptr *ptr) {
   return cch__in_callback() ? 0 : cch__context_check(cch__lost_with(&cch__whole(ptr)->box), __func__);
 }
 
-int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(0, ptr);
+bool cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(false, ptr);
   return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN;
 }
 
@@ -195,8 +195,8 @@ int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void 
   return end_alloc(out, ptr, status);
 }
 
-int cch_deviceptr_is_read_only(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(0, ptr);
+bool cch_deviceptr_is_read_only(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(false, ptr);
   return ptr->read_only;
 }
 

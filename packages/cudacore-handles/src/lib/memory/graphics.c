@@ -133,10 +133,10 @@ int cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
   return cch__fail(CCH_EINVAL, __func__, "the resource is not mapped");
 }
 
-int cch_graphics_is_mapped(const cch_graphics *resource) {
-  CCH__REQUIRE_ELSE(0, resource);
+bool cch_graphics_is_mapped(const cch_graphics *resource) {
+  CCH__REQUIRE_ELSE(false, resource);
   if (cch__forked()) /* a thread that does not exist in this process may hold the lock */
-    return 0;
+    return false;
   pthread_mutex_lock(&lock);
   bool is_mapped = resource->mapped != NULL && !cch__is_gone(resource);
   pthread_mutex_unlock(&lock);

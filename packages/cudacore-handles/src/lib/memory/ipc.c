@@ -108,8 +108,8 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   return 0;
 }
 
-int cch_pool_is_imported(const cch_pool *pool) {
-  CCH__REQUIRE_ELSE(0, pool);
+bool cch_pool_is_imported(const cch_pool *pool) {
+  CCH__REQUIRE_ELSE(false, pool);
   return pool->imported;
 }
 
@@ -272,8 +272,8 @@ int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_hand
   return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
 }
 
-int cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(0, ptr);
+bool cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(false, ptr);
   const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   return whole->origin == CCH__MAPPED || whole->imported;
 }

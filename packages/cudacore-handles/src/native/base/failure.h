@@ -40,14 +40,12 @@ static inline PyObject *failure_text(const char *text) {
  * Returns the result of the library call that was just made on this thread, as a new reference. No Python code may have
  * run since.
  */
-static inline PyObject *failure_status(int status) {
+static inline PyObject *failure_status(cch_status status) {
   cch_error_record record = {.size = sizeof record};
   char why[FAILURE_WHY_SIZE] = "";
   if (status == 0 || status == CCH_NOT_READY) /* these are ordinary results, and are not recorded */
     return PyLong_FromLong(status);
   cch_error_get(&record);
-  if (record.code != status && status != CCH_ECOMPILER) /* the result is a device or a count, and not a status */
-    return PyLong_FromLong(status);
   if (record.domain == CCH_DOMAIN_DRIVER)
     failure_why_simulated(why, sizeof why);
   PyObject *module = PyImport_ImportModule("cudacore_handles._base.status");

@@ -65,8 +65,7 @@ def answer(prototype: str, name: str, found: Interface) -> str:
     returned = prototype.split(name)[0].strip()
     if returned == "void":
         return "NOTHING"
-    is_predicate = re.search(r"_is_|_has\b", name) and "*out" not in prototype
-    return "STATUS" if returned == "int" and not is_predicate else "ZERO"
+    return "STATUS" if returned in ("cch_status", "int") else "ZERO"
 
 
 def main(out: str, folder: str) -> None:
