@@ -15,6 +15,7 @@ import pytest
 
 import cudacore
 import cudacore.graph
+import cudacore.texture
 import cudacore.typing
 import cudacore.utils
 
@@ -250,3 +251,20 @@ def test_version() -> None:
     versions = {importlib.metadata.version(name) for name in names}
     versions |= {importlib.import_module(name.replace("-", "_")).__version__ for name in names}
     assert versions == {cudacore.__version__}
+
+
+OPTIONS = [
+    getattr(module, name)
+    for module in (cudacore, cudacore.graph, cudacore.texture, cudacore.utils)
+    for name in module.__all__
+    if name.endswith(("Options", "LaunchConfig"))
+]
+
+
+@pytest.mark.parametrize("cls", OPTIONS, ids=lambda cls: cls.__name__)
+def test_misspelt_options(cls: type) -> None:
+    """A misspelt option that a program assigns would be stored and ignored."""
+    options = cls.__new__(cls)
+    with pytest.raises(AttributeError, match="nonsense"):
+        options.nonsense = 1  # type: ignore[attr-defined]
+    assert not hasattr(options, "nonsense")

@@ -80,3 +80,14 @@ def test_flags_that_were_assigned() -> None:
     options.timing_enabled = "no"  # type: ignore[assignment]
     with pytest.raises(TypeError, match=r"EventOptions\.timing_enabled must be True or False, not 'no', of type str"):
         as_options(EventOptions, options)
+
+
+def test_misspelt_options_that_were_assigned() -> None:
+    """A misspelt option would be stored and ignored, or the error would not name the right option."""
+    options = EventOptions()
+    with pytest.raises(AttributeError, match=r"^EventOptions has no option 'timing_enable'; did you mean 'timing_ena"):
+        options.timing_enable = True  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"^StreamOptions has no option 'x'; it has nonblocking, priority$"):
+        StreamOptions().x = 1  # type: ignore[attr-defined]
+    options.timing_enabled = True
+    assert options == EventOptions(timing_enabled=True)

@@ -117,6 +117,14 @@ def test_handle_is_for_cuda_bindings(kernel: ch.Kernel) -> None:
     assert int(driver.cuKernelGetFunction(kernel.handle)[0]) == 0
 
 
+def test_the_handle_of_a_closed_kernel(device: ch.Device) -> None:
+    """The handle of a kernel whose code may be unloaded would be given to cuda.bindings."""
+    kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+    kernel.close()
+    with pytest.raises(ch.ClosedError, match="Kernel has been closed"):
+        _ = kernel.handle
+
+
 def test_cannot_be_pickled(kernel: ch.Kernel) -> None:
     """A kernel would arrive in another process as an address that means nothing there."""
     with pytest.raises(TypeError, match=r"cannot be pickled: pickle the ObjectCode"):

@@ -166,6 +166,18 @@ def test_load(device: ch.Device, stream: ch.Stream, tmp_path: Path, source: str)
     code.get_kernel(b"add")  # it is loaded, so the file is no longer needed
 
 
+def test_load_after_a_change_of_the_directory(
+    device: ch.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path would be searched for in the directory that is current when the first kernel is needed."""
+    (tmp_path / "k.ptx").write_bytes(PTX)
+    monkeypatch.chdir(tmp_path)
+    code = make("ptx", "k.ptx")
+    monkeypatch.chdir("/")
+    pickle.loads(pickle.dumps(code)).get_kernel("add")
+    code.get_kernel("add")
+
+
 def test_loading_is_put_off(device: ch.Device) -> None:
     """Creating an ObjectCode would need a driver, or each kernel would load the code again."""
     before = ch.live_counts()["library"]

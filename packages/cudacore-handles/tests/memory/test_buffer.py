@@ -229,6 +229,16 @@ def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
         buffer.__dlpack__(stream="1")  # type: ignore[arg-type]
 
 
+def test_dlpack_streams(buffer: ch.Buffer) -> None:
+    """A stream of 0, which DLPack forbids, would be taken for one of the two default streams."""
+    for memory in (buffer, buffer.view("int8")):
+        for stream in (0, -2, 2**64):
+            with pytest.raises(
+                BufferError, match=f"stream is {stream}; it must be a stream's address, 1 for the legacy"
+            ):
+                memory.__dlpack__(stream=stream)
+
+
 @pytest.mark.parametrize("pair", [(1,), 3, (1, 0, 0), ("1", "0"), (1.5, 0), "10", ()])
 def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
     """An invalid max_version or dl_device would be accepted, or the error would not name the argument."""

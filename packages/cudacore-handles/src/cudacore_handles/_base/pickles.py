@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, TypeVar
 
-from cudacore_handles._base.suggest import suggest_fields
+from cudacore_handles._base.suggest import only_fields
 
 __all__ = ["public", "publish", "restore", "restorer"]
 
@@ -57,10 +57,10 @@ def restorer(function: _F) -> _F:
 def public(cls: _C) -> _C:
     """Decorate a class, so that its objects are pickled by its public name.
 
-    For a dataclass, errors about unknown fields suggest similar ones.
+    A dataclass accepts no names that are not its fields; the errors suggest similar ones.
     """
     if "__dataclass_fields__" in vars(cls):
-        suggest_fields(cls)
+        only_fields(cls)
     _register(f"{cls.__module__.partition('.')[0]}.{cls.__name__}", cls)
     _wrap(cls)
     return cls

@@ -26,13 +26,19 @@ def _words(name: str) -> str:
 
 def unexpected_field(cls: type, name: object, fields: Iterable[str], where: str = "") -> TypeError:
     """Return the error for a field that options do not have."""
+    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{_meant(name, fields)}")
+
+
+def _meant(name: object, fields: Iterable[str]) -> str:
     fields = list(fields)
-    meant = suggestion(str(name), fields) or f"; it has {', '.join(fields)}"
-    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{meant}")
+    return suggestion(str(name), fields) or f"; it has {', '.join(fields)}"
 
 
-def suggest_fields(cls: type[Any]) -> None:
-    """Make the constructor of a dataclass suggest similar fields for an unknown keyword."""
+def only_fields(cls: type[Any]) -> None:
+    """Make a dataclass refuse names that are not its fields, in the constructor and in assignments.
+
+    The errors suggest similar fields.
+    """
     original: Callable[..., None] = cls.__init__
     known = frozenset(cls.__dataclass_fields__)
 
@@ -42,7 +48,15 @@ def suggest_fields(cls: type[Any]) -> None:
             raise unexpected_field(cls, next(name for name in kwargs if name not in known), cls.__dataclass_fields__)
         original(self, *args, **kwargs)
 
+    def assign(self: Any, name: str, value: object) -> None:
+        fields = type(self).__dataclass_fields__  # a subclass can have more
+        if name not in fields:
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{_meant(name, fields)}", name=name)
+        object.__setattr__(self, name, value)
+
     cls.__init__ = init
+    if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned
+        cls.__setattr__ = assign  # type: ignore[assignment]
 
 
 class _Instead:

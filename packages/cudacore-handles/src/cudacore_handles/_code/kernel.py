@@ -271,6 +271,7 @@ class Kernel(_native.KernelHandle):
     @property
     def handle(self) -> driver.CUkernel:
         """cuda.bindings.driver.CUkernel: The kernel for ``cuda.bindings``."""
+        hold(self)
         from cuda.bindings import driver
 
         return driver.CUkernel(self._raw)

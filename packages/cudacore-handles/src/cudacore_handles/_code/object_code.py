@@ -113,6 +113,7 @@ class ObjectCode:
                     f"module is text, {shorten(repr(code))}, but a str is the path of a file: give code as bytes, "
                     "such as text.encode(), and compile source code by Program"
                 )
+            code = os.path.abspath(code)  # the file is read later, when the current directory can be another one
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):

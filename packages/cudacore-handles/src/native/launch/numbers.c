@@ -30,6 +30,13 @@ static int raise_struct(const destination *to, const char *what) {
   return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
 }
 
+/* Raises the error for a float where the parameter can be a __half or an __nv_bfloat16. */
+static int raise_unknown_format(const destination *to) {
+  return raise_unsuitable(to, "a float",
+                          "it can be a __half or an __nv_bfloat16: pass np.float16(x) or ml_dtypes.bfloat16(x), or "
+                          "compile the kernel without extern \"C\", so that its name has its types");
+}
+
 /*
  * Raises the error for a number where an array is needed. It most likely means that there is one argument too few or
  * too many; no kernel could use the number.
@@ -307,6 +314,9 @@ static int pack_double_as_integer(const destination *to, double number) {
 int pack_double(const destination *to, double number) {
   switch (to->kind) {
   case PARAM_UNKNOWN:
+    if (to->size == sizeof(uint16_t))
+      return raise_unknown_format(to);
+    break;
   case PARAM_FLOAT:
   case PARAM_BFLOAT:
     break;
@@ -314,9 +324,7 @@ int pack_double(const destination *to, double number) {
   case PARAM_ADDRESS:
     return raise_no_pointer(to, "a float");
   case PARAM_BYTES:
-    if (to->size != 2) /* other 2-byte parameters are most likely a __half */
-      return raise_struct(to, "a float");
-    break;
+    return to->size == sizeof(uint16_t) ? raise_unknown_format(to) : raise_struct(to, "a float");
   default:
     return pack_double_as_integer(to, number);
   }
@@ -327,7 +335,8 @@ int pack_float_like(const destination *to, PyObject *value, const type_entry *ho
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like(), the bytes are copied */
+  /* as in pack_integer_like(), the bytes are copied */
+  if (how->itemsize && kind_takes(to, TAKES_BYTES))
     return store_float(to->out, to->size, PARAM_FLOAT, number);
   return pack_double(to, number);
 }

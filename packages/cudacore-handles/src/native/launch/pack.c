@@ -77,6 +77,12 @@ void name_argument(const state *st, Py_ssize_t index) {
 /* ---- packing one value ---- */
 
 static int copy_bytes(const destination *to, PyObject *value, const char *data, Py_ssize_t length) {
+  if (kind_takes(to, IS_POINTER))
+    return raise_about(
+        PyExc_TypeError,
+        "%U has %zd bytes in host memory, and the parameter is a pointer of %u; pass an array, a buffer, "
+        "or the address as an int",
+        value, length, to->size);
   if ((uint64_t)length != to->size)
     return raise_size_mismatch(to, value, length);
   if (to->kind == PARAM_BOOL && length == 1 && (unsigned char)*data > 1)
