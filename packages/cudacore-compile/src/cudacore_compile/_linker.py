@@ -13,7 +13,6 @@ from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.choose_linker import Choice, Version, choose_linker, ptx_version
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, log_text, without_frames
 from cudacore_compile._compilers.libraries import pip_command
-from cudacore_compile._compilers.link_symbols import check_symbols
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked
 from cudacore_compile._compilers.option_values import architecture
@@ -21,7 +20,7 @@ from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_targ
 from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import as_options, closed, copy_options, shorten
-from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
+from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_ltoir, image_to_link, link_with_driver
 
 if TYPE_CHECKING:
     from cudacore_compile._cache.link import LinkFacts
@@ -365,30 +364,40 @@ def _file_of(code: ObjectCode) -> str:
 
 
 def _check_parts(inputs: list[Input], arch: str) -> None:
-    """Raise for code that cannot be linked or is for another architecture, and for incompatible symbols."""
-    found = []
+    """Raise for cubins that linkers ignore or that are for another architecture."""
     for part in inputs:
-        for inner in parts_of(part.code, part.code_type, arch.partition("_")[2]) or ():
-            name = f"{part.name}({inner.name})" if inner.name else part.name
-            if part.code_type == "cubin" and not _runs_on(inner.target, arch):
-                # If nvJitLink (12.9, 13.5) refuses such a part, every other thread that links waits forever.
-                raise NVJitLinkError(
-                    "link",
-                    -1,
-                    "LINK_OTHER_ARCHITECTURE",
-                    f"{name!r} is a cubin for {inner.target}, which was compiled for an architecture that does not run "
-                    f"on LinkerOptions.arch={arch!r}",
-                    hint="Compile it for that architecture, or to PTX or LTO-IR",
-                )
-            if inner.is_relocatable:
-                found.append((name, inner.symbols))
-            # an object is part of a host program, and can contain any architecture
-            elif part.code_type in ("cubin", "fatbin"):
-                raise ValueError(
-                    f"{part.name!r} was not compiled to be linked, and a linker ignores it silently: compile it with "
-                    "ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
-                )
-    check_symbols(found)
+        cubin = _cubin_to_link(part, arch.partition("_")[2])
+        if cubin is None:
+            continue
+        if part.code_type == "cubin" and not _runs_on(cubin.target, arch):
+            # If nvJitLink (12.9, 13.5) refuses such a part, every other thread that links waits forever.
+            raise NVJitLinkError(
+                "link",
+                -1,
+                "LINK_OTHER_ARCHITECTURE",
+                f"{part.name!r} is a cubin for {cubin.target}, which was compiled for an architecture that does not "
+                f"run on LinkerOptions.arch={arch!r}",
+                hint="Compile it for that architecture, or to PTX or LTO-IR",
+            )
+        if not cubin.is_relocatable:
+            raise ValueError(
+                f"{part.name!r} was not compiled to be linked, and a linker ignores it silently: compile it with "
+                "ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
+            )
+
+
+def _cubin_to_link(part: Input, arch: str) -> Cubin | None:
+    """Return the cubin that is linked; None if other code is, or if the code cannot be read."""
+    code: bytes | None = part.code
+    if part.code_type == "fatbin":
+        image = image_to_link(part.code, arch)
+        code = image.unpack() if image is not None and image.code_type == "cubin" else None
+    elif part.code_type != "cubin":  # an object is a part of a host program, and can contain any architecture
+        code = None
+    try:
+        return Cubin(code) if code is not None else None
+    except ValueError:
+        return None  # damaged code, which the linker refuses
 
 
 def _runs_on(target: str, arch: str) -> bool:

@@ -69,8 +69,9 @@ class NVVMError(CompilerError):
 class NVJitLinkError(CompilerError):
     """nvJitLink, the linker, failed with an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
 
-    Code that is refused before nvJitLink is called has the result code -1 and one of the names
-    ``"LINK_DUPLICATE_SYMBOL"``, ``"LINK_SYMBOL_MISMATCH"`` and ``"LINK_OTHER_ARCHITECTURE"``.
+    Code that this package refuses has the result code -1: cubins for another architecture
+    (``"LINK_OTHER_ARCHITECTURE"``), and symbols of LTO-IR and other code that do not match, which nvJitLink reports
+    but links (``"LINK_DUPLICATE_SYMBOL"``, ``"LINK_SYMBOL_MISMATCH"``).
 
     Parameters and attributes are those of :class:`CompilerError`.
     """

@@ -52,11 +52,10 @@ class CubinGlobal(NamedTuple):
 
 
 class CubinSymbol(NamedTuple):
-    """A row of a cubin's symbol table, with the numbers of ELF and of CUDA (``STT_*``, ``STO_CUDA_*``, ``STB_*``)."""
+    """A row of a cubin's symbol table, with the numbers of ELF and of CUDA (``STT_*``, ``STO_CUDA_*``)."""
 
     name: str
     kind: int
-    binding: int
     other: int
     section: int
     size: int
@@ -95,29 +94,6 @@ class Cubin:
     def symbols(self) -> list[CubinSymbol]:
         """list of CubinSymbol: The symbol table."""
         return self._symbols
-
-    def prototypes(self) -> dict[int, str]:
-        """Return the prototypes of functions by their index in :attr:`symbols`, such as ``"#if"`` for ``int f(float)``.
-
-        Raises
-        ------
-        ValueError
-            If the cubin is damaged.
-        """
-        section = next((section for section in self._sections if section.name == ".nv.prototype"), None)
-        if section is None:
-            return {}
-        try:
-            strings = self._sections[section.link]
-            if strings.name == ".symtab":
-                strings = self._sections[strings.link]
-            data = read_contents(self._image, section)
-            return {
-                index: read_string(self._image, strings.offset, strings.size, at)
-                for index, at in struct.iter_unpack("<II", data[: len(data) // 8 * 8])
-            }
-        except (struct.error, IndexError, OverflowError) as error:
-            raise ValueError(f"the cubin is damaged: {error}") from None
 
     def kernels(self) -> list[CubinKernel]:
         """Return the kernels."""
@@ -201,9 +177,7 @@ class Cubin:
         strings = self._sections[table.link]
         data = read_contents(self._image, table)
         return [
-            CubinSymbol(
-                read_string(self._image, strings.offset, strings.size, name), info & 15, info >> 4, other, section, size
-            )
+            CubinSymbol(read_string(self._image, strings.offset, strings.size, name), info & 15, other, section, size)
             for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24])
         ]
 

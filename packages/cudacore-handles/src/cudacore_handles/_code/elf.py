@@ -7,8 +7,6 @@ import struct
 from typing import NamedTuple
 
 STT_OBJECT, STT_FUNC = 1, 2
-STB_GLOBAL, STB_WEAK = 1, 2
-SHN_COMMON = 0xFFF2
 _SHT_NOBITS = 8
 
 

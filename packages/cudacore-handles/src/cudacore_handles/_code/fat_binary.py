@@ -70,15 +70,21 @@ def entries(fatbin: bytes) -> Iterator[Entry]:
         yield Entry(_KINDS.get(kind, "other"), arch, variant, flags, fatbin[start:stop], unpacked)
 
 
-def parts(fatbins: bytes) -> Iterator[bytes]:
-    """Split concatenated fat binaries: a section of a host object has one for each source file."""
-    at = 0
-    while at + 16 <= len(fatbins):
-        magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbins, at)
-        if magic != _MAGIC:
-            return
-        yield fatbins[at : at + header_size + size]
-        at += (header_size + size + 7) // 8 * 8
+def image_to_link(fatbin: bytes, arch: str) -> Entry | None:
+    """Return the image that a linker uses for an architecture such as ``"90a"``; None if no image fits."""
+    number, found = int(arch.rstrip("af")), list(entries(fatbin))
+    same = [entry for entry in found if f"{entry.arch}{entry.variant}" == arch]
+    older = [entry for entry in found if entry.arch <= number and not entry.variant]
+    for code_type, among in (("ltoir", found), ("cubin", same), ("ptx", same), ("ptx", older), ("cubin", older)):
+        chosen = [entry for entry in among if entry.code_type == code_type]
+        if chosen:
+            return max(chosen, key=lambda entry: entry.arch)
+    return None
+
+
+def has_only_ltoir(fatbin: bytes) -> bool:
+    """Return whether a fat binary has only LTO-IR, so that it needs link-time optimization."""
+    return {entry.code_type for entry in entries(fatbin)} == {"ltoir"}
 
 
 def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:
