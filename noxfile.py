@@ -7,7 +7,6 @@ built again if its sources have changed. Arguments after ``--`` are passed to th
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 import re
@@ -205,21 +204,6 @@ def tests_all(session: nox.Session, cuda: str) -> None:
 def tests_drivers(session: nox.Session, driver: str) -> None:
     """Run the tests on simulated drivers of several versions, with compilers of the same or a newer version."""
     run_tests(session, DRIVERS[driver], driver)
-
-
-@nox.session(venv_backend="none", default=False)
-def tests_cell(session: nox.Session) -> None:
-    """Run one of the sessions of tests_all that are not in ``tests``: by default, a different one each day."""
-    running = "{}.{}".format(*sys.version_info)
-    cells = [
-        (python, cuda)
-        for cuda in CUDA
-        for python in PYTHONS
-        if shutil.which(f"python{python}") and (python != running or cuda not in TESTED)
-    ]
-    number = int(session.posargs[0]) if session.posargs else datetime.date.today().toordinal()
-    python, cuda = cells[number % len(cells)]
-    session.notify(f"tests_all-{python}(cuda='{cuda}')", posargs=[])
 
 
 @nox.session(default=False)
@@ -456,7 +440,6 @@ def dist(session: nox.Session) -> None:
     session.run("check-wheel-contents", *wheels)
     if not session.posargs:
         session.run("python", "ci/check_wheels.py", str(DIST), *PACKAGES)
-        session.run("python", "ci/check_renamed.py", str(DIST))
     extensions = [name for name in wheels if "-abi3-" in name]
     if extensions:
         session.run("abi3audit", "--strict", *extensions)
