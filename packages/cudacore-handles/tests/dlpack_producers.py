@@ -14,6 +14,11 @@ import pytest
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
 READ_ONLY, PADDED = 1, 4
 
+# Older versions of NumPy neither export nor import versioned tensors, and cannot express that memory is read-only.
+needs_versioned_numpy = pytest.mark.skipif(
+    tuple(map(int, np.__version__.split(".")[:2])) < (2, 1), reason="needs NumPy 2.1, whose DLPack has versions"
+)
+
 _api = ctypes.pythonapi
 new_capsule = _api.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

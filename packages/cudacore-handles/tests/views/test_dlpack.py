@@ -12,13 +12,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack_producers import CPU, CUDA, CUDA_HOST, MANAGED, Exporter, Managed, Versioned, get_pointer
+from dlpack_producers import (
+    CPU,
+    CUDA,
+    CUDA_HOST,
+    MANAGED,
+    Exporter,
+    Managed,
+    Versioned,
+    get_pointer,
+    needs_versioned_numpy,
+)
 
 from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, StridedMemoryView, _native, live_counts
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._cffi import lib
 
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["unversioned", "versioned"])
+BOTH_WITH_NUMPY = pytest.mark.parametrize(
+    "versioned", [False, pytest.param(True, marks=needs_versioned_numpy)], ids=["unversioned", "versioned"]
+)
 
 get_name = ctypes.pythonapi.PyCapsule_GetName
 get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -64,6 +77,11 @@ class Memory:
 
     def close(self) -> None:
         self._box = None
+
+
+def export(array: Any, versioned: bool) -> Any:
+    """Return the capsule of a NumPy array."""
+    return array.__dlpack__(max_version=(1, 0)) if versioned else array.__dlpack__()
 
 
 def gone(alive: Any) -> bool:
@@ -135,7 +153,7 @@ def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Memory, Any], version
     assert gone(alive)
 
 
-@BOTH
+@BOTH_WITH_NUMPY
 def test_a_consumer_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
     """Memory would be freed while a consumer's array uses it, or outlive the array."""
     memory, alive = foreign
@@ -188,6 +206,7 @@ def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
     assert released == [[0, 1, 2, 3]]
 
 
+@needs_versioned_numpy
 def test_many_capsules_leave_nothing(device: Device) -> None:
     """Exports would leak references to the memory, whether a consumer has used them or not."""
     memory = wrap(Owner(64))
@@ -201,7 +220,7 @@ def test_many_capsules_leave_nothing(device: Device) -> None:
     assert live_counts()["deviceptr"] == before - 1
 
 
-@BOTH
+@BOTH_WITH_NUMPY
 def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -> None:
     """When a consumer drops an array, with the GIL held, a free that waits for the device could deadlock."""
     lib.cch_reclaim_drain()
@@ -274,6 +293,7 @@ def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(
     """)
 
 
+@needs_versioned_numpy
 def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) -> None:
     """A deleter that runs during or after the interpreter's shutdown would crash or print a warning."""
     run_on_driver("""
@@ -313,11 +333,11 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
     """)
 
 
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_read_capsule(max_version: tuple[int, int] | None) -> None:
+@BOTH_WITH_NUMPY
+def test_read_capsule(versioned: bool) -> None:
     """A kernel would get a wrong pointer for an array of another library."""
     array = np.arange(10, dtype=np.int32)[3:]
-    capsule = array.__dlpack__(max_version=max_version)
+    capsule = export(array, versioned)
     assert _native.read_capsule(capsule) == (array.ctypes.data, CPU, 0)
     structure(capsule).tensor.byte_offset = 8
     assert _native.read_capsule(capsule) == (array.ctypes.data + 8, CPU, 0)
@@ -334,10 +354,10 @@ def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
     assert _native.read_capsule(_native.make_capsule(box, 0x7000, 16, CUDA, 5, True)) == (0x7000, CUDA, 5)
 
 
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None:
+@BOTH_WITH_NUMPY
+def test_read_capsule_that_was_used(versioned: bool) -> None:
     """The structure in a capsule that was already consumed would be read, although it may be freed."""
-    capsule = np.zeros(3).__dlpack__(max_version=max_version)
+    capsule = export(np.zeros(3), versioned)
     np.from_dlpack(Exporter(capsule))
     with pytest.raises(ValueError, match='name is "used_dltensor'):
         _native.read_capsule(capsule)
@@ -353,9 +373,10 @@ def test_read_capsule_of_something_else() -> None:
         _native.read_capsule(np.zeros(3))
 
 
+@needs_versioned_numpy
 def test_read_capsule_of_another_layout() -> None:
     """A tensor of DLPack 2, whose layout is not known, would be read as one of DLPack 1."""
-    capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
+    capsule = export(np.zeros(3), versioned=True)
     structure(capsule).major = 2
     with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):
         _native.read_capsule(capsule)

@@ -197,7 +197,15 @@ def test_read_only() -> None:
         with pytest.raises(BufferError, match=r"read-only, which DLPack before 1\.0 cannot express"):
             view.__dlpack__()
         assert View.from_dlpack(view).readonly
-        assert not np.from_dlpack(view).flags.writeable
+        assert not np.asarray(view).flags.writeable
+
+
+@dlpack_producers.needs_versioned_numpy
+def test_read_only_for_numpy() -> None:
+    """NumPy would write to read-only memory that it imported by DLPack."""
+    memory, ptr = host(np.arange(4))
+    view = View.from_dlpack(Array(ptr, (4,), flags=READ_ONLY, keep=memory))
+    assert not np.from_dlpack(view).flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -429,7 +437,7 @@ def test_view_of_a_buffer_by_one_call(buffer: Buffer, pinned: Callable[[int], Bu
     assert buffer.view("float32").shape == (16,)
     assert buffer.view(np.int16, (4, 8)).shape == (4, 8)
     memory = pinned(64)
-    array = np.from_dlpack(memory.view("float32", (4, 4)))
+    array = np.asarray(memory.view("float32", (4, 4)))
     array[1, 2] = 3
     assert memory.__buffer__().cast("f")[6] == 3
     assert np.from_dlpack(memory.view("float32", (2, 2), (8, 2))).shape == (2, 2)

@@ -69,6 +69,18 @@ def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -
     assert np.asarray(View.from_buffer(buffer, (), dtype="i4")).shape == ()
 
 
+def test_copies_for_numpy(pinned: Callable[[int], Buffer]) -> None:
+    """With some versions of NumPy, an array would be an error, or a copy instead of the memory, or the reverse."""
+    memory = pinned(8)
+    for exported, dtype in ((memory, "u1"), (memory.view("i4"), "i4")):
+        for how in ({}, {"copy": None}, {"copy": False}, {"dtype": dtype, "copy": False}):
+            assert exported.__array__(**how).ctypes.data == memory.handle
+        for how in ({"copy": True}, {"dtype": "f8"}):
+            assert exported.__array__(**how).ctypes.data != memory.handle
+        with pytest.raises(ValueError, match="float64 only as a copy"):
+            exported.__array__("f8", copy=False)
+
+
 # ---- interfaces
 
 
@@ -172,6 +184,20 @@ def test_the_next_interface_where_the_first_fails(error: Exception) -> None:
     assert np.array_equal(np.asarray(View.from_any_interface(array, -1)), array.array)
     with pytest.raises(type(error)):
         View.from_dlpack(array, -1)
+
+
+def test_errors_of_producers_before_dlpack_1() -> None:
+    """The reason why an array is refused would be replaced by a keyword that its library does not have."""
+
+    class Older:
+        def __dlpack__(self, stream: object = None) -> object:
+            raise BufferError("the reason")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    with pytest.raises(BufferError, match="the reason"):
+        View.from_dlpack(Older(), -1)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), ch.CUDAError("cuCall", 1, "X", "meaning")])

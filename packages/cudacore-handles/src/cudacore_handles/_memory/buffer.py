@@ -10,6 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
@@ -80,15 +81,12 @@ class Buffer(_native.BufferHandle):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array of bytes, if the host can access the memory."""
-        import numpy as np
-
         if not self.is_host_accessible:
             raise TypeError(
                 "a Buffer of device memory cannot be a NumPy array: buffer.copy_to(array, stream=stream) copies it "
                 "to one"
             )
-        array = np.frombuffer(self.__buffer__(), np.uint8)
-        return np.array(array, dtype=dtype, copy=copy)
+        return as_requested(array_of_bytes(self.__buffer__()), dtype, copy)
 
     __iter__ = None  # otherwise Python would treat an object with __getitem__ as a sequence
 
@@ -223,10 +221,8 @@ class Buffer(_native.BufferHandle):
             )
         box = hold(self)
         check(lib.cch_deviceptr_check(box))
-        # The cast pointer's destructor has a reference to the box, and the view has one to the cast pointer.
-        pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
-        view = memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
-        return view.toreadonly() if lib.cch_deviceptr_is_read_only(box) else view
+        readonly = bool(lib.cch_deviceptr_is_read_only(box))
+        return host_bytes(self._raw, lib.cch_deviceptr_size(box), box, readonly=readonly)
 
     @classmethod
     def from_handle(

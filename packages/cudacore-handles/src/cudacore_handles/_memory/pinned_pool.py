@@ -70,7 +70,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     >>> pinned = core.PinnedMemoryResource()
     >>> buffer = pinned.allocate(16, stream=stream)
     >>> stream.sync()  # then the host can use it
-    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
+    >>> array = np.asarray(buffer.view("float32", (4,)))
     """
 
     _is_host_accessible = True

@@ -152,7 +152,7 @@ class LegacyPinnedMemoryResource(AccessibleMemoryResource):
     Examples
     --------
     >>> buffer = core.LegacyPinnedMemoryResource().allocate(16)
-    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
+    >>> array = np.asarray(buffer.view("float32", (4,)))
     >>> array[:] = 1  # the host and the device can use it
     """
 
@@ -196,7 +196,7 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
     Examples
     --------
     >>> buffer = core.LegacyManagedMemoryResource().allocate(16)
-    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
+    >>> array = np.asarray(buffer.view("float32", (4,)))
     >>> array[:] = 1
     """
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.host_array import as_requested, host_array
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_values, has_own_memory, has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._memory.buffer import Buffer
@@ -134,15 +135,12 @@ class StridedMemoryView(_native.ViewHandle):
             Whether to copy the elements. If False, a ValueError is raised if a copy would be needed. Default: copy only
             if needed.
         """
-        import numpy as np
-
         if self._device[0] not in ON_HOST:
             raise TypeError(
                 "a view of device memory is not a NumPy array: "
                 "view.copy_to(StridedMemoryView.from_any_interface(array), stream) copies its elements to one"
             )
-        array = np.asarray(HostElements(self)).view(self.dtype or f"V{self._itemsize}")
-        return np.array(array, dtype=dtype, copy=copy)
+        return as_requested(host_elements(self, self.dtype), dtype, copy)
 
     def __dlpack__(
         self,
@@ -389,22 +387,12 @@ class StridedMemoryView(_native.ViewHandle):
         return make_tiled(self, box_dim, element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill)
 
 
-class HostElements:
-    """The elements of a view in the form from which NumPy makes an array. The array keeps the view alive."""
-
-    __slots__ = ("__array_interface__", "_view")
-
-    def __init__(self, view: StridedMemoryView) -> None:
-        view._check_memory()
-        self._view = view
-        strides = view.strides
-        self.__array_interface__ = {
-            "shape": view.shape,
-            "strides": None if strides is None else tuple(step * view._itemsize for step in strides),
-            "typestr": f"|V{view._itemsize}",
-            "data": (view.ptr, view.readonly),
-            "version": 3,
-        }
+def host_elements(view: StridedMemoryView, dtype: Any = None) -> Any:
+    """Return the elements of a view as a NumPy array, by default of raw bytes. The array keeps the view alive."""
+    view._check_memory()
+    strides = [step * view._itemsize for step in view._layout._steps()]
+    raw = f"V{view._itemsize}"
+    return host_array(view.ptr, view.shape, strides, raw if dtype is None else dtype, view, readonly=view.readonly)
 
 
 def _make(

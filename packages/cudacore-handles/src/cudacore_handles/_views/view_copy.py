@@ -17,6 +17,7 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError
+from cudacore_handles._base.host_array import host_array
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import MAX_PITCH
 from cudacore_handles._memory.buffer import Buffer
@@ -24,7 +25,7 @@ from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._views.copy_kernel import copy_units
 from cudacore_handles._views.copy_plan import Plan, plan
 from cudacore_handles._views.dtypes import NO_CODE
-from cudacore_handles._views.view import HostElements, StridedMemoryView
+from cudacore_handles._views.view import StridedMemoryView, host_elements
 
 _MAX_WORK = 100_000  # the maximum work of np.shares_memory, which takes a few milliseconds
 
@@ -134,7 +135,7 @@ def _overlap(dst: Any, src: Any) -> bool:
         import numpy as np
 
         # Only addresses are compared; the memory, which may be a device's, is not accessed.
-        one, other = np.asarray(HostElements(dst)), np.asarray(HostElements(src))
+        one, other = host_elements(dst), host_elements(src)
         return bool(np.shares_memory(one, other, max_work=_MAX_WORK))  # type: ignore[arg-type]
     except (ImportError, RuntimeError):  # RuntimeError: NumPy's TooHardError
         return True
@@ -282,24 +283,14 @@ def _empty(nbytes: int) -> Any:
     return np.empty(nbytes, np.uint8)
 
 
-class _Runs:
-    """Runs of bytes in host memory, as arrays for NumPy."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, address: int, width: int, axes: list[tuple[int, int]]) -> None:
-        extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
-        # Runs are copied as numbers, which NumPy moves faster than raw bytes, if a type of number has their size.
-        typestr = f"<u{width}" if width in (1, 2, 4, 8) else f"|V{width}"
-        if width > MAX_PITCH:
-            extents, steps, typestr = [*extents, width], [*steps, 1], "|u1"
-        self.__array_interface__ = {
-            "shape": tuple(extents),
-            "strides": tuple(steps),
-            "typestr": typestr,
-            "data": (address, False),
-            "version": 3,
-        }
+def _runs(address: int, width: int, axes: list[tuple[int, int]]) -> Any:
+    """Return runs of bytes in host memory as a NumPy array."""
+    extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
+    # Runs are copied as numbers, which NumPy moves faster than raw bytes, if a type of number has their size.
+    dtype = f"u{width}" if width in (1, 2, 4, 8) else f"V{width}"
+    if width > MAX_PITCH:
+        extents, steps, dtype = [*extents, width], [*steps, 1], "u1"
+    return host_array(address, extents, steps, dtype)
 
 
 def _move(what: Plan) -> None:
@@ -309,8 +300,8 @@ def _move(what: Plan) -> None:
     parts = max(1, min(_MAX_THREADS, os.cpu_count() or 1, what.nbytes // _MIN_BYTES_OF_THREAD))
     threads = []
     for part in what.divided(parts):
-        to = np.asarray(_Runs(part.to, part.width, [(axis.extent, axis.to) for axis in part.axes]))
-        origin = np.asarray(_Runs(part.origin, part.width, [(axis.extent, axis.origin) for axis in part.axes]))
+        to = _runs(part.to, part.width, [(axis.extent, axis.to) for axis in part.axes])
+        origin = _runs(part.origin, part.width, [(axis.extent, axis.origin) for axis in part.axes])
         if parts > 1:
             thread = threading.Thread(target=np.copyto, args=(to, origin))  # releases the GIL
             with suppress(RuntimeError):  # no more threads can start, for example while the interpreter ends

@@ -314,18 +314,9 @@ static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream
     goto end;
   capsule = PyObject_Call(method, arguments, keywords);
   if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_Clear(); /* if the reason is not the version, the second call fails, too */
     if (PyDict_DelItem(keywords, st->views.names.max_version) == 0)
       capsule = PyObject_Call(method, arguments, keywords);
-    if (capsule != NULL) {
-      Py_XDECREF(type);
-      Py_XDECREF(value);
-      Py_XDECREF(traceback);
-    } else { /* the first error had another reason than the version */
-      PyErr_Clear();
-      PyErr_Restore(type, value, traceback);
-    }
   }
 end:
   Py_XDECREF(arguments);
