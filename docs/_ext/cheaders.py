@@ -31,7 +31,7 @@ TOKEN = re.compile(
       (?P<doc>      /\*\* .*? \*/ )
     | (?P<comment>  /\* .*? \*/ )
     | (?P<define>   ^\#define [^\n]* (?: (?<=\\) \n [^\n]* )* )
-    | (?P<other>    ^\# [^\n]* | ^CCH_(?:BEGIN|END)_DECLS\b )
+    | (?P<other>    ^\# [^\n]* | ^CCH_(?:BEGIN|END)_DECLS\b | ^CCH_REFERENCES\([^\n]* )
     | (?P<blank>    \n [ \t]* \n )
     | (?P<space>    \s+ )
     | (?P<code>     [^;{}/]* (?: \{ .*? \} )? [^;{}/]* ; )
@@ -42,7 +42,7 @@ TRAILING = r"\s*(?:/\*\*<(?P<doc>.*?)\*/)?"
 FIELD = re.compile(r"(?P<code>[^;]+);" + TRAILING)
 ENUMERATOR = re.compile(r"(?P<code>[^,/]+)(?:,|(?=/)|$)" + TRAILING)
 # Macros that the documentation omits.
-INTERNAL = re.compile(r"\w+_H|CCH_(BEGIN|END)_DECLS|CCH_EXPORT")
+INTERNAL = re.compile(r"\w+_H|CCH_(BEGIN|END)_DECLS|CCH_EXPORT|CCH_REFERENCES\(.*")
 VERBS = re.compile(r"_(ref|unref|raw)\(")
 
 

@@ -85,7 +85,7 @@ def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
     for included in re.findall(r"^#include <cudacore/(\w+\.h)>", text, flags=re.MULTILINE):
         yield from _read_texts(folder, included, found)
     found.macros += re.findall(r"^#define (CCH_\w+) +[(\d]", text, flags=re.MULTILINE)
-    text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$|^CCH_REFERENCES\(.*$", "", text, flags=re.MULTILINE)
     for function, parameters in re.findall(r"\bCCH_EXPORT\b[^;(]*?(\w+)\s*\(([^;]*)\);", text):
         found.nullable[function] = set(re.findall(r"\bCCH_NULLABLE\s+(\w+)", parameters))
         yield function

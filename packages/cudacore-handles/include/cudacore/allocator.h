@@ -78,9 +78,6 @@ CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device,
  */
 CCH_EXPORT void cch_torch_record_stream(void *CCH_NULLABLE ptr, CUstream CCH_NULLABLE stream);
 
-CCH_EXPORT cch_allocator *cch_allocator_ref(cch_allocator *allocator);
-CCH_EXPORT void cch_allocator_unref(cch_allocator *allocator);
-
 CCH_END_DECLS
 
 #endif

@@ -74,8 +74,6 @@ typedef struct cch_api {
   cch_status (*current_device)(int *out);
   int (*context_device)(const cch_context *context);
   bool (*context_is_primary)(const cch_context *context);
-  cch_context *(*context_ref)(cch_context *context);
-  void (*context_unref)(cch_context *context);
   CUcontext (*context_raw)(const cch_context *context);
   cch_status (*stream_create)(cch_stream **out, cch_context *context, unsigned flags, int priority);
   cch_status (*stream_wrap)(cch_stream **out, CUstream raw, void *owner, cch_release_fn release);
@@ -88,8 +86,6 @@ typedef struct cch_api {
   cch_status (*stream_synchronize)(cch_stream *stream);
   cch_status (*stream_wait_event)(cch_stream *stream, cch_event *event);
   cch_status (*stream_wait_stream)(cch_stream *stream, cch_stream *other);
-  cch_stream *(*stream_ref)(cch_stream *stream);
-  void (*stream_unref)(cch_stream *stream);
   CUstream (*stream_raw)(const cch_stream *stream);
   cch_status (*event_create)(cch_event **out, cch_context *context, unsigned flags);
   cch_status (*event_wrap)(cch_event **out, CUevent raw, void *owner, cch_release_fn release);
@@ -99,15 +95,11 @@ typedef struct cch_api {
   cch_status (*event_elapsed)(float *out, cch_event *start, cch_event *end);
   unsigned (*event_flags)(const cch_event *event);
   cch_context *(*event_context)(const cch_event *event);
-  cch_event *(*event_ref)(cch_event *event);
-  void (*event_unref)(cch_event *event);
   CUevent (*event_raw)(const cch_event *event);
   cch_status (*pool_create)(cch_pool **out, const cch_pool_config *config);
   cch_status (*pool_current)(cch_pool **out, int device);
   cch_status (*pool_wrap)(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release);
   int (*pool_device)(const cch_pool *pool);
-  cch_pool *(*pool_ref)(cch_pool *pool);
-  void (*pool_unref)(cch_pool *pool);
   CUmemoryPool (*pool_raw)(const cch_pool *pool);
   cch_status (*deviceptr_alloc_async)(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
   cch_status (*deviceptr_alloc)(cch_deviceptr **out, cch_context *context, size_t size);
@@ -122,13 +114,9 @@ typedef struct cch_api {
   cch_status (*deviceptr_copy)(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
   cch_status (*deviceptr_fill)(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
   cch_status (*pointer_check)(CUdeviceptr ptr);
-  cch_deviceptr *(*deviceptr_ref)(cch_deviceptr *ptr);
-  void (*deviceptr_unref)(cch_deviceptr *ptr);
   CUdeviceptr (*deviceptr_raw)(const cch_deviceptr *ptr);
   cch_status (*library_load)(cch_library **out, const void *image, size_t size);
   cch_status (*library_wrap)(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);
-  cch_library *(*library_ref)(cch_library *library);
-  void (*library_unref)(cch_library *library);
   CUlibrary (*library_raw)(const cch_library *library);
   cch_status (*kernel_get)(cch_kernel **out, cch_library *library, const char *name);
   cch_status (*kernel_wrap)(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release);
@@ -137,8 +125,6 @@ typedef struct cch_api {
   cch_status (*launch)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                        size_t args_size);
   cch_status (*launch_params)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params);
-  cch_kernel *(*kernel_ref)(cch_kernel *kernel);
-  void (*kernel_unref)(cch_kernel *kernel);
   CUkernel (*kernel_raw)(const cch_kernel *kernel);
   void *(*ref)(void *box);
   void (*unref)(void *box);
@@ -148,8 +134,6 @@ typedef struct cch_api {
   cch_status (*bundle_add)(cch_bundle *bundle, void *box);
   cch_status (*bundle_add_object)(cch_bundle *bundle, void *object, cch_release_fn release);
   size_t (*bundle_count)(const cch_bundle *bundle);
-  cch_bundle *(*bundle_ref)(cch_bundle *bundle);
-  void (*bundle_unref)(cch_bundle *bundle);
   void (*error_restore)(const cch_error *error);
   cch_status (*device_name)(char *out, size_t size, int device);
   cch_status (*device_uuid)(unsigned char *out, int device);
@@ -189,8 +173,6 @@ typedef struct cch_api {
   cch_status (*graph_condition)(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
                                 unsigned value);
   cch_status (*graph_debug_dot_print)(cch_graph *graph, const char *path, unsigned flags);
-  cch_graph *(*graph_ref)(cch_graph *graph);
-  void (*graph_unref)(cch_graph *graph);
   CUgraph (*graph_raw)(const cch_graph *graph);
   cch_status (*graph_add)(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec);
   cch_status (*graph_add_batch)(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
@@ -204,8 +186,6 @@ typedef struct cch_api {
   cch_status (*graph_node_child)(cch_graph **out, cch_graph_node *node, unsigned index);
   cch_status (*graph_find_in_clone)(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
   cch_status (*graph_node_of)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
-  cch_graph_node *(*graph_node_ref)(cch_graph_node *node);
-  void (*graph_node_unref)(cch_graph_node *node);
   CUgraphNode (*graph_node_raw)(const cch_graph_node *node);
   cch_status (*graph_nodes)(cch_node_list *out, cch_graph *graph);
   cch_status (*graph_edges)(cch_edge_list *out, cch_graph *graph);
@@ -225,8 +205,6 @@ typedef struct cch_api {
                                cch_context *context);
   cch_status (*graph_exec_enable)(cch_graph_exec *exec, cch_graph_node *node, int enabled);
   cch_status (*graph_exec_is_enabled)(int *out, cch_graph_exec *exec, cch_graph_node *node);
-  cch_graph_exec *(*graph_exec_ref)(cch_graph_exec *exec);
-  void (*graph_exec_unref)(cch_graph_exec *exec);
   CUgraphExec (*graph_exec_raw)(const cch_graph_exec *exec);
   cch_status (*capture_begin)(cch_graph **out, cch_stream *stream, int mode);
   cch_status (*capture_begin_to)(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
@@ -258,8 +236,6 @@ typedef struct cch_api {
   cch_status (*nvrtc_program_lowered_name)(const char **out, cch_nvrtc_program *program, const char *expression);
   cch_status (*nvrtc_program_pch_status)(int *out, cch_nvrtc_program *program);
   cch_status (*nvrtc_program_pch_heap)(size_t *out, cch_nvrtc_program *program);
-  cch_nvrtc_program *(*nvrtc_program_ref)(cch_nvrtc_program *program);
-  void (*nvrtc_program_unref)(cch_nvrtc_program *program);
   nvrtcProgram (*nvrtc_program_raw)(const cch_nvrtc_program *program);
   cch_status (*nvvm_load)(cch_nvvm **out, const char *path);
   cch_status (*nvvm_wrap)(cch_nvvm **out, void *handle);
@@ -272,8 +248,6 @@ typedef struct cch_api {
   cch_status (*nvvm_program_verify)(cch_nvvm_program *program, size_t count, const char *const *options);
   cch_status (*nvvm_program_compile)(cch_nvvm_program *program, size_t count, const char *const *options);
   cch_status (*nvvm_program_get)(void *out, size_t *size, cch_nvvm_program *program, int output);
-  cch_nvvm_program *(*nvvm_program_ref)(cch_nvvm_program *program);
-  void (*nvvm_program_unref)(cch_nvvm_program *program);
   nvvmProgram (*nvvm_program_raw)(const cch_nvvm_program *program);
   cch_status (*nvjitlink_load)(cch_nvjitlink **out, const char *path);
   cch_status (*nvjitlink_wrap)(cch_nvjitlink **out, void *handle);
@@ -284,8 +258,6 @@ typedef struct cch_api {
                                      const char *name);
   cch_status (*nvjitlink_linker_link)(cch_nvjitlink_linker *linker);
   cch_status (*nvjitlink_linker_get)(void *out, size_t *size, cch_nvjitlink_linker *linker, int output);
-  cch_nvjitlink_linker *(*nvjitlink_linker_ref)(cch_nvjitlink_linker *linker);
-  void (*nvjitlink_linker_unref)(cch_nvjitlink_linker *linker);
   nvJitLinkHandle (*nvjitlink_linker_raw)(const cch_nvjitlink_linker *linker);
   cch_status (*pool_of)(cch_pool **out, int location_type, int location_id, int alloc_type);
   cch_status (*pool_trim)(cch_pool *pool, size_t keep);
@@ -359,8 +331,6 @@ typedef struct cch_api {
   cch_status (*graphics_unmap)(cch_graphics *resource, cch_stream *stream);
   bool (*graphics_is_mapped)(const cch_graphics *resource);
   cch_status (*graphics_unregister)(cch_graphics *resource, cch_stream *stream);
-  cch_graphics *(*graphics_ref)(cch_graphics *resource);
-  void (*graphics_unref)(cch_graphics *resource);
   CUgraphicsResource (*graphics_raw)(const cch_graphics *resource);
   cch_status (*deviceptr_check)(const cch_deviceptr *ptr);
   cch_status (*array_create)(cch_array **out, cch_context *context, const cch_array_desc *desc);
@@ -370,26 +340,18 @@ typedef struct cch_api {
   cch_context *(*array_context)(const cch_array *array);
   cch_status (*array_copy_from)(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
   cch_status (*array_copy_to)(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
-  cch_array *(*array_ref)(cch_array *array);
-  void (*array_unref)(cch_array *array);
   CUarray (*array_raw)(const cch_array *array);
   cch_status (*mipmapped_array_create)(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc);
   cch_status (*mipmapped_array_level)(cch_array **out, cch_mipmapped_array *array, unsigned level);
   cch_status (*mipmapped_array_describe)(cch_array_desc *out, const cch_mipmapped_array *array);
   cch_context *(*mipmapped_array_context)(const cch_mipmapped_array *array);
-  cch_mipmapped_array *(*mipmapped_array_ref)(cch_mipmapped_array *array);
-  void (*mipmapped_array_unref)(cch_mipmapped_array *array);
   CUmipmappedArray (*mipmapped_array_raw)(const cch_mipmapped_array *array);
   cch_status (*texture_create)(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
                                const cch_texture_desc *desc);
   cch_context *(*texture_context)(const cch_texture *texture);
-  cch_texture *(*texture_ref)(cch_texture *texture);
-  void (*texture_unref)(cch_texture *texture);
   CUtexObject (*texture_raw)(const cch_texture *texture);
   cch_status (*surface_create)(cch_surface **out, cch_context *context, cch_array *array);
   cch_context *(*surface_context)(const cch_surface *surface);
-  cch_surface *(*surface_ref)(cch_surface *surface);
-  void (*surface_unref)(cch_surface *surface);
   CUsurfObject (*surface_raw)(const cch_surface *surface);
   cch_status (*deviceptr_alloc_managed)(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
   cch_status (*deviceptr_register_host)(cch_deviceptr **out, cch_context *context, void *host, size_t size,
@@ -415,8 +377,6 @@ typedef struct cch_api {
   cch_status (*tracker_read)(cch_tracker_counts *out, cch_tracker *tracker);
   cch_status (*tracker_list)(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
   cch_status (*tracker_flush)(cch_tracker *tracker);
-  cch_tracker *(*tracker_ref)(cch_tracker *tracker);
-  void (*tracker_unref)(cch_tracker *tracker);
   cch_status (*allocator_create)(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count);
   cch_status (*allocator_alloc)(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream stream);
   cch_status (*allocator_free)(CUdeviceptr ptr);
@@ -425,8 +385,6 @@ typedef struct cch_api {
   void *(*torch_alloc)(int64_t size, int device, CUstream stream);
   void (*torch_free)(void *ptr, int64_t size, int device, CUstream stream);
   void (*torch_record_stream)(void *ptr, CUstream stream);
-  cch_allocator *(*allocator_ref)(cch_allocator *allocator);
-  void (*allocator_unref)(cch_allocator *allocator);
   void *(*torch_try_alloc)(int64_t size, int device, CUstream stream);
   cch_status (*allocator_free_async)(CUdeviceptr ptr, CUstream stream);
 } cch_api;

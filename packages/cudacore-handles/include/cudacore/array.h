@@ -65,8 +65,6 @@ CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
 CCH_EXPORT cch_status cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
 CCH_EXPORT cch_status cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
 
-CCH_EXPORT cch_array *cch_array_ref(cch_array *array);
-CCH_EXPORT void cch_array_unref(cch_array *array);
 CCH_EXPORT CUarray cch_array_raw(const cch_array *array);
 
 /** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). @since 0.1 */
@@ -87,8 +85,6 @@ CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cc
 /** The array's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);
 
-CCH_EXPORT cch_mipmapped_array *cch_mipmapped_array_ref(cch_mipmapped_array *array);
-CCH_EXPORT void cch_mipmapped_array_unref(cch_mipmapped_array *array);
 CCH_EXPORT CUmipmappedArray cch_mipmapped_array_raw(const cch_mipmapped_array *array);
 
 CCH_END_DECLS

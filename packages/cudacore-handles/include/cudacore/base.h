@@ -15,8 +15,8 @@
  * - `_create`: makes a resource and owns it.
  * - `_wrap`: borrows a resource that other code owns. If this library created the resource, its existing box is
  *   returned. Otherwise, each call makes a new box.
- * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
- * - `_unref`: drops a reference. It cannot fail. NULL does nothing.
+ * - `_ref`: cch_ref() with the type of the kind.
+ * - `_unref`: cch_unref() with the type of the kind.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
  *
  * Every function checks its pointers before it does anything else. A pointer must not be NULL, unless its parameter is
@@ -26,8 +26,6 @@
  * - A function that returns a cch_status or an `int` returns CCH_EINVAL, and the message names the argument.
  * - A predicate (`bool`) returns false, and a function of another type returns 0 or NULL. Both record the same failure.
  * - A `void` function does nothing.
- *
- * `_ref` and `_unref` accept a box of any kind, as cch_ref() and cch_unref() do.
  *
  * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is not a box,
  * cannot be recognised.
@@ -191,13 +189,39 @@ CCH_EXPORT const char *cch_library_path(void);
  */
 CCH_EXPORT size_t cch_live_count(int kind);
 
-/* For code that holds boxes of several kinds. `box` is any box of this library, or NULL. */
-
-/** Takes one more reference, as the kind's own `_ref` does, and returns its argument. @since 0.1 */
+/** Takes one more reference to a box of any kind, and returns its argument. NULL gives NULL. Destructor-safe. @since
+ * 0.1 */
 CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 
-/** Drops a reference, as the kind's own `_unref` does. @since 0.1 */
+/** Drops a reference to a box of any kind. It cannot fail. NULL does nothing. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
+
+/** Defines `_ref` and `_unref` of a kind, which are not exported. */
+#define CCH_REFERENCES(type)                                                                                           \
+  static inline type *type##_ref(type *box) { return (type *)cch_ref(box); }                                           \
+  static inline void type##_unref(type *box) { cch_unref(box); }
+
+CCH_REFERENCES(cch_context)
+CCH_REFERENCES(cch_stream)
+CCH_REFERENCES(cch_event)
+CCH_REFERENCES(cch_pool)
+CCH_REFERENCES(cch_deviceptr)
+CCH_REFERENCES(cch_library)
+CCH_REFERENCES(cch_kernel)
+CCH_REFERENCES(cch_nvrtc_program)
+CCH_REFERENCES(cch_nvvm_program)
+CCH_REFERENCES(cch_nvjitlink_linker)
+CCH_REFERENCES(cch_bundle)
+CCH_REFERENCES(cch_graph)
+CCH_REFERENCES(cch_graph_node)
+CCH_REFERENCES(cch_graph_exec)
+CCH_REFERENCES(cch_graphics)
+CCH_REFERENCES(cch_array)
+CCH_REFERENCES(cch_mipmapped_array)
+CCH_REFERENCES(cch_texture)
+CCH_REFERENCES(cch_surface)
+CCH_REFERENCES(cch_tracker)
+CCH_REFERENCES(cch_allocator)
 
 /**
  * Drops a reference, unless that would call CUDA or a release function. So this function can be called with a lock

@@ -32,9 +32,6 @@ CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
  * NULL if the owner is a box. CCH_EINVAL if `index` is out of range. @since 0.1 */
 CCH_EXPORT cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
 
-CCH_EXPORT cch_bundle *cch_bundle_ref(cch_bundle *bundle);
-CCH_EXPORT void cch_bundle_unref(cch_bundle *bundle);
-
 CCH_END_DECLS
 
 #endif

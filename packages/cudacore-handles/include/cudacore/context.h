@@ -69,8 +69,6 @@ CCH_EXPORT bool cch_context_is_primary(const cch_context *context);
  */
 CCH_EXPORT cch_status cch_context_is_green(int *out, cch_context *context);
 
-CCH_EXPORT cch_context *cch_context_ref(cch_context *context);
-CCH_EXPORT void cch_context_unref(cch_context *context);
 CCH_EXPORT CUcontext cch_context_raw(const cch_context *context);
 
 CCH_END_DECLS

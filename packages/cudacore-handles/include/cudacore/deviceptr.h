@@ -147,8 +147,6 @@ CCH_EXPORT cch_status cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, uns
  */
 CCH_EXPORT cch_status cch_pointer_check(CUdeviceptr ptr);
 
-CCH_EXPORT cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr);
-CCH_EXPORT void cch_deviceptr_unref(cch_deviceptr *ptr);
 CCH_EXPORT CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr);
 
 CCH_END_DECLS

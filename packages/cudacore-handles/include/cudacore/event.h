@@ -65,8 +65,6 @@ CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
 /** The event's context, borrowed from the box; NULL when it is not known. @since 0.1 */
 CCH_EXPORT cch_context *cch_event_context(const cch_event *event);
 
-CCH_EXPORT cch_event *cch_event_ref(cch_event *event);
-CCH_EXPORT void cch_event_unref(cch_event *event);
 CCH_EXPORT CUevent cch_event_raw(const cch_event *event);
 
 CCH_END_DECLS

@@ -189,8 +189,6 @@ CCH_EXPORT cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CU
 /** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
 CCH_EXPORT cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
 
-CCH_EXPORT cch_graph *cch_graph_ref(cch_graph *graph);
-CCH_EXPORT void cch_graph_unref(cch_graph *graph);
 CCH_EXPORT CUgraph cch_graph_raw(const cch_graph *graph);
 
 /* ---- nodes ---- */
@@ -323,8 +321,6 @@ CCH_EXPORT cch_status cch_graph_find_in_clone(cch_graph_node **out, cch_graph_no
 /** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 
-CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
-CCH_EXPORT void cch_graph_node_unref(cch_graph_node *node);
 CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
@@ -434,8 +430,6 @@ CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node
 /** Whether a node is enabled (cuGraphNodeGetEnabled). @since 0.1 */
 CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
-CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);
-CCH_EXPORT void cch_graph_exec_unref(cch_graph_exec *exec);
 CCH_EXPORT CUgraphExec cch_graph_exec_raw(const cch_graph_exec *exec);
 
 CCH_END_DECLS

@@ -56,8 +56,6 @@ CCH_EXPORT bool cch_graphics_is_mapped(const cch_graphics *resource);
  */
 CCH_EXPORT cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
-CCH_EXPORT cch_graphics *cch_graphics_ref(cch_graphics *resource);
-CCH_EXPORT void cch_graphics_unref(cch_graphics *resource);
 CCH_EXPORT CUgraphicsResource cch_graphics_raw(const cch_graphics *resource);
 
 CCH_END_DECLS

@@ -88,8 +88,6 @@ CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_co
 CCH_EXPORT cch_status cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                         void **CCH_NULLABLE params);
 
-CCH_EXPORT cch_kernel *cch_kernel_ref(cch_kernel *kernel);
-CCH_EXPORT void cch_kernel_unref(cch_kernel *kernel);
 CCH_EXPORT CUkernel cch_kernel_raw(const cch_kernel *kernel);
 
 CCH_END_DECLS

@@ -30,8 +30,6 @@ CCH_EXPORT cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *C
  */
 CCH_EXPORT cch_status cch_library_disown(cch_library *library);
 
-CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
-CCH_EXPORT void cch_library_unref(cch_library *library);
 /** The handle, borrowed. Before passing it to other code, see cch_library_disown(). */
 CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
 

@@ -63,8 +63,6 @@ typedef enum cch_nvjitlink_output {
 CCH_EXPORT cch_status cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *size, cch_nvjitlink_linker *linker,
                                                int output);
 
-CCH_EXPORT cch_nvjitlink_linker *cch_nvjitlink_linker_ref(cch_nvjitlink_linker *linker);
-CCH_EXPORT void cch_nvjitlink_linker_unref(cch_nvjitlink_linker *linker);
 CCH_EXPORT nvJitLinkHandle cch_nvjitlink_linker_raw(const cch_nvjitlink_linker *linker);
 
 CCH_END_DECLS

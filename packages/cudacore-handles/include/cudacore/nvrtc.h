@@ -101,8 +101,6 @@ CCH_EXPORT cch_status cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *
  */
 CCH_EXPORT cch_status cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program);
 
-CCH_EXPORT cch_nvrtc_program *cch_nvrtc_program_ref(cch_nvrtc_program *program);
-CCH_EXPORT void cch_nvrtc_program_unref(cch_nvrtc_program *program);
 CCH_EXPORT nvrtcProgram cch_nvrtc_program_raw(const cch_nvrtc_program *program);
 
 CCH_END_DECLS

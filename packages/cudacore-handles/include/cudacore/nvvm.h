@@ -61,8 +61,6 @@ typedef enum cch_nvvm_output {
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
 CCH_EXPORT cch_status cch_nvvm_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvvm_program *program, int output);
 
-CCH_EXPORT cch_nvvm_program *cch_nvvm_program_ref(cch_nvvm_program *program);
-CCH_EXPORT void cch_nvvm_program_unref(cch_nvvm_program *program);
 CCH_EXPORT nvvmProgram cch_nvvm_program_raw(const cch_nvvm_program *program);
 
 CCH_END_DECLS

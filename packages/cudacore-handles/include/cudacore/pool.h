@@ -77,8 +77,6 @@ CCH_EXPORT void cch_pool_location(int *type, int *id, const cch_pool *pool);
 /** The type of a pool's memory: a CCH_ALLOCATION_*, 0 for a borrowed pool. @since 0.1 */
 CCH_EXPORT int cch_pool_alloc_type(const cch_pool *pool);
 
-CCH_EXPORT cch_pool *cch_pool_ref(cch_pool *pool);
-CCH_EXPORT void cch_pool_unref(cch_pool *pool);
 CCH_EXPORT CUmemoryPool cch_pool_raw(const cch_pool *pool);
 
 CCH_END_DECLS

@@ -75,8 +75,6 @@ CCH_EXPORT cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *oth
 CCH_EXPORT cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
                                           cch_bundle *CCH_NULLABLE bundle);
 
-CCH_EXPORT cch_stream *cch_stream_ref(cch_stream *stream);
-CCH_EXPORT void cch_stream_unref(cch_stream *stream);
 CCH_EXPORT CUstream cch_stream_raw(const cch_stream *stream);
 
 CCH_END_DECLS

@@ -65,8 +65,6 @@ CCH_EXPORT cch_status cch_texture_create(cch_texture **out, cch_context *context
 /** The texture's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_texture_context(const cch_texture *texture);
 
-CCH_EXPORT cch_texture *cch_texture_ref(cch_texture *texture);
-CCH_EXPORT void cch_texture_unref(cch_texture *texture);
 CCH_EXPORT CUtexObject cch_texture_raw(const cch_texture *texture);
 
 /** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). @since 0.1 */
@@ -75,8 +73,6 @@ CCH_EXPORT cch_status cch_surface_create(cch_surface **out, cch_context *context
 /** The surface's context, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);
 
-CCH_EXPORT cch_surface *cch_surface_ref(cch_surface *surface);
-CCH_EXPORT void cch_surface_unref(cch_surface *surface);
 CCH_EXPORT CUsurfObject cch_surface_raw(const cch_surface *surface);
 
 CCH_END_DECLS

@@ -100,9 +100,6 @@ CCH_EXPORT cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t
  */
 CCH_EXPORT cch_status cch_tracker_flush(cch_tracker *tracker);
 
-CCH_EXPORT cch_tracker *cch_tracker_ref(cch_tracker *tracker);
-CCH_EXPORT void cch_tracker_unref(cch_tracker *tracker);
-
 CCH_END_DECLS
 
 #endif

@@ -92,7 +92,7 @@ class KernelNode(GraphNode):
         """LaunchConfig: The complete launch configuration, including clusters."""
         config = ffi.new("cch_launch_config *", {"size": ffi.sizeof("cch_launch_config")})
         params = self._read("kernel", config=config)
-        lib.cch_kernel_unref(params.kernel)
+        lib.cch_unref(params.kernel)
         return LaunchConfig._read(config)
 
     @property

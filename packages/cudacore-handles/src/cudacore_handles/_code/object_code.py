@@ -82,7 +82,7 @@ class ObjectCode:
 
     def __cudacore_handle__(self) -> object:
         """Return a capsule of the loaded library with its own reference, for extension modules."""
-        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
+        return adopt(_native.Handle, lib.cch_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
     def _init(
@@ -282,7 +282,7 @@ class ObjectCode:
         status = lib.cch_library_load(out, image, len(image))
         if status:
             raise self._not_loaded(status)
-        box = ffi.gc(out[0], lib.cch_library_unref)
+        box = ffi.gc(out[0], lib.cch_unref)
         with _load_lock:
             if self._box is None:
                 self._box = box

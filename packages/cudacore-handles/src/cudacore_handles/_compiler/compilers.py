@@ -87,7 +87,7 @@ class NVRTC(_Library):
         out = ffi.new("cch_nvrtc_program **")
         names, contents = (_strings([pair[i] for pair in headers]) for i in (0, 1))
         check(lib.cch_nvrtc_program_create(out, self._library, source, name, len(headers), contents[0], names[0]))
-        return ffi.gc(out[0], lib.cch_nvrtc_program_unref)
+        return ffi.gc(out[0], lib.cch_unref)
 
     def add_name(self, program: Box, expression: bytes) -> None:
         """Add a name expression (nvrtcAddNameExpression)."""
@@ -155,7 +155,7 @@ class NVVM(_Library):
         """Make an empty program (nvvmCreateProgram)."""
         out = ffi.new("cch_nvvm_program **")
         check(lib.cch_nvvm_program_create(out, self._library))
-        return ffi.gc(out[0], lib.cch_nvvm_program_unref)
+        return ffi.gc(out[0], lib.cch_unref)
 
     def add(self, program: Box, module: bytes, name: bytes, *, lazy: bool = False) -> None:
         """Add a module (nvvmAddModuleToProgram, nvvmLazyAddModuleToProgram)."""
@@ -195,7 +195,7 @@ class NVJitLink(_Library):
         out = ffi.new("cch_nvjitlink_linker **")
         strings = _strings(options)
         check(lib.cch_nvjitlink_linker_create(out, self._library, len(options), strings[0]))
-        return ffi.gc(out[0], lib.cch_nvjitlink_linker_unref)
+        return ffi.gc(out[0], lib.cch_unref)
 
     def add(self, linker: Box, kind: str, code: bytes, name: bytes) -> None:
         """Add code of a type such as ``"ptx"`` (nvJitLinkAddData)."""

@@ -62,7 +62,7 @@ def link_with_driver(
     before = ffi.new("cch_context **")
     check(lib.cch_context_current(before))
     if before[0] != ffi.NULL:
-        lib.cch_context_unref(before[0])
+        lib.cch_unref(before[0])
         return _link(inputs, options, time=time)
     context = ffi.new("cch_context **")
     check(lib.cch_context_primary(context, 0))
@@ -73,7 +73,7 @@ def link_with_driver(
         finally:
             check(lib.cch_context_restore(ffi.NULL))
     finally:
-        lib.cch_context_unref(context[0])
+        lib.cch_unref(context[0])
 
 
 def driver_cuda_version() -> tuple[int, int]:

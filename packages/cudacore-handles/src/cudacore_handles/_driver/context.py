@@ -118,7 +118,7 @@ class Context(_native.Handle):
 
 def context_of(box: Any) -> Context:
     """Return a face with its own reference to a ``cch_context``, which must stay alive during this call."""
-    return adopt(Context, lib.cch_context_ref(box))
+    return adopt(Context, lib.cch_ref(box))
 
 
 def current_context() -> Context | None:

@@ -383,9 +383,9 @@ def check_device(value: object, address: int, device: int) -> None:
     """Raise an error if a device cannot access memory."""
     context = ffi.new("cch_context **")
     check(lib.cch_context_primary(context, device))
-    there = ffi.gc(context[0], lib.cch_context_unref)
+    there = ffi.gc(context[0], lib.cch_unref)
     check(lib.cch_context_current(context))
-    here = ffi.gc(context[0], lib.cch_context_unref) if context[0] else ffi.NULL
+    here = ffi.gc(context[0], lib.cch_unref) if context[0] else ffi.NULL
     check(lib.cch_context_set_current(there))
     try:
         check(

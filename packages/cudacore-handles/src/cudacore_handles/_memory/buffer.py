@@ -566,7 +566,7 @@ def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
     """Have a memory resource free unused memory; `stream` is the address of a box, or 0."""
-    ordered_on = adopt(Stream, lib.cch_stream_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
+    ordered_on = adopt(Stream, lib.cch_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
     mr.deallocate(ptr, size, stream=ordered_on)
 
 

@@ -241,7 +241,7 @@ class VirtualMemoryResource(MemoryResource):
         stream = lib.cch_deviceptr_stream_ref(old)
         if stream:
             status = lib.cch_deviceptr_set_stream(hold(grown), stream)
-            lib.cch_stream_unref(stream)
+            lib.cch_unref(stream)
             check(status)
         return grown
 

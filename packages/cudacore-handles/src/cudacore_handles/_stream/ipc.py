@@ -88,7 +88,7 @@ def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     """Return an event of another process, or a new object for an event that this process already has."""
     with ipc.opening_lock:
         known = _events.hold(descriptor._data)
-        event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_event_ref(known))
+        event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_ref(known))
         event._descriptor = descriptor
         _events.add(descriptor._data, event)
     return event

@@ -120,13 +120,8 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
       CCH__REQUIRE_1(array)                                                                                            \
   } while (0)
 
-/*
- * Defines the functions ref, unref and raw of a kind. References are counted alike for all kinds, so ref and unref
- * accept any box.
- */
-#define CCH__DEFINE_VERBS(type, Raw, field)                                                                            \
-  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
-  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
+/* Defines the function raw of a kind. */
+#define CCH__DEFINE_RAW(type, Raw, field)                                                                              \
   Raw type##_raw(const type *box) {                                                                                    \
     if (box == NULL)                                                                                                   \
       return (Raw)0;                                                                                                   \

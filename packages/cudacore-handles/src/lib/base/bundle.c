@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-cch_bundle *cch_bundle_ref(cch_bundle *bundle) { return cch__box_ref(bundle); }
-void cch_bundle_unref(cch_bundle *bundle) { cch__box_unref(bundle); }
-
 int cch_bundle_create(cch_bundle **out, size_t capacity) {
   CCH__REQUIRE(out);
   if (capacity > (SIZE_MAX - sizeof(cch_bundle)) / sizeof(cch__owner))

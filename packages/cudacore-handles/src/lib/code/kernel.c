@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-/* cch_kernel_ref(), cch_kernel_unref() and cch_kernel_raw() */
-CCH__DEFINE_VERBS(cch_kernel, CUkernel, raw)
+/* cch_kernel_raw() */
+CCH__DEFINE_RAW(cch_kernel, CUkernel, raw)
 
 cch_library *cch_kernel_library(const cch_kernel *kernel) {
   CCH__REQUIRE_ELSE(NULL, kernel);

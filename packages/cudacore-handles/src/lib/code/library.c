@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cch_library_ref(), cch_library_unref() and cch_library_raw() */
-CCH__DEFINE_VERBS(cch_library, CUlibrary, raw)
+/* cch_library_raw() */
+CCH__DEFINE_RAW(cch_library, CUlibrary, raw)
 
 int cch_library_load(cch_library **out, const void *image, size_t size) {
   CCH__REQUIRE_USABLE(out, image);

@@ -130,7 +130,7 @@ int cch__program_explain(int status, const cch__program *program);
   cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
 
 /*
- * Defines the structure of a kind of program, its functions ref, unref and raw, and two functions for use in its own
+ * Defines the structure of a kind of program, its function raw, and two functions for use in its own
  * file: library_of() and handle_of().
  */
 #define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
@@ -139,8 +139,6 @@ int cch__program_explain(int status, const cch__program *program);
   };                                                                                                                   \
   static const library *library_of(const type *box) { return box->program.compiler; }                                  \
   static void *handle_of(const type *box) { return box->program.raw; }                                                 \
-  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
-  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
   Raw type##_raw(const type *box) {                                                                                    \
     if (box == NULL)                                                                                                   \
       return NULL;                                                                                                     \

@@ -86,8 +86,7 @@ static const cch__compiler_type type = {
 
 /* cch_nvjitlink_load(), cch_nvjitlink_wrap() and cch_nvjitlink_version() */
 CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
-/* struct cch_nvjitlink_linker, cch_nvjitlink_linker_ref(), cch_nvjitlink_linker_unref() and cch_nvjitlink_linker_raw()
- */
+/* struct cch_nvjitlink_linker and cch_nvjitlink_linker_raw() */
 CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
 
 int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,

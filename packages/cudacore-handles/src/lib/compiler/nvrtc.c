@@ -102,7 +102,7 @@ static const cch__compiler_type type = {
 
 /* cch_nvrtc_load(), cch_nvrtc_wrap() and cch_nvrtc_version() */
 CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
-/* struct cch_nvrtc_program, cch_nvrtc_program_ref(), cch_nvrtc_program_unref() and cch_nvrtc_program_raw() */
+/* struct cch_nvrtc_program and cch_nvrtc_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
 
 int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {

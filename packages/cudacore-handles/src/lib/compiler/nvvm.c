@@ -47,7 +47,7 @@ static const cch__compiler_type type = {
 
 /* cch_nvvm_load(), cch_nvvm_wrap() and cch_nvvm_version() */
 CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
-/* struct cch_nvvm_program, cch_nvvm_program_ref(), cch_nvvm_program_unref() and cch_nvvm_program_raw() */
+/* struct cch_nvvm_program and cch_nvvm_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)
 
 int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {

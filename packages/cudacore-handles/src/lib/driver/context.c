@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-/* cch_context_ref(), cch_context_unref() and cch_context_raw() */
-CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
+/* cch_context_raw() */
+CCH__DEFINE_RAW(cch_context, CUcontext, raw)
 
 /* Records which primary context the handle refers to now. */
 static int identify(cch_context *context) {

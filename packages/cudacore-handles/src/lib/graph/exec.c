@@ -44,8 +44,8 @@ struct cch_graph_exec {
   bool destroyed;          /* destroyed, but launches are still in flight */
 };
 
-/* cch_graph_exec_ref(), cch_graph_exec_unref() and cch_graph_exec_raw() */
-CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec, raw)
+/* cch_graph_exec_raw() */
+CCH__DEFINE_RAW(cch_graph_exec, CUgraphExec, raw)
 
 /* ---- instantiation ---- */
 

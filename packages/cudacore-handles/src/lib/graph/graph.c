@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* cch_graph_ref(), cch_graph_unref() and cch_graph_raw() */
-CCH__DEFINE_VERBS(cch_graph, CUgraph, raw)
+/* cch_graph_raw() */
+CCH__DEFINE_RAW(cch_graph, CUgraph, raw)
 
 cch_graph *cch_graph_parent(const cch_graph *graph) {
   CCH__REQUIRE_ELSE(NULL, graph);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cch_graph_node_ref(), cch_graph_node_unref() and cch_graph_node_raw() */
-CCH__DEFINE_VERBS(cch_graph_node, CUgraphNode, raw)
+/* cch_graph_node_raw() */
+CCH__DEFINE_RAW(cch_graph_node, CUgraphNode, raw)
 
 cch_graph *cch_graph_node_graph(const cch_graph_node *node) {
   CCH__REQUIRE_ELSE(NULL, node);

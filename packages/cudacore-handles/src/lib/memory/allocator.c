@@ -35,10 +35,6 @@ int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const
   return 0;
 }
 
-cch_allocator *cch_allocator_ref(cch_allocator *allocator) { return cch__box_ref(allocator); }
-
-void cch_allocator_unref(cch_allocator *allocator) { cch__box_unref(allocator); }
-
 void cch__allocator_drop(cch_allocator *allocator) {
   for (size_t i = 0; i < allocator->count; i++)
     cch_tracker_unref(allocator->trackers[i]);

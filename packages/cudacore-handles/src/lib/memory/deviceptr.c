@@ -14,8 +14,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* cch_deviceptr_ref(), cch_deviceptr_unref() and cch_deviceptr_raw() */
-CCH__DEFINE_VERBS(cch_deviceptr, CUdeviceptr, ptr)
+/* cch_deviceptr_raw() */
+CCH__DEFINE_RAW(cch_deviceptr, CUdeviceptr, ptr)
 
 size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(0, ptr);

@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-/* cch_graphics_ref(), cch_graphics_unref() and cch_graphics_raw() */
-CCH__DEFINE_VERBS(cch_graphics, CUgraphicsResource, raw)
+/* cch_graphics_raw() */
+CCH__DEFINE_RAW(cch_graphics, CUgraphicsResource, raw)
 
 /* Guards `mapped` and `busy` of all resources. It is never held during a call of the driver. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* cch_pool_ref(), cch_pool_unref() and cch_pool_raw() */
-CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
+/* cch_pool_raw() */
+CCH__DEFINE_RAW(cch_pool, CUmemoryPool, raw)
 
 /* The size of the config in version 0.1. */
 enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };

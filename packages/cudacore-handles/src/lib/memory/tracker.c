@@ -203,10 +203,6 @@ int cch_tracker_stop(cch_tracker *tracker) {
   return 0;
 }
 
-cch_tracker *cch_tracker_ref(cch_tracker *tracker) { return cch__box_ref(tracker); }
-
-void cch_tracker_unref(cch_tracker *tracker) { cch__box_unref(tracker); }
-
 void cch__tracker_drop(cch_tracker *tracker) {
   cch_tracker_stop(tracker);
   if (tracker->log != NULL) {

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* cch_event_ref(), cch_event_unref() and cch_event_raw() */
-CCH__DEFINE_VERBS(cch_event, CUevent, raw)
+/* cch_event_raw() */
+CCH__DEFINE_RAW(cch_event, CUevent, raw)
 
 int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);

@@ -3,8 +3,8 @@
 #include "base/reclaim.h"
 #include "base/registry.h"
 
-/* cch_stream_ref(), cch_stream_unref() and cch_stream_raw() */
-CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
+/* cch_stream_raw() */
+CCH__DEFINE_RAW(cch_stream, CUstream, raw)
 
 /*
  * The default streams are marked as owned, so that wrapping one releases the owner that the caller passed. They are

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* cch_array_ref(), cch_array_unref() and cch_array_raw() */
-CCH__DEFINE_VERBS(cch_array, CUarray, raw)
-/* cch_mipmapped_array_ref(), cch_mipmapped_array_unref() and cch_mipmapped_array_raw() */
-CCH__DEFINE_VERBS(cch_mipmapped_array, CUmipmappedArray, raw)
+/* cch_array_raw() */
+CCH__DEFINE_RAW(cch_array, CUarray, raw)
+/* cch_mipmapped_array_raw() */
+CCH__DEFINE_RAW(cch_mipmapped_array, CUmipmappedArray, raw)
 
 enum { DESC_0_1 = sizeof(cch_array_desc) };
 

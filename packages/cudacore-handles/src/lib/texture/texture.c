@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* cch_texture_ref(), cch_texture_unref() and cch_texture_raw() */
-CCH__DEFINE_VERBS(cch_texture, CUtexObject, raw)
-/* cch_surface_ref(), cch_surface_unref() and cch_surface_raw() */
-CCH__DEFINE_VERBS(cch_surface, CUsurfObject, raw)
+/* cch_texture_raw() */
+CCH__DEFINE_RAW(cch_texture, CUtexObject, raw)
+/* cch_surface_raw() */
+CCH__DEFINE_RAW(cch_surface, CUsurfObject, raw)
 
 enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_texture_desc) };
 

@@ -14,7 +14,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 from read_headers import NOT_IN_TABLE, Interface, read
 
-VERBS = {"ref": "REF", "unref": "UNREF", "raw": "RAW"}
 # This function throws a C++ exception instead of returning an error. memory/test_torch.cpp tests it.
 THROWS = {"cch_torch_alloc"}
 COMPILERS = ("cch_nvrtc", "cch_nvvm", "cch_nvjitlink")
@@ -58,10 +57,8 @@ def parameter(declaration: str, found: Interface, nullable: set[str]) -> tuple[s
 
 def answer(prototype: str, name: str, found: Interface) -> str:
     """Return the name of the C constant that says what a function returns if an argument is wrong."""
-    for box in boxes(found):
-        for verb, answered in VERBS.items():
-            if name == f"{box}_{verb}":
-                return answered
+    if name in {f"{box}_raw" for box in boxes(found)}:
+        return "RAW"
     returned = prototype.split(name)[0].strip()
     if returned == "void":
         return "NOTHING"

@@ -32,7 +32,7 @@ typedef struct parameter {
 typedef struct function {
   const char *name;
   void (*call)(value *result, const value *arguments);
-  enum { STATUS, ZERO, NOTHING, REF, UNREF, RAW } answer; /* the result for a wrong argument */
+  enum { STATUS, ZERO, NOTHING, RAW } answer; /* the result for a wrong argument */
   int count;
   parameter parameters[8];
 } function;
@@ -174,28 +174,20 @@ static void check_refusal(const function *f, int place, void *given) {
   const parameter *p = &f->parameters[place];
   value arguments[8], result = {0};
   char expected[96];
-  if (f->answer == REF || f->answer == UNREF)
-    given = cch_ref(given); /* because an unref function drops a reference */
   fill(arguments, f);
   arguments[place].pointer = given;
   arguments[place].function = NULL;
   cch_error_clear();
   f->call(&result, arguments);
   snprintf(expected, sizeof expected, "the argument %s is ", f->answer == RAW ? "box" : p->name);
-  if (f->answer == REF) {
-    CHECK_PTR(result.pointer, given);
-    cch_unref(result.pointer);
-    cch_unref(given);
-  } else if (f->answer == UNREF || f->answer == NOTHING) {
+  if (f->answer == NOTHING)
     return;
-  } else {
-    CHECK_EQ(result.number, f->answer == STATUS ? CCH_EINVAL : 0);
-    CHECK_PTR(result.pointer, NULL);
-    if (f->answer == RAW && given == NULL)
-      return;
-    CHECK_EQ(check_error()->code, CCH_EINVAL);
-    CHECK_HAS(check_error()->message, expected);
-  }
+  CHECK_EQ(result.number, f->answer == STATUS ? CCH_EINVAL : 0);
+  CHECK_PTR(result.pointer, NULL);
+  if (f->answer == RAW && given == NULL)
+    return;
+  CHECK_EQ(check_error()->code, CCH_EINVAL);
+  CHECK_HAS(check_error()->message, expected);
   for (int i = 0; i < f->count; i++)
     if (memcmp(room[i], zero, sizeof zero) != 0)
       check_fail(__FILE__, __LINE__, "%s has changed the argument %s", f->name, f->parameters[i].name);
