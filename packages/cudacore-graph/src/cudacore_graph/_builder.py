@@ -137,8 +137,7 @@ class GraphBuilder(Builder):
             and stream is not None
             and capture is not None
         ):
-            capture.close_forks(stream)
-            capture.end(stream)  # the status is ignored, because the graph is discarded
+            capture.close(stream)
 
     def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -199,15 +198,18 @@ class GraphBuilder(Builder):
                 "cannot end building: it began on another thread, and must end there; begin_building('relaxed'), on a "
                 "stream that is not the per-thread default stream, can be ended on any"
             )
+        capture.shared.end_waiting()
         if capture.unjoined and capture.graph.is_valid:
             raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
-        known = bool(capture.failures)
-        status = capture.end(self._own_stream())
+        known = bool(capture.shared.failures)
+        stream = self._own_stream()
+        status = capture.end(stream)
         try:
             check(status)
         except CUDAError as error:
             if not capture.graph.is_valid:  # otherwise the capture continues, or another thread has ended it
                 self._state = BuilderState.ENDED  # so that close() does not end the capture again
+                capture.close_forks(stream)
                 self.close()
                 if known:
                     error.hint = capture.describe_loss()
@@ -417,7 +419,7 @@ class GraphBuilder(Builder):
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
         return tuple(
-            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.failures))
+            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.shared))
             for stream, body in zip(streams, node.branches, strict=True)
         )
 
@@ -473,6 +475,7 @@ class GraphBuilder(Builder):
         """Return the complete graph, or raise an error that explains why the operation is not possible."""
         if self._kind is BuilderKind.FORKED or self._state is not BuilderState.ENDED or self._capture is None:
             raise self._illegal(what)
+        self._capture.shared.end_waiting()
         return self._capture.graph
 
     def _lost(self, what: str) -> RuntimeError:

@@ -49,43 +49,74 @@ ALLOWED = {
 }
 
 
+class Shared:
+    """What the captures of a graph, and of the bodies in it, share: if one of them fails, all are lost."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []  # why captures failed
+        # The captures of closed builders that only another thread can end: their graphs and streams.
+        self.waiting: list[tuple[GraphDefinition, Stream]] = []
+
+    def end(self, graph: GraphDefinition, stream: Stream) -> int:
+        """End a capture, and return the library's status."""
+        status: int = _native.locked_call(graph, None, lib.cch_capture_end, hold(graph), hold(stream))
+        if status and not graph.is_valid and not self.failures:
+            self.failures.append(str(last_error(status)))
+        return status
+
+    def end_waiting(self) -> None:
+        """End the captures of closed builders that this thread can end."""
+        waiting, self.waiting = self.waiting, []
+        self.waiting += [pair for pair in waiting if self.end(*pair) == lib.CCH_EMISMATCH]
+
+
 class Capture:
     """The capture of a graph. A builder shares it with the builders that were split from it."""
 
-    def __init__(self, graph: GraphDefinition, failures: list[str] | None = None) -> None:
+    def __init__(self, graph: GraphDefinition, shared: Shared | None = None) -> None:
         self.graph = graph
         self.mode = "relaxed"
-        # Why captures failed. A graph and the bodies in it share this, because they are all lost together.
-        self.failures: list[str] = [] if failures is None else failures
+        self.shared = shared or Shared()
+        self.is_body = shared is not None
         # The thread that must end the capture; None if any thread can.
         self.thread: int | None = None
         # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
         self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
 
-    def close_forks(self, rest: Stream) -> None:
-        """Join the remaining forks of a capture that is about to end, and close them.
+    def close(self, stream: Stream) -> None:
+        """Join the remaining forks of a capture, end it, and close the forks.
 
         If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the graph that
-        contains the body is lost, too.
+        contains the body is lost, too. For the same reason, the capture of a body is left to its thread if only that
+        thread can end it. All failures are ignored, because the capture is given up.
         """
-        for stream, reference in list(self.unjoined.items()):
-            # The status is ignored: if the capture has failed before, no stream can be joined.
-            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
+        self.shared.end_waiting()
+        self._join_forks(stream)
+        if self.end(stream) == lib.CCH_EMISMATCH and self.is_body:
+            self.shared.waiting.append((self.graph, stream))
+        self.close_forks(stream)
+
+    def close_forks(self, rest: Stream) -> None:
+        """Close the forks of a capture that has ended."""
+        if not self.graph.is_valid:
+            self._join_forks(rest)  # the library leaks the streams that remain in the failed capture
+        for reference in self.unjoined.values():
             fork = reference()
             if fork is not None:
                 fork.close()
         self.unjoined.clear()
 
+    def _join_forks(self, rest: Stream) -> None:
+        for stream in list(self.unjoined):
+            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
+
     def end(self, stream: Stream) -> int:
         """End the capture, and return the library's status."""
-        status: int = _native.locked_call(self.graph, None, lib.cch_capture_end, hold(self.graph), hold(stream))
-        if status and not self.graph.is_valid and not self.failures:
-            self.failures.append(str(last_error(status)))
-        return status
+        return self.shared.end(self.graph, stream)
 
     def describe_loss(self) -> str:
         """Return why the graph was destroyed during the capture."""
-        why = f": {self.failures[0]}" if self.failures else ""
+        why = f": {self.shared.failures[0]}" if self.shared.failures else ""
         return f"the graph was lost, because another capture into it has failed{why}"
 
     def describe_forks(self) -> str:

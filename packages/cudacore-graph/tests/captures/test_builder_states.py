@@ -292,6 +292,58 @@ class TestStates:
         on_another_thread(builder.close)
         assert not is_capturing(stream)
 
+    @pytest.mark.needs_driver("12.3", "conditional nodes")
+    @pytest.mark.parametrize("held", [False, True], ids=["", "its definition is held"])
+    @pytest.mark.parametrize("way", ["close", "collect"])
+    @pytest.mark.parametrize("mode", ["thread_local", "global"])
+    def test_a_body_is_closed_on_another_thread(
+        self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, way: str, held: bool
+    ) -> None:
+        """The capture of the body would fail there, and the driver would destroy the graph around the body."""
+        builder = stream.create_graph_builder().begin_building(mode)  # type: ignore[arg-type]
+        bodies = [builder.if_then(builder.create_condition(1))]
+        definition = bodies[0].graph_definition if held else None
+        bodies[0].begin_building(mode)  # type: ignore[arg-type]
+        _, fork = bodies[0].split(2)
+        ch.launch(fork, ONE, add, numbers.buffer, 1)
+        del _
+
+        def give_up() -> None:
+            if way == "close":
+                bodies[0].close()
+            bodies.clear()
+            gc.collect()
+
+        on_another_thread(give_up)
+        assert builder.is_building
+        ch.launch(builder, ONE, add, numbers.buffer, 10)
+        builder.end_building()
+        launch(builder.complete(), stream)
+        assert numbers[0] == 11
+        assert fork.is_closed
+        if definition is not None:
+            assert len(definition.nodes()) == 1
+
+    @pytest.mark.needs_driver("12.3", "conditional nodes")
+    def test_a_body_of_another_thread_without_an_outer_builder(
+        self, device: ch.Device, add: ch.Kernel, numbers: Numbers
+    ) -> None:
+        """The capture of the body would be ended on a thread where that fails, or its stream would stay in it."""
+        builder = device.create_graph_builder().begin_building()
+        body = builder.if_then(builder.create_condition(1))
+        builder.end_building()
+        definition, body_stream = builder.graph_definition, body.stream
+        bodies = [body.begin_building("thread_local")]
+        ch.launch(body, ONE, add, numbers.buffer, 1)
+        builder.close()
+        del body, builder
+        gc.collect()
+        on_another_thread(lambda: (bodies.clear(), gc.collect()))
+        assert is_capturing(body_stream)
+        device.create_stream().sync()  # this thread can end the capture
+        assert not is_capturing(body_stream)
+        assert definition.is_valid
+
     def test_many_threads(self, stream: ch.Stream) -> None:
         """If several threads make the same call on a builder at the same time, one would undo the work of another."""
         count = 8

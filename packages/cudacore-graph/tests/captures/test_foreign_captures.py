@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import time
@@ -389,3 +390,26 @@ def test_the_legacy_stream_beside_a_capture_of_others(
     ch.launch(ch.LEGACY_DEFAULT_STREAM, ONE, add, numbers.buffer, 1)
     ch.LEGACY_DEFAULT_STREAM.sync()
     assert numbers[0] == 1
+
+
+@pytest.mark.parametrize("timing", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_event_that_is_recorded_in_a_capture_of_others(device: ch.Device, mode: str, timing: bool) -> None:
+    """A query of the event would invalidate the capture of the other library (13.0, H200)."""
+    stream, other = device.create_stream(), device.create_stream()
+    event = device.create_event({"timing_enabled": timing})
+    other.record(event)
+    capture = Foreign(stream, mode)
+    stream.record(event)
+
+    async def wait() -> None:
+        await event
+
+    for ask in (event.sync, lambda: event.is_done, lambda: asyncio.run(wait())):
+        with pytest.raises(ch.CUDAError, match="The event was recorded in a capture"):
+            ask()
+    capture.end()  # fails if a query has invalidated the capture
+    other.record(event)  # the event can be used again
+    event.sync()
+    assert event.is_done
+    capture.close()

@@ -38,10 +38,13 @@ CCH_EXPORT cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream,
 
 /**
  * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH if it began on another
- * stream; the capture then continues. The driver returns an error if the capture was invalidated, if forks were not
- * joined, or if another thread began the capture. The capture has ended even after such an error: the graph, the graphs
- * that contain it and all their nodes are no longer valid. If other code has ended the capture by the stream's handle,
- * the graph is no longer valid either, and the result is CCH_EGONE. @since 0.1
+ * stream, or on another thread in a mode that is not relaxed, into a graph that existed before; the capture then
+ * continues. The driver returns an error if the capture was invalidated, if forks were not joined, or if another thread
+ * began the capture. The capture has ended even after such an error: the graph, the graphs that contain it and all their
+ * nodes are no longer valid. The other captures into these graphs must still be ended, with the result CCH_EGONE. If such
+ * a capture was invalidated, the driver could not end it without a crash, so its stream remains in it, and is no longer
+ * valid either. If other code has ended the capture by the stream's handle, the graph is no longer valid, and the result
+ * is CCH_EGONE. @since 0.1
  */
 CCH_EXPORT cch_status cch_capture_end(cch_graph *graph, cch_stream *stream);
 
@@ -50,6 +53,7 @@ CCH_EXPORT cch_status cch_capture_end(cch_graph *graph, cch_stream *stream);
  * `stream` must no longer be used in this capture. Memory that the capture allocated on `stream` is freed on `into`,
  * even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is being captured
  * into the graph. CCH_EMISMATCH if `stream` is the per-thread default stream, and another thread began the capture.
+ * If the graph is no longer valid, and its capture was ended, but not in the driver, `stream` is no longer valid either.
  * @since 0.1
  */
 CCH_EXPORT cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);

@@ -42,8 +42,9 @@ CCH_EXPORT cch_status cch_event_record(cch_event *event, cch_stream *stream);
 
 /**
  * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
- * was recorded in a capture; if this library began that capture, the query does not invalidate it. cch_event_poll() and
- * cch_event_synchronize() treat such events in the same way. @since 0.1
+ * was recorded in a capture; the query does not invalidate that capture, whichever code began it. This holds for
+ * records by this library, and for borrowed events. cch_event_poll() and cch_event_synchronize() treat such events in
+ * the same way. @since 0.1
  */
 CCH_EXPORT cch_status cch_event_query(cch_event *event);
 

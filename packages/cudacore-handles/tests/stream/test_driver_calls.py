@@ -45,7 +45,7 @@ OPERATIONS = {
     "fill": {**RESET, **CAPTURED, "cuMemsetD8Async": 1},
     "copy": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
-    "record": {**RESET, "cuEventRecord": 1},
+    "record": {**RESET, **CAPTURED, "cuEventRecord": 1},
     "wait": {**RESET, "cuStreamWaitEvent": 1},
     "is_done": {**RESET, "cuEventQuery": 1},
     "event": {"cuCtxGetId": 2, "cuEventCreate": 1, "cuEventDestroy": 1},

@@ -97,6 +97,10 @@ int cch__fail_gone(const void *opaque, const char *operation) {
                      "cuDevicePrimaryCtxReset). Retain the context again, by Device.set_current() or "
                      "cch_context_primary(), and make a new one",
                      name_of_kind(box->kind), ((const cch_context *)box->context)->device);
+  if (box->kind == CCH_KIND_STREAM)
+    return cch__fail(CCH_EGONE, operation,
+                     "the stream is in a capture that cannot be ended, because another capture into the same graph has "
+                     "failed. Create another stream");
   return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner", name_of_kind(box->kind));
 }
 

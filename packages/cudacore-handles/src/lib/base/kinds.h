@@ -227,7 +227,8 @@ typedef struct cch__capture {
   cch_context *context; /* the stream's context; for a default stream, the current one when the capture began */
   cch_bundle *kept;     /* the owners of captured work, which the graph keeps; guarded by cch__captures_lock */
   uint64_t id;
-  uint64_t thread;  /* if the stream is the per-thread default stream, the thread that it belongs to */
+  uint64_t thread;  /* the thread that began the capture */
+  bool bound;       /* the driver ends the capture only on that thread: its mode is not relaxed */
   bool makes_graph; /* the capture creates the graph; if the capture fails, there is no graph */
 } cch__capture;
 
@@ -239,6 +240,7 @@ struct cch_graph {
   cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
   CUgraphNode node;      /* the node that contains the graph */
   atomic_bool has_room;  /* true only if the level has room for one more record */
+  atomic_bool destroyed; /* a capture into the graph failed, and the driver has destroyed the graph */
   cch__capture *capture; /* guarded by cch__captures_lock */
   /*
    * The streams of the capture that were joined into others, guarded by cch__captures_lock. After a capture, only the

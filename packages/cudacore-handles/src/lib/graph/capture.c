@@ -9,7 +9,7 @@
 /* ---- begin ---- */
 
 /* Makes a capture that has not begun, with an empty bundle. */
-static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph, const char *operation) {
+static int new_capture(cch__capture **out, cch_stream *stream, int mode, bool makes_graph, const char *operation) {
   cch__capture *capture = calloc(1, sizeof *capture);
   if (capture == NULL)
     return cch__fail_nomem(operation);
@@ -29,6 +29,7 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
   }
   capture->stream = cch_stream_ref(stream);
   capture->thread = cch__thread();
+  capture->bound = mode != CCH_CAPTURE_RELAXED;
   capture->makes_graph = makes_graph;
   *out = capture;
   return 0;
@@ -90,7 +91,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   cch_graph *graph;
   cch__capture *capture;
   CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
-  int status = new_capture(&capture, stream, true, __func__);
+  int status = new_capture(&capture, stream, mode, true, __func__);
   if (status != 0) {
     cch__graph_discard(graph);
     return status;
@@ -142,7 +143,7 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
   }
   cch__capture *capture = NULL;
   if (status == 0)
-    status = new_capture(&capture, stream, false, __func__);
+    status = new_capture(&capture, stream, mode, false, __func__);
   if (status == 0) {
     status = CCH__IN_CONTEXT(stream->context, begin_to(graph, capture, before, count, mode));
     if (status == 0)
@@ -157,11 +158,15 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
 /* ---- end ---- */
 
 /*
- * Returns whether the handle of the capture's stream means that stream on this thread. The per-thread default stream
- * can be reached only from its own thread.
+ * Returns whether a capture can be ended on this thread. The per-thread default stream is reached only from its own
+ * thread. On any but the thread that began it, a bound capture fails when it is ended, and the driver destroys its
+ * graph. That is right only for a new graph, which its owner gives up.
  */
-static bool is_reached_from_here(const cch__capture *capture) {
-  return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
+static bool can_end_here(const cch_graph *graph, const cch__capture *capture) {
+  if (capture->thread == cch__thread())
+    return true;
+  return capture->stream->raw != CU_STREAM_PER_THREAD &&
+         (!capture->bound || (capture->makes_graph && !cch__is_gone(graph)));
 }
 
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
@@ -178,6 +183,7 @@ static void forget_capture(cch_graph *graph) {
  * leaked.
  */
 static void fail_graph(cch_graph *graph) {
+  atomic_store_explicit(&graph->destroyed, true, memory_order_relaxed);
   cch_graph *root = graph;
   while (root->parent != NULL)
     root = root->parent;
@@ -185,6 +191,43 @@ static void fail_graph(cch_graph *graph) {
   cch__level_end(&root->hierarchy->root);
   cch__invalidate(root);
   cch__graph_unlock(root);
+}
+
+/* Returns whether the driver has destroyed a graph of an abandoned hierarchy, by itself or with one that contains it.
+ */
+static bool is_destroyed(const cch_graph *graph) {
+  while (graph != NULL && !atomic_load_explicit(&graph->destroyed, memory_order_relaxed))
+    graph = graph->parent;
+  return graph != NULL;
+}
+
+/* Makes a captured stream wait for all work of its capture, so that no fork remains to be joined. */
+static int wait_for_all(CUstream stream, CUgraph graph) {
+  size_t count = 0;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphGetNodes, (graph, NULL, &count)));
+  if (count == 0)
+    return 0;
+  CUgraphNode *nodes = malloc(count * sizeof *nodes);
+  if (nodes == NULL)
+    return cch__fail_nomem("cuGraphGetNodes");
+  int status = CCH__CALL(cuGraphGetNodes, (graph, nodes, &count));
+  if (status == 0)
+    status = CCH__CALL(cuStreamUpdateCaptureDependencies, (stream, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+  free(nodes);
+  return status;
+}
+
+/*
+ * Ends another capture of an abandoned hierarchy. It must not fail, because the driver would then destroy its graph,
+ * and reach what it has destroyed before. So a capture that was invalidated, or whose graph the driver has destroyed,
+ * is never ended.
+ */
+static void end_abandoned(const cch_graph *graph, const cch__capture *capture, CUstreamCaptureStatus state) {
+  CUstream stream = capture->stream->raw;
+  CUgraph raw;
+  bool can_end = state == CU_STREAM_CAPTURE_STATUS_ACTIVE && !is_destroyed(graph);
+  if (!can_end || wait_for_all(stream, graph->raw) != 0 || CCH__CALL(cuStreamEndCapture, (stream, &raw)) != 0)
+    cch__capture_give_up(capture->stream);
 }
 
 /*
@@ -208,13 +251,18 @@ static bool goes_on(const cch__capture *capture) {
  * Ends the capture, unless other code has already ended it. In that case, the stream may be in another capture, which
  * belongs to the other code. The stream's context must be current.
  */
-static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
+static int end_in_driver(bool *ended, const cch_graph *graph, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
   *ended = false;
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, capture->stream->raw));
   if (!is_in(&info, capture)) {
     *ended = true;
     return cch__fail(CCH_EGONE, operation, "other code has ended the capture, by the stream's handle");
+  }
+  if (cch__is_gone(graph)) {
+    *ended = true;
+    end_abandoned(graph, capture, info.status);
+    return cch__fail_gone(graph, operation);
   }
   CUgraph raw = NULL;
   int status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
@@ -227,6 +275,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
   if (cch__in_callback())
     return cch__fail_forbidden(__func__);
   CCH__REQUIRE_USABLE(stream);
+  cch__poll_patiently(); /* another capture of the hierarchy may have been handed back to this thread */
   cch__capture *capture = graph->capture;
   if (capture == NULL) /* an abandoned graph can still be the target of a capture: see fail_graph() */
     CCH__REQUIRE_USABLE(graph);
@@ -235,20 +284,19 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
   if (capture->stream->raw != stream->raw)
     return cch__fail(CCH_EMISMATCH, __func__, "the capture into the graph began on the stream %p, not on %p",
                      (void *)capture->stream->raw, (void *)stream->raw);
-  if (!is_reached_from_here(capture))
+  if (!can_end_here(graph, capture))
     return cch__fail(CCH_EMISMATCH, __func__,
-                     "the capture into the graph began on the default stream of another thread");
+                     "the capture into the graph began on another thread, by its default stream or in a mode that is "
+                     "not relaxed, and can end only there");
   bool ended = false;
-  int status = CCH__IN_CONTEXT(capture->context, end_in_driver(&ended, capture, __func__));
+  int status = CCH__IN_CONTEXT(capture->context, end_in_driver(&ended, graph, capture, __func__));
   if (!ended)
     return status;
   bool makes_graph = capture->makes_graph;
   forget_capture(graph);
-  if (cch__is_gone(graph))
-    status = status != 0 ? status : cch__fail_gone(graph, __func__);
-  else if (status == 0)
+  if (status == 0)
     graph->box.owned = graph->box.owned || makes_graph;
-  else
+  else if (!cch__is_gone(graph))
     fail_graph(graph);
   cch__poll_patiently(); /* destroys boxes that could not be destroyed during the capture */
   return status;
@@ -264,6 +312,10 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream));
   if (!is_in(&info, capture))
     return 0; /* other code has ended the capture */
+  if (cch__is_gone(graph)) {
+    end_abandoned(graph, capture, info.status);
+    return 0;
+  }
   CUgraph raw = NULL;
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)
@@ -275,9 +327,9 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   if (status != 0 && !in_vain)
     cch__report(status);
-  if (status == 0 && capture->makes_graph && raw != NULL && !cch__is_gone(graph))
+  if (status == 0 && capture->makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
-  if (in_vain && !cch__is_gone(graph))
+  if (in_vain)
     fail_graph(graph);
   return 0;
 }
@@ -288,8 +340,8 @@ bool cch__capture_abandon(cch_graph *graph) {
     forget_capture(graph);
     return true;
   }
-  if (!is_reached_from_here(capture))
-    return false; /* the thread of the per-thread default stream ends the capture at its next poll */
+  if (!can_end_here(graph, capture))
+    return false; /* the thread that began the capture ends it at its next poll */
   cch__current current;
   int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
@@ -305,8 +357,10 @@ bool cch__capture_abandon(cch_graph *graph) {
 }
 
 void cch__capture_drop(cch_graph *graph) {
-  if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
+  if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph))) {
+    cch__capture_give_up(graph->capture->stream);
     forget_capture(graph);
+  }
   cch__joined_drop(graph);
 }
 

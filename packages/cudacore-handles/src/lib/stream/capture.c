@@ -49,6 +49,11 @@ static void forget(cch_stream *stream, cch_graph *known) {
   pthread_mutex_unlock(&cch__captures_lock);
 }
 
+void cch__capture_give_up(cch_stream *stream) {
+  if (stream->raw != CU_STREAM_PER_THREAD) /* on other threads, this handle means other streams */
+    cch__invalidate(stream);
+}
+
 /* ---- queries of the driver ---- */
 
 static int query_info(cch__capture_info *out, CUstream stream) {

@@ -23,6 +23,12 @@ void cch__capture_begun(cch_graph *graph, cch__capture *capture);
 cch__capture *cch__capture_ended(cch_graph *graph);
 
 /*
+ * Gives up a stream that is in a capture which cannot be ended. The driver must not get the stream again, so its box
+ * becomes a tombstone, and the stream is leaked.
+ */
+void cch__capture_give_up(cch_stream *stream);
+
+/*
  * The graph that a stream is being captured into. The driver owns the arrays of dependencies; they are valid until the
  * stream is used.
  */

@@ -14,6 +14,9 @@ struct cch__joined {
 };
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+  CCH__REQUIRE(graph, stream);
+  if (cch__is_gone(graph) && graph->capture == NULL && !cch__is_gone(stream) && cch__is_capturing(stream->raw))
+    cch__capture_give_up(stream); /* the capture has failed, and could not be ended */
   CCH__REQUIRE_USABLE(graph, stream, into);
   if (graph->capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");

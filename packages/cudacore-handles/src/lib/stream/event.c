@@ -67,10 +67,24 @@ static int shares_device(bool *out, const cch_context *context) {
   return status;
 }
 
+/*
+ * Returns the result of a record after noting whether the event was recorded in a capture, which only the stream shows.
+ * The context of the record is current, unless the stream is of a context.
+ */
+static int recorded(cch_event *event, const cch_stream *stream, int status) {
+  if (status == 0)
+    atomic_store_explicit(&event->captured, cch__is_capturing(stream->raw), memory_order_relaxed);
+  return status;
+}
+
+static int record_here(cch_event *event, const cch_stream *stream) {
+  return recorded(event, stream, CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
+}
+
 /* Records an event on a stream of its device. */
 static int record(cch_event *event, const cch_stream *stream) {
   if (stream->context != NULL)
-    return CCH__CALL_ON(stream, cuEventRecord, (event->raw, stream->raw));
+    return recorded(event, stream, CCH__CALL_ON(stream, cuEventRecord, (event->raw, stream->raw)));
   bool is_here = false;
   if (event->context != NULL)
     CCH__RETURN_FAILURE(shares_device(&is_here, event->context));
@@ -81,10 +95,10 @@ static int record(cch_event *event, const cch_stream *stream) {
   if (is_here && cch__driver.cuEventRecord != NULL) {
     int status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
     if (status != CUDA_ERROR_INVALID_HANDLE)
-      return cch__checked(status, "cuEventRecord");
+      return recorded(event, stream, cch__checked(status, "cuEventRecord"));
   }
   /* Otherwise the event is recorded in its own context. */
-  return CCH__IN_CONTEXT(event->context, CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
+  return CCH__IN_CONTEXT(event->context, record_here(event, stream));
 }
 
 int cch_event_record(cch_event *event, cch_stream *stream) {
@@ -99,21 +113,24 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
     return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
                      event->context->device, stream->context->device);
-  int status = record(event, stream);
-  /* Only captures of this library are known without a call of the driver. */
-  if (status == 0 && (cch_capture_count() != 0 || atomic_load_explicit(&event->captured, memory_order_relaxed)))
-    atomic_store(&event->captured, cch__is_capturing(stream->raw));
-  return status;
+  return record(event, stream);
 }
 
 /*
- * If the event was recorded in a capture that has not ended, each query would invalidate that capture (13.0,
- * H200), in all capture modes.
+ * Fails if the event was recorded in a capture, whichever code began it: a query would invalidate that capture (13.0,
+ * H200), in all capture modes. The records of other code are not noted. So for borrowed events, and before an event is
+ * refused, the driver is asked by cuEventElapsedTime, which affects no capture. For an event without timing, it may not
+ * have an answer.
  */
 static int check_recorded(const cch_event *event, const char *operation) {
-  if (!atomic_load_explicit(&event->captured, memory_order_relaxed) || cch_capture_count() == 0)
-    return 0;
-  return cch__fail_driver(CUDA_ERROR_CAPTURED_EVENT, operation);
+  bool captured = atomic_load_explicit(&event->captured, memory_order_relaxed);
+  if ((captured || !event->box.owned) && cch__driver.cuEventElapsedTime != NULL) {
+    float ignored;
+    CUresult answer = cch__driver.cuEventElapsedTime(&ignored, event->raw, event->raw);
+    if (answer != CUDA_ERROR_INVALID_HANDLE)
+      captured = answer == CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return captured ? cch__fail_driver(CUDA_ERROR_CAPTURED_EVENT, operation) : 0;
 }
 
 int cch_event_query(cch_event *event) {

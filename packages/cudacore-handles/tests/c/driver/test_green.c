@@ -206,7 +206,9 @@ static void default_streams_are_the_current_contexts(void) {
     sim.reset();
     OK(cch_event_record(events[i % 2], cch_stream_legacy()));
     size_t count = sim.log(0, calls, 16);
-    CHECK_STR(calls[count - 1].name, "cuEventRecord");
+    CHECK_STR(calls[count - 2].name, "cuEventRecord");
+    CHECK_STR(calls[count - 1].name, "cuStreamIsCapturing");
+    CHECK_PTR(calls[count - 2].context, cch_context_raw(contexts[i / 2]));
     CHECK_PTR(calls[count - 1].context, cch_context_raw(contexts[i / 2]));
   }
   OK(cch_context_set_current(NULL));

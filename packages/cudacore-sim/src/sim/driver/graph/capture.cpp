@@ -2,6 +2,8 @@
 /* Stream capture: work becomes nodes of a graph; events fork and join. */
 #include "sim/driver/graph/capture.h"
 
+#include "sim/control/report.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -133,7 +135,10 @@ CUresult end_capture(CUstream handle, CUgraph *out) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
-  if (result != CUDA_SUCCESS) {
+  if (state().graphs.peek(capture->graph->handle) == nullptr) {
+    report(
+        "cuStreamEndCapture was given a stream whose graph was destroyed during its capture: here the driver crashes");
+  } else if (result != CUDA_SUCCESS) {
     destroy_graph(capture->graph); /* also if the application created this graph */
     capture->graph->lost = capture->graph->owner != nullptr;
   }

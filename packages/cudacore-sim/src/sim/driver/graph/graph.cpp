@@ -56,7 +56,8 @@ GraphPtr new_graph(GraphNode *owner) {
 
 void destroy_graph(const GraphPtr &graph) {
   if (graph->lost) {
-    report("a graph was destroyed around a body that a failed capture had destroyed: here the driver crashes");
+    report(std::string(symbol_of(Call::current().entry)) +
+           " destroyed a graph around a body that a failed capture had destroyed: here the driver crashes");
     return;
   }
   for (const auto &[id, node] : graph->nodes)
