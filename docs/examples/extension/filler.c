@@ -47,11 +47,11 @@ static PyObject *give(void *handle, const char *name) {
 
 /* Creates an event in the stream's context, or in the current context if the stream is a default stream. */
 static int make_event(cch_event **out, cch_stream *stream) {
-  cch_context *context = api->context_ref(api->stream_context(stream));
+  cch_context *context = api->ref(api->stream_context(stream));
   int status = context == NULL ? api->context_current(&context) : 0;
   if (status == 0)
     status = api->event_create(out, context, CCH_EVENT_DISABLE_TIMING);
-  api->context_unref(context);
+  api->unref(context);
   return status;
 }
 
@@ -67,7 +67,7 @@ static int fill_and_record(cch_event **out, cch_deviceptr *buffer, cch_stream *s
   if (status == 0)
     *out = event;
   else
-    api->event_unref(event);
+    api->unref(event);
   return status;
 }
 
