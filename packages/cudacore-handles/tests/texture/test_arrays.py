@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from array import array as python_array
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,59 @@ def test_changed_options(device: ch.Device) -> None:
     options.shape, options.num_channels = (8, 5), True
     with pytest.raises(ValueError, match="1, 2 or 4"):
         device.create_opaque_array(options)
+
+
+OTHER_TYPES: list[tuple[str, Any]] = [
+    ("float32", np.zeros(8)),
+    ("float32", np.zeros(8, np.int32)),
+    ("float32", np.zeros(16, np.float16)),
+    ("float32", np.zeros(8, ">f4")),
+    ("float32", np.zeros(8, "M8[s]")),
+    ("float32", python_array("d", bytes(64))),
+    ("float32", memoryview(bytearray(32)).cast("i")),
+    ("uint32", np.zeros(8, np.float32)),
+    ("uint32", np.zeros(16, np.uint16)),
+    ("uint8", np.zeros(8, np.float32)),
+    ("float16", np.zeros(16, np.int16)),
+]
+
+
+@pytest.mark.parametrize(("name", "texels"), OTHER_TYPES, ids=lambda v: str(getattr(v, "dtype", v))[:12])
+def test_texels_of_another_type(device: ch.Device, stream: ch.Stream, name: str, texels: Any) -> None:
+    """Numbers of another type would be copied as bytes: float64 to float32 gives other numbers."""
+    channels = 4 if name == "uint8" else 2 if name == "float16" else 1
+    to = make(device, format=name, num_channels=channels)
+    for copy_texels in (to.copy_from, to.copy_to):
+        with pytest.raises(ValueError, match=f"is an array of .*, and the texels are of {name}: convert it to that"):
+            copy_texels(texels, stream=stream)
+
+
+def test_views_of_another_type(device: ch.Device, stream: ch.Stream) -> None:
+    """The type of a view or of an array in device memory would be ignored."""
+    to, memory = make(device), device.allocate(64, stream=stream)
+    with pytest.raises(ValueError, match="src is an array of float64, and the texels are of float32"):
+        to.copy_from(memory.view("float64"), stream=stream)
+    with pytest.raises(ValueError, match="dst is an array of int32, and the texels are of float32"):
+        to.copy_to(memory.view("int32"), stream=stream)
+    to.copy_to(memory.view("float32"), stream=stream)
+
+
+def test_texels_of_equal_types(device: ch.Device, stream: ch.Stream) -> None:
+    """Texels with the other sign, as bytes, structures or complex numbers would be refused."""
+    numbers = np.arange(8, dtype=np.float32)
+    pairs = make(device, shape=(4,), num_channels=2)
+    for texels in (numbers, numbers.view("c8"), numbers.view([("x", "f4"), ("y", "f4")]), numbers.view("u1")):
+        pairs.copy_from(texels, stream=stream)
+        pairs.copy_to(texels, stream=stream)
+        assert texels.view("f4").tolist() == numbers.tolist()
+    for texels in (bytearray(32), python_array("f", bytes(32)), memoryview(bytearray(32))):
+        pairs.copy_to(texels, stream=stream)
+        assert bytes(texels) == numbers.tobytes()
+    unsigned = make(device, format="uint32")
+    unsigned.copy_from(np.full(8, -1, np.int32), stream=stream)
+    got = np.zeros(8, np.int32)
+    unsigned.copy_to(got, stream=stream)
+    assert (got == -1).all()
 
 
 def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:

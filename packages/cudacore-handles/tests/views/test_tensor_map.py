@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from packing import BYTES, one
 
 import cudacore_handles as ch
 import cudacore_handles.typing as ct
@@ -216,6 +217,17 @@ def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) 
         ValueError, match="tensor maps do not have the view's type of elements, complex64; give data_type"
     ):
         view_of(memory, dtype="complex64").as_tensor_map((8, 8))
+
+
+def test_bytes_as_elements(memory: ch.Buffer) -> None:
+    """A Buffer, which has bytes, could not be described as elements of another type, or by its number of bytes."""
+    octets, floats = ch.StridedMemoryView.from_any_interface(memory, -1), memory.view("float32")
+    made = octets.as_tensor_map((64,), data_type="float32")
+    assert one(made, 128, BYTES) == one(floats.as_tensor_map((64,)), 128, BYTES)
+    rows = view_of(memory, (8, 64), dtype="uint8").as_tensor_map((8, 8), data_type="float32")
+    assert one(rows, 128, BYTES) == one(view_of(memory, (8, 16)).as_tensor_map((8, 8)), 128, BYTES)
+    with pytest.raises(ValueError, match=r"extent \(66\) must be divisible by 4"):
+        view_of(memory, (8, 66), dtype="uint8").as_tensor_map((8, 8), data_type="float32")
 
 
 def test_ranks_and_options(memory: ch.Buffer) -> None:

@@ -22,6 +22,7 @@ class Memory(NamedTuple):
     nbytes: int
     on_host: bool
     keeper: Any  #: kept alive as long as the address is used
+    type: int | None  #: DLPack's type of the elements, packed; None: a type that DLPack does not have
 
 
 def has_protocol(obj: Any, name: str) -> bool:
@@ -153,6 +154,7 @@ def _export_of(array: Any) -> memoryview | None:
 
 def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> Memory:
     """Return the memory of an array that does not support the buffer protocol."""
+    from cudacore_handles._views.dtypes import type_of_view
     from cudacore_handles._views.view import StridedMemoryView
 
     on_device = has_protocol(array, "__cuda_array_interface__")
@@ -172,14 +174,17 @@ def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> M
     # use the memory, so the copy is ordered on the stream.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
-    return Memory(view.ptr, view.size * view._itemsize, on_host, view)
+    kind = type_of_view(view._type, view._dtype_as_it_is)
+    return Memory(view.ptr, view.size * view._itemsize, on_host, view, kind)
 
 
 def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
     if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of fields
         raise TypeError(f"{name} is an array of Python objects, which cannot be copied; convert it to numbers first")
     _check(name, contiguous=view.c_contiguous, read_only=writable and view.readonly)
-    return Memory(_address_of(view), view.nbytes, True, view)
+    from cudacore_handles._views.dtypes import type_of_format
+
+    return Memory(_address_of(view), view.nbytes, True, view, type_of_format(view.format, view.itemsize))
 
 
 def _address_of(view: memoryview) -> int:

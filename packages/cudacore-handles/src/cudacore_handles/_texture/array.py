@@ -18,6 +18,7 @@ from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions
+from cudacore_handles._views.dtypes import is_numbers
 from cudacore_handles.typing import AnyArrayType, ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class OpaqueArray(AnyArray):
         Parameters
         ----------
         src : Buffer or array
-            The texels, row after row: at least :attr:`size_bytes` bytes.
+            The texels, row after row: at least :attr:`size_bytes` bytes. The elements of an array have the type of
+            :attr:`format`, or are bytes. The sign of integers is ignored, and complex numbers are two channels.
         stream : Stream or GraphBuilder
             The stream that the copy is ordered on.
         """
@@ -114,6 +116,12 @@ class OpaqueArray(AnyArray):
             return
         with memory_of(other, name, accepted, writable=name == "dst") as memory:
             self._check_size(name, memory.nbytes)
+            if not is_numbers(memory.type, self.format):
+                elements = other.dtype if hasattr(other, "dtype") else f"the format {memory.keeper.format!r}"
+                raise ValueError(
+                    f"{name} is an array of {elements}, and the texels are of {self.format!s}: convert it to that, or "
+                    f"give its bytes, {name}.view('uint8')"
+                )
             if memory.on_host and is_capturing(accepted):
                 raise ValueError(
                     f"{name} is in host memory, so the call would wait for the copy, but the stream is being "

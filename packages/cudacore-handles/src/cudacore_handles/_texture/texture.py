@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -163,7 +163,8 @@ def _modes(given: Any) -> tuple[int, int, int]:
         mode = _ADDRESS[_as_member(AddressModeType, "address_mode", given)]
         return mode, mode, mode
     if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
-        raise ValueError(
+        error = ValueError if isinstance(given, (tuple, list)) else TypeError
+        raise error(
             f"address_mode is {shorten(repr(given))}; it must be an AddressModeType, or a tuple of one to three of them"
         )
     modes = [_ADDRESS[_as_name(AddressModeType, mode, f"address_mode has {shorten(repr(mode))}")] for mode in given]
@@ -185,19 +186,22 @@ def _as_float(name: str, value: Any) -> float:
     if type(value) is float and value == value:  # noqa: PLR0124 - a NaN is not equal to itself
         return value
     try:
-        number = float("nan") if isinstance(value, str) else float(value)
+        number = float(value) if not isinstance(value, str) else None
     except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number):
-        raise ValueError(f"{name} is {shorten(repr(value))}; it must be a number")
+        number = None
+    if number is None or math.isnan(number):
+        error = TypeError if number is None else ValueError
+        raise error(f"{name} is {shorten(repr(value))}; it must be a number")
     return number
 
 
 def _border(color: Any) -> tuple[float, float, float, float]:
     if color is None:
         return 0.0, 0.0, 0.0, 0.0
-    if isinstance(color, (str, bytes)) or not isinstance(color, Sequence) or len(color) != 4:
-        raise ValueError(f"border_color is {shorten(repr(color))}; it must be a tuple of four numbers, or None")
+    is_sequence = hasattr(color, "__getitem__") and hasattr(color, "__len__") and not isinstance(color, (str, bytes))
+    if not is_sequence or len(color) != 4:
+        error = ValueError if is_sequence else TypeError
+        raise error(f"border_color is {shorten(repr(color))}; it must be a tuple of four numbers, or None")
     red, green, blue, alpha = (_as_float(f"border_color[{place}]", value) for place, value in enumerate(color))
     return red, green, blue, alpha
 

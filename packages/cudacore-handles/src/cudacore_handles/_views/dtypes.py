@@ -41,6 +41,19 @@ _BY_TYPESTR = {
     f"{'|' if bits == 8 else _NATIVE}{_KINDS[name.rstrip('0123456789')]}{bits // 8}": (code, bits)
     for name, (code, bits) in _NUMPY.items()
 }
+# The letters of the buffer protocol.
+_FORMATS = {
+    **dict.fromkeys("bhilqn", "int"),
+    **dict.fromkeys("BHILQN", "uint"),
+    **dict.fromkeys("efd", "float"),
+    **dict.fromkeys(("Zf", "Zd"), "complex"),
+    "?": "bool",
+}
+
+# Codes of DLPack.
+_INTEGERS = {0, 1, 6}
+_REAL, _COMPLEX = 2, 5
+
 _TYPESTRS = {pair: typestr for typestr, pair in _BY_TYPESTR.items()}
 
 
@@ -144,6 +157,39 @@ def type_of_typestr(typestr: Any, what: str) -> ElementType:
     if pair is not None:
         return ElementType(pack(*pair), pair[1] // 8, ...)
     return type_given(typestr)
+
+
+def type_of_format(text: str, itemsize: int) -> int | None:
+    """Return the DLPack type of a format of the buffer protocol: that of raw data for structures and characters.
+
+    None: elements of another type, such as numbers of the other byte order.
+    """
+    kind = _FORMATS.get(text.lstrip("@=" + _NATIVE))
+    if kind is None:
+        return _NO_TYPE if text[:1] == "T" or text[-1:] in ("c", "s", "x") else None
+    return pack(*_BY_NAME[kind if kind == "bool" else f"{kind}{8 * itemsize}"])
+
+
+def type_of_view(packed: int, dtype: Any) -> int | None:
+    """Return the DLPack type of a view's elements; None as from :func:`type_of_format`."""
+    return packed if packed & 0xFF != NO_CODE or dtype is None or dtype.kind in "VS" else None
+
+
+def is_numbers(packed: int | None, name: str) -> bool:
+    """Return whether memory of a DLPack type can be numbers of a type, such as ``"float32"``.
+
+    The sign of integers is ignored. Complex numbers are two real ones. Elements without a type, and bytes, can be
+    anything.
+    """
+    if packed is None:
+        return False
+    code, bits = packed & 0xFF, packed >> 8 & 0xFF
+    if code == NO_CODE or (code in _INTEGERS and bits == 8):
+        return True
+    if code == _COMPLEX:
+        code, bits = _REAL, bits // 2
+    wanted, wanted_bits = _BY_NAME[name]
+    return bits == wanted_bits and (code == wanted or {code, wanted} <= _INTEGERS)
 
 
 def typestr_of(packed: int, itemsize: int, dtype: Any) -> str:

@@ -131,8 +131,9 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         ValueError
             If the driver would refuse the map; the message names the argument, its value and the rule.
         """
+        view, number = _elements(view, data_type)
         return _native.tensor_map_make(
-            cls, view, _IM2COL, _type_of(view, data_type),
+            cls, view, _IM2COL, number,
             *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
             None, pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, 0,
         )  # fmt: skip
@@ -173,8 +174,9 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
         """
+        view, number = _elements(view, data_type)
         return _native.tensor_map_make(
-            cls, view, _IM2COL_WIDE, _type_of(view, data_type),
+            cls, view, _IM2COL_WIDE, number,
             *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
             None, (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel,
             pixels_per_column, int(check_choice("mode", TensorMapIm2ColWideMode, mode)),
@@ -228,8 +230,9 @@ def make_tiled(
     oob_fill: TensorMapOOBFill | None,
 ) -> TensorMapDescriptor:
     """Make a tiled tensor map; None stands for a default."""
+    view, number = _elements(view, data_type)
     return _native.tensor_map_make(
-        TensorMapDescriptor, view, _TILED, _type_of(view, data_type),
+        TensorMapDescriptor, view, _TILED, number,
         0 if interleave is None else check_choice("interleave", TensorMapInterleave, interleave),
         0 if swizzle is None else check_choice("swizzle", TensorMapSwizzle, swizzle),
         0 if l2_promotion is None else check_choice("l2_promotion", TensorMapL2Promotion, l2_promotion),
@@ -285,8 +288,8 @@ def _optional_tuple(name: str, given: Any) -> tuple[int, ...] | None:
     return None if given is None else _as_tuple(name, given)
 
 
-def _type_of(view: StridedMemoryView, data_type: Any) -> int:
-    """Return the number of the type of the elements."""
+def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:
+    """Return the view, whose bytes become elements of the type if it is a view of bytes, and the number of the type."""
     if data_type is None:
         found = _DATA_TYPES.get(view._type)
         if found is None:
@@ -294,14 +297,17 @@ def _type_of(view: StridedMemoryView, data_type: Any) -> int:
                 f"tensor maps do not have the view's type of elements, {_dtype_name(view)}; give data_type, one of "
                 f"{_TYPE_NAMES} of the same size, as which they are copied"
             )
-        return found
+        return view, found
     number = check_data_type(data_type)
-    if _SIZES[number] != view._itemsize:
+    size = _SIZES[number]
+    if view._itemsize == 1 != size:
+        view = view.view(view._layout.repacked(size), f"uint{8 * size}")
+    if size != view._itemsize:
         raise ValueError(
-            f"data_type is {number.name}, whose elements have {_SIZES[number]} bytes, but the view's have "
-            f"{view._itemsize}; view the memory with a dtype of that size first: view.view(dtype=...)"
+            f"data_type is {number.name}, whose elements have {size} bytes, but the view's have {view._itemsize}; view "
+            "the memory with a dtype of that size first: view.view(dtype=...)"
         )
-    return number
+    return view, number
 
 
 def check_data_type(given: Any) -> TensorMapDataType:

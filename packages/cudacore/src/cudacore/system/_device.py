@@ -475,6 +475,8 @@ class Device:
         field_ids : sequence of int or of pairs
             The fields; in a pair, the second number is the scope, such as a link.
         """
+        if not field_ids:
+            return FieldValues(())
         fields = make_fields(field_ids)
         call("device_get_field_values", self._handle, fields)
         return FieldValues(fields)
@@ -487,7 +489,8 @@ class Device:
         field_ids : sequence of int or of pairs
             As for :meth:`get_field_values`.
         """
-        call("device_clear_field_values", self._handle, make_fields(field_ids))
+        if field_ids:
+            call("device_clear_field_values", self._handle, make_fields(field_ids))
 
     def register_events(self, events: EventType | str | Sequence[EventType | str]) -> DeviceEvents:
         """Begin to record events of the device (nvmlDeviceRegisterEvents). Earlier events are not recorded.

@@ -136,8 +136,10 @@ def call(function: str, *arguments: Any) -> Any:
     return _invoke(nvml, function, [one.value() if isinstance(one, Handle) else one for one in arguments])
 
 
-class Handle:
+class Handle(int):
     """The handle of a device. After NVML was shut down, the handle is invalid, and is looked up again by the UUID.
+
+    As an int, it is the handle that NVML gave first, because the bindings take ints only.
 
     Parameters
     ----------
@@ -145,13 +147,14 @@ class Handle:
         The handle from NVML.
     """
 
-    __slots__ = ("_found", "uuid")
     _found: tuple[int, int]
     uuid: str
 
-    def __init__(self, value: int) -> None:
+    def __new__(cls, value: int) -> Handle:
+        self = super().__new__(cls, value)
         self._found = _initializations, value
         self.uuid = str(call("device_get_uuid", value))
+        return self
 
     def value(self) -> int:
         """Return NVML's handle, valid for the present initialization."""

@@ -285,8 +285,6 @@ class FieldValues(Items[FieldValue]):
 
 def make_fields(field_ids: Sequence[int | tuple[int, int]]) -> Any:
     """Return an array of fields, into which NVML writes the values."""
-    if not field_ids:
-        raise ValueError("field_ids must have at least one field")
     fields = bindings().FieldValue(len(field_ids))
     for i, field in enumerate(field_ids):
         number, scope = field if isinstance(field, tuple) else (field, 0)
