@@ -12,9 +12,8 @@ static const cch_api *api;
 
 /* Raises an exception for the failure of the last call on this thread. */
 static PyObject *raise_last(void) {
-  cch_error error;
-  api->error_last(&error);
-  return PyErr_Format(PyExc_RuntimeError, "%s: %s: %s", error.operation, api->error_name(error.code), error.message);
+  const cch_error *error = api->error_last();
+  return PyErr_Format(PyExc_RuntimeError, "%s: %s: %s", error->operation, api->error_name(error->code), error->message);
 }
 
 /* Returns a new reference to the handle of a cudacore object; on failure, sets an exception and returns NULL. */

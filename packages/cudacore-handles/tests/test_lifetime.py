@@ -249,8 +249,7 @@ seen = []
 buffer = ch.Buffer.from_handle(4096, 64, mr=Failing())
 status = lib.cch_stream_create(ffi.new("cch_stream **"), ffi.NULL, 0, 0)
 buffer.close()  # between a failure and the look at it, as the collector may
-error = ffi.new("cch_error *")
-lib.cch_error_last(error)
+error = lib.cch_error_last()
 assert (error.code, ffi.string(error.operation)) == (status, b"cch_stream_create"), ffi.string(error.operation)
 assert seen == ["cch_kernel_wrap: CCH_EINVAL (-2): the argument raw is NULL"], seen
 """)

@@ -206,7 +206,7 @@ def of_its_own(name):
 uses = [of_its_own(f"{name} *") for name in (
     "cch_error", "cch_code", "cch_node_spec", "cch_kernel_node", "cch_report_fn", "cch_graph *", "cch_resource",
 )]
-uses += [lambda: lib.cch_error_last(ffi.new("cch_error *")), lambda: ffi.callback("cch_shared_bytes_fn", int)]
+uses += [lambda: lib.cch_error_last().code, lambda: ffi.callback("cch_shared_bytes_fn", int)]
 
 def in_child(use, threshold):  # types are completed once in a process
     hold = [{} for _ in range(300)], [(i,) for i in range(3000)]  # what is allocated is new

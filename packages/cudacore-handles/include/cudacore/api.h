@@ -48,7 +48,7 @@ typedef struct cch_api {
   uint32_t (*version)(void);
   const char *(*library_path)(void);
   size_t (*live_count)(int kind);
-  void (*error_last)(cch_error *out);
+  const cch_error *(*error_last)(void);
   void (*error_clear)(void);
   const char *(*error_name)(int code);
   const char *(*error_string)(int code);
@@ -157,14 +157,12 @@ typedef struct cch_api {
   cch_status (*pool_set_attribute)(cch_pool *pool, int attribute, uint64_t value);
   cch_status (*pool_access)(int *out, cch_pool *pool, int device);
   cch_status (*pool_set_access)(cch_pool *pool, const int *devices, const int *access, size_t count);
-  void (*error_get)(cch_error_record *out);
   cch_status (*event_wrap_in)(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release);
   void (*pool_location)(int *type, int *id, const cch_pool *pool);
   int (*pool_alloc_type)(const cch_pool *pool);
   cch_stream *(*deviceptr_stream_ref)(cch_deviceptr *ptr);
   const void *(*deviceptr_backing)(const cch_deviceptr *ptr);
   cch_status (*stream_is_capturing)(int *out, cch_stream *stream);
-  void (*error_put)(const cch_error_record *error);
   cch_status (*graph_create)(cch_graph **out);
   cch_status (*graph_adopt)(cch_graph **out, CUgraph raw);
   cch_status (*graph_clone)(cch_graph **out, cch_graph *graph);

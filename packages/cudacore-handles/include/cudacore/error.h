@@ -43,42 +43,26 @@ typedef enum cch_domain {
   CCH_DOMAIN_NVJITLINK = 5 /**< an nvJitLinkResult */
 } cch_domain;
 
-/** One failure: the domain and the code, the operation (a CUDA or cch_ function's name), and a message of one line. */
+/** One failure. Later versions can add fields. */
 typedef struct cch_error {
-  int32_t domain;
-  int32_t code;
-  char operation[64];
-  char message[440];
+  int32_t domain;     /**< a cch_domain; CCH_DOMAIN_NONE if nothing has failed */
+  int32_t code;       /**< a code of that domain */
+  char operation[64]; /**< the name of a CUDA or cch_ function */
+  char message[440];  /**< one line */
+  void *node;         /**< the CUgraphNode that failed, or NULL */
 } cch_error;
 
-/** Copies the calling thread's last failure to *out (domain CCH_DOMAIN_NONE when there was none). Destructor-safe.
- * @since 0.1 */
-CCH_EXPORT void cch_error_last(cch_error *out);
-
-/** A cch_error to which later versions can add fields. Set `size`, which determines the fields that exist. */
-typedef struct cch_error_record {
-  size_t size; /**< sizeof(cch_error_record) */
-  int32_t domain;
-  int32_t code;
-  char operation[64];
-  char message[440];
-  void *node; /**< the CUgraphNode that failed, or NULL */
-} cch_error_record;
-
-/** Copies the calling thread's last failure to *out, up to out->size bytes. Destructor-safe. @since 0.1 */
-CCH_EXPORT void cch_error_get(cch_error_record *out);
+/** The calling thread's last failure. It is valid until the next call on this thread. Destructor-safe. @since 0.1 */
+CCH_EXPORT const cch_error *cch_error_last(void);
 
 /** Clears the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
 
 /**
- * Restores a record from cch_error_last() on the same thread, for code that must run other calls before the failure is
- * read. The restored record has no node; cch_error_put() restores the node, too. Destructor-safe. @since 0.1
+ * Restores a copy of the last failure, for code that must run other calls before the failure is read. Destructor-safe.
+ * @since 0.1
  */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
-
-/** Restores a complete record from cch_error_get(), like cch_error_restore(). Destructor-safe. @since 0.1 */
-CCH_EXPORT void cch_error_put(const cch_error_record *error);
 
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);

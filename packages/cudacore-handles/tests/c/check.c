@@ -87,7 +87,7 @@ void check_status(int status, int expected, const char *what, const char *file, 
 
 const cch_error *check_error(void) {
   static _Thread_local cch_error error;
-  cch_error_last(&error);
+  error = *cch_error_last();
   return &error;
 }
 

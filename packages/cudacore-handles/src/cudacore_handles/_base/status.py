@@ -28,7 +28,7 @@ class Status(int):
     why: str
 
     def __new__(cls, status: int, domain: int, code: int, operation: str, message: str, node: int, why: str) -> Status:
-        """Make a status from the fields of a ``cch_error_record``."""
+        """Make a status from the fields of a ``cch_error``."""
         self = super().__new__(cls, status)
         self.domain, self.code, self.operation, self.message = domain, code, operation, message
         self.node, self.why = node, why

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local cch_error_record last_error;
+static _Thread_local cch_error last_error;
 
 /*
  * A garbage collection can run destructors between a failing call and the caller's query of its error. So their
  * failures are recorded separately.
  */
-static _Thread_local cch_error_record destructor_error;
+static _Thread_local cch_error destructor_error;
 static _Thread_local unsigned destructors;
 
 void cch__destructor_enter(void) { destructors++; }
@@ -35,55 +35,19 @@ void cch__owner_leave(const cch__errors *saved) {
   destructors = saved->destructors;
 }
 
-static cch_error_record *record(void) { return destructors ? &destructor_error : &last_error; }
+static cch_error *record(void) { return destructors ? &destructor_error : &last_error; }
 
-/* Copies the fields that both structures have. */
-static cch_error short_form(const cch_error_record *record) {
-  cch_error error = {.domain = record->domain, .code = record->code};
-  memcpy(error.operation, record->operation, sizeof error.operation);
-  memcpy(error.message, record->message, sizeof error.message);
-  return error;
-}
-
-void cch_error_last(cch_error *out) {
-  if (out == NULL)
-    return;
-  *out = short_form(&last_error);
-}
-
-void cch_error_get(cch_error_record *out) {
-  if (out == NULL)
-    return;
-  size_t size = out->size;
-  if (size < sizeof out->size)
-    return;
-  memset(out, 0, size);
-  memcpy(out, &last_error, size < sizeof last_error ? size : sizeof last_error);
-  out->size = size;
-}
+const cch_error *cch_error_last(void) { return &last_error; }
 
 void cch_error_restore(const cch_error *error) {
-  if (error == NULL)
-    return;
-  last_error = (cch_error_record){.domain = error->domain, .code = error->code};
-  memcpy(last_error.operation, error->operation, sizeof last_error.operation);
-  memcpy(last_error.message, error->message, sizeof last_error.message);
-}
-
-void cch_error_put(const cch_error_record *error) {
-  if (error == NULL)
-    return;
-  size_t size = error->size;
-  if (size < sizeof error->size)
-    return;
-  memset(&last_error, 0, sizeof last_error);
-  memcpy(&last_error, error, size < sizeof last_error ? size : sizeof last_error);
+  if (error != NULL)
+    last_error = *error;
 }
 
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
-static cch_error_record *fill(int domain, int code, const char *operation) {
-  cch_error_record *error = record();
+static cch_error *fill(int domain, int code, const char *operation) {
+  cch_error *error = record();
   error->node = NULL;
   error->domain = domain;
   error->code = code;
@@ -92,7 +56,7 @@ static cch_error_record *fill(int domain, int code, const char *operation) {
 }
 
 int cch__fail(int code, const char *operation, const char *format, ...) {
-  cch_error_record *error = fill(CCH_DOMAIN_HANDLES, code, operation);
+  cch_error *error = fill(CCH_DOMAIN_HANDLES, code, operation);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(error->message, sizeof error->message, format, arguments);
@@ -112,13 +76,13 @@ int cch__fail_driver(int result, const char *operation) {
   if (result == CCH_ENOSYMBOL) /* a function in older_driver.c needs a driver function that is missing */
     return cch__fail_missing(operation);
   operation = cch__really_called(operation);
-  cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
+  cch_error *error = fill(CCH_DOMAIN_DRIVER, result, operation);
   snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;
 }
 
 int cch__fail_in(cch_domain domain, int result, const char *operation) {
-  cch_error_record *error = fill(domain, result, operation);
+  cch_error *error = fill(domain, result, operation);
   snprintf(error->message, sizeof error->message, "%s: %s", cch_error_name_in(domain, result),
            cch_error_string_in(domain, result));
   return CCH_ECOMPILER;
@@ -200,7 +164,7 @@ void cch__report(int status) {
     char operation[sizeof last_error.operation];
   } seen[256];
   static size_t count;
-  cch_error error = short_form(record());
+  cch_error error = *record(); /* the function that reports can fail itself */
   bool known = false;
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count && !known; i++)

@@ -44,7 +44,7 @@ void cch__destructor_leave(void);
  * failures do not change the error record that was current before.
  */
 typedef struct cch__errors {
-  cch_error_record last;
+  cch_error last;
   unsigned destructors;
 } cch__errors;
 

@@ -170,11 +170,10 @@ static int torch_alloc(CUdeviceptr *out, size_t size, int device, CUstream strea
  */
 CCH__COLD static void throw_failure(int status, size_t size, int device) {
   char text[700];
-  cch_error failure;
-  cch_error_last(&failure);
+  const cch_error *failure = cch_error_last();
   const char *what = status == CUDA_ERROR_OUT_OF_MEMORY || status == CCH_ELIMIT ? "CUDA out of memory: " : "";
   snprintf(text, sizeof text, "%scudacore could not allocate %zu bytes on device %d: %s: %s", what, size, device,
-           failure.operation, failure.message);
+           failure->operation, failure->message);
   void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   void (*throw_runtime_error)(const char *) = NULL;
   if (library != NULL) {

@@ -112,11 +112,10 @@ void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
   CUdevice here;
   if (cch__is_one_device())
     return;
-  cch_error_record saved = {.size = sizeof saved};
-  cch_error_get(&saved);
+  cch_error saved = *cch_error_last();
   bool known =
       CCH__CALL(cuCtxGetDevice, (&here)) == 0 && device_of_address(&to, dst) == 0 && device_of_address(&from, src) == 0;
-  cch_error_put(&saved);
+  cch_error_restore(&saved);
   if (!known || (is_at((int)here, to) && is_at((int)here, from)))
     return;
   char why[256];

@@ -402,9 +402,8 @@ int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size
   }
   while (begun > added)
     cch_tracker_cancel(trackers[--begun], size, stream);
-  cch_error_record failure = {.size = sizeof failure};
-  cch_error_get(&failure);
+  cch_error failure = *cch_error_last();
   cch_deviceptr_unref(ptr);
-  cch_error_put(&failure);
+  cch_error_restore(&failure);
   return status;
 }

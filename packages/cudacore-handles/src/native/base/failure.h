@@ -41,11 +41,10 @@ static inline PyObject *failure_text(const char *text) {
  * run since.
  */
 static inline PyObject *failure_status(cch_status status) {
-  cch_error_record record = {.size = sizeof record};
-  char why[FAILURE_WHY_SIZE] = "";
   if (status == 0 || status == CCH_NOT_READY) /* these are ordinary results, and are not recorded */
     return PyLong_FromLong(status);
-  cch_error_get(&record);
+  char why[FAILURE_WHY_SIZE] = "";
+  cch_error record = *cch_error_last();
   if (record.domain == CCH_DOMAIN_DRIVER)
     failure_why_simulated(why, sizeof why);
   PyObject *module = PyImport_ImportModule("cudacore_handles._base.status");

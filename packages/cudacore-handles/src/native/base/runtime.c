@@ -141,13 +141,12 @@ static void drain(runtime *rt, PyObject *free_memory) {
    * A garbage collection can run this between a failing call and the caller's query of the error record. So the record
    * is saved here, and set again at the end.
    */
-  cch_error_record error = {.size = sizeof error};
-  cch_error_get(&error);
+  cch_error error = *cch_error_last();
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback); /* before any Python call: these fail while an exception is set */
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
-    cch_error_put(&error);
+    cch_error_restore(&error);
     return; /* the owners remain in the queue */
   }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
@@ -174,7 +173,7 @@ static void drain(runtime *rt, PyObject *free_memory) {
   }
   Py_XDECREF(free_memory);
   PyErr_Restore(type, value, traceback);
-  cch_error_put(&error);
+  cch_error_restore(&error);
 }
 
 bool owners_waiting(const state *st) {

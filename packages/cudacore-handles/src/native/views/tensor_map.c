@@ -7,8 +7,7 @@
 
 /* Raises for a failed call of the library: a ValueError if the message names a field and its rule. */
 static void raise_failure(const state *st, int status) {
-  cch_error_record record = {.size = sizeof record};
-  cch_error_get(&record);
+  cch_error record = *cch_error_last();
   if (status == CCH_EINVAL && record.code == status)
     PyErr_SetString(PyExc_ValueError, record.message);
   else

@@ -178,38 +178,6 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/*
- * cch_error_record, which can grow in later versions, would differ from cch_error, or would be written beyond its
- * stated size.
- */
-static void record_honours_its_size(void) {
-  struct {
-    cch_error_record now;
-    void *later;
-  } record = {.now = {.size = sizeof record.now, .node = &record}, .later = &record};
-  int value;
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
-  cch_error_get(&record.now);
-  CHECK_EQ(record.now.size, sizeof record.now);
-  CHECK_EQ(record.now.domain, CCH_DOMAIN_DRIVER);
-  CHECK_EQ(record.now.code, CUDA_ERROR_INVALID_DEVICE);
-  CHECK_STR(record.now.operation, check_error()->operation);
-  CHECK_STR(record.now.message, check_error()->message);
-  CHECK(record.now.node == NULL && record.later == &record);
-  /* A structure of a newer header: fields that the library does not know become zero. */
-  record.now.size = sizeof record;
-  cch_error_get(&record.now);
-  CHECK(record.later == NULL);
-  memset(&record, 0xab, sizeof record);
-  record.now.size = offsetof(cch_error_record, operation);
-  cch_error_get(&record.now);
-  CHECK_EQ(record.now.code, CUDA_ERROR_INVALID_DEVICE);
-  CHECK((unsigned char)record.now.operation[0] == 0xab);
-  record.now.size = 0;
-  cch_error_get(&record.now);
-  CHECK_EQ(record.now.size, 0);
-}
-
 static size_t unnoticed, failed_frees;
 static void count(const cch_error *error) {
   if (strcmp(error->operation, "cuMemFree") == 0) {
@@ -312,7 +280,6 @@ int main(void) {
   RUN(destructor_failures_are_reported_once);
   RUN(owners_have_a_record_of_their_own);
   RUN(long_texts_are_cut);
-  RUN(record_honours_its_size);
   RUN(way_back_is_not_what_failed);
   RUN(way_back_is_tried_twice);
   return 0;

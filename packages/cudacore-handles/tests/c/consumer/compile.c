@@ -19,9 +19,8 @@ static const char kernel_source[] = "extern __device__ float f(float x);\n"
 static const char function_source[] = "__device__ float f(float x) { return 2.0f * x + 1.0f; }\n";
 
 static int fail(const char *what, int status) {
-  cch_error error;
-  cch_error_last(&error);
-  fprintf(stderr, "%s: %s (%s: %s)\n", what, cch_error_name(status), error.operation, error.message);
+  const cch_error *error = cch_error_last();
+  fprintf(stderr, "%s: %s (%s: %s)\n", what, cch_error_name(status), error->operation, error->message);
   return status;
 }
 

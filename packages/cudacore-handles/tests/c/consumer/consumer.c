@@ -7,9 +7,8 @@
 enum { COUNT = 1000 };
 
 static int fail(const char *what, int status) {
-  cch_error error;
-  cch_error_last(&error);
-  fprintf(stderr, "%s: %s (%s: %s)\n", what, cch_error_name(status), error.operation, error.message);
+  const cch_error *error = cch_error_last();
+  fprintf(stderr, "%s: %s (%s: %s)\n", what, cch_error_name(status), error->operation, error->message);
   return 1;
 }
 

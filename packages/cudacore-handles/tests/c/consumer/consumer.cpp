@@ -17,9 +17,8 @@ using Event = std::unique_ptr<cch_event, Unref<cch_event_unref>>;
 static void check(int status) {
   if (status == 0)
     return;
-  cch_error error;
-  cch_error_last(&error);
-  throw std::runtime_error(std::string(error.operation) + ": " + cch_error_name(status) + ": " + error.message);
+  const cch_error *error = cch_error_last();
+  throw std::runtime_error(std::string(error->operation) + ": " + cch_error_name(status) + ": " + error->message);
 }
 
 // Calls `make(&box, ...)`, and returns an owner of the box.

@@ -168,9 +168,8 @@ int main(void) {
   if (status == 0)
     status = run(exec, stream, raw_host, 100);
   if (status != 0) {
-    cch_error error;
-    cch_error_last(&error);
-    fprintf(stderr, "%s: %s: %s\n", error.operation, cch_error_name(status), error.message);
+    const cch_error *error = cch_error_last();
+    fprintf(stderr, "%s: %s: %s\n", error->operation, cch_error_name(status), error->message);
   }
   cch_graph_exec_unref(exec);
   cch_stream_unref(stream);

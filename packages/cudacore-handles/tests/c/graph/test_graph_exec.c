@@ -111,15 +111,13 @@ static void failed_instantiation_names_the_node(void) {
   const cch_instantiate_params in_world = {.size = sizeof in_world, .context = world.context};
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_instantiate(&none, g, &in_world));
   CHECK(none == NULL);
-  cch_error_record record = {.size = sizeof record};
-  cch_error_get(&record);
+  cch_error record = *cch_error_last();
   CHECK_PTR(record.node, cch_graph_node_raw(a));
   CHECK_HAS(record.message, "cycle");
   CHECK_STR(record.operation, "cuGraphInstantiateWithParams");
   cch_error_clear();
-  cch_error_put(&record);
-  cch_error_record again = {.size = sizeof again};
-  cch_error_get(&again);
+  cch_error_restore(&record);
+  cch_error again = *cch_error_last();
   CHECK_EQ(memcmp(&record, &again, sizeof record), 0);
   cch_graph_node_unref(a);
   cch_graph_node_unref(b);
@@ -224,8 +222,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_bundle *refused = new_bundle();
   sim.fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));
-  cch_error_record record = {.size = sizeof record};
-  cch_error_get(&record);
+  cch_error record = *cch_error_last();
   CHECK_PTR(record.node, cch_graph_node_raw(node));
   CHECK_AFTER(cch_bundle_unref(refused), ends(), 5);
   cch_graph_node_unref(node);

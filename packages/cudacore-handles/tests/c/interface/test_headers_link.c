@@ -3,12 +3,12 @@
 #include <cudacore/cudacore.h>
 
 int main(void) {
-  cch_error error;
   cch_launch_config config = {sizeof(cch_launch_config), 0, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0, 0};
   cch_stream *stream = cch_stream_legacy();
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   cch_error_clear();
-  cch_error_last(&error);
   cch_stream_unref(stream);
-  return cch_version() == CCH_VERSION && error.domain == CCH_DOMAIN_NONE && config.size != 0 && api != NULL ? 0 : 1;
+  return cch_version() == CCH_VERSION && cch_error_last()->domain == CCH_DOMAIN_NONE && config.size != 0 && api != NULL
+             ? 0
+             : 1;
 }

@@ -64,10 +64,9 @@ static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocat
       status = cch_allocator_free_async(ptr, cch_stream_raw(w->second_stream));
     else
       OK(cch_allocator_free(ptr));
-    cch_error_record failure = {.size = sizeof failure};
-    cch_error_get(&failure);
+    cch_error failure = *cch_error_last();
     FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* the memory was freed, even if a driver call failed */
-    cch_error_put(&failure);
+    cch_error_restore(&failure);
   }
   cch_allocator_unref(allocator);
   return status;
@@ -79,10 +78,9 @@ static int allocate_for_torch(CUdeviceptr *out, cch_allocator *allocator, world 
   int status = cch_torch_set_allocator(0, allocator);
   if (status == 0) {
     status = allocate_on_stream(out, allocator, w);
-    cch_error_record failure = {.size = sizeof failure};
-    cch_error_get(&failure);
+    cch_error failure = *cch_error_last();
     OK(cch_torch_set_allocator(0, NULL));
-    cch_error_put(&failure);
+    cch_error_restore(&failure);
   }
   return status;
 }
