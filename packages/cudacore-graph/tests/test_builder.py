@@ -428,6 +428,39 @@ class TestConditionals:
         launch(builder.complete(), stream)
         assert numbers[0] == 3
 
+    def test_nodes_are_destroyed_during_a_capture(self, device: ch.Device) -> None:
+        """The driver would refuse it without a reason, or would destroy the graph of the capture with its node."""
+        with device.create_graph_builder() as builder:
+            body = builder.if_then(builder.create_condition(1))
+        definition = body.graph_definition
+        node, (outer,) = definition.empty(), builder.graph_definition.nodes()
+        body.begin_building()
+        body.callback(print)
+        for kept in (node, outer):
+            with pytest.raises(
+                ch.CUDAError, match=r"ILLEGAL_STATE.*a stream is being captured into the graph of the node"
+            ):
+                kept.destroy()
+            assert kept.is_valid
+        assert body.is_building
+        body.end_building()
+        assert len(definition.nodes()) == 2
+        node.destroy()
+        assert len(definition.nodes()) == 1
+        outer.destroy()
+        assert not definition.is_valid
+
+    def test_a_batch_that_fails_during_a_capture(self, device: ch.Device, definition: cg.GraphDefinition) -> None:
+        """The nodes before the failure could not be taken out again: the driver refuses that during a capture."""
+        with device.create_graph_builder() as builder:
+            body = builder.if_then(builder.create_condition(1))
+        graph = body.graph_definition
+        body.begin_building()
+        with pytest.raises(ValueError, match="dptr cannot be freed"):
+            graph.add_many([("empty", None), ("deallocate", 0, 4096)])
+        assert not graph.nodes()
+        body.end_building()
+
     def test_on_a_fork(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """A conditional node on a fork would lose the primary builder's graph."""
         with stream.create_graph_builder() as builder:

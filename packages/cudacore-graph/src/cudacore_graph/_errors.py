@@ -69,6 +69,8 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
             refused.__cause__ = error
             return refused
         error.hint = (EXEC_HINTS if place == _native.PLACE_IN_EXEC else HINTS).get(kind, error.hint)
+    elif status == results.ILLEGAL_STATE and kind == "destroy":
+        error.hint = "Nodes are taken out before a capture into their graph begins, or after it has ended"
     if place >= 0:
         error.hint = f"It is node {place} of the batch, added by {kind!r}. {error.hint}".rstrip()
     return error

@@ -6,11 +6,15 @@
  */
 #include "graph/nodes/nodes.h"
 #include "base/reclaim.h"
+#include "stream/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
+  *out = cch__graph_is_captured(graph);
+  if (*out)
+    return 0;
   /* For a graph with nodes that allocate or free memory, the driver refuses even a call that removes zero edges. */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
@@ -213,8 +217,9 @@ void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
     cch__report(cch__graph_keeps_nodes(&keeps, graph));
   cch__destructor_leave();
   if (keeps) {
-    cch__fail_explain("the nodes of the batch that come before it stay in the graph, because the driver takes no node "
-                      "out of a graph that allocates or frees memory");
+    cch__fail_explain(
+        "the nodes of the batch that come before it stay in the graph, because the driver takes no node out of a "
+        "graph that is being captured, or that allocates or frees memory");
     return;
   }
   while (count-- > 0)

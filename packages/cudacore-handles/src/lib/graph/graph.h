@@ -74,6 +74,8 @@ void cch__record_trim(cch__level *level, cch__record *record);
  * Ends the record of a destroyed node, and the records of the nodes of all graphs in it. Their boxes become tombstones.
  */
 void cch__record_end(cch__level *level, cch__record *record);
+/* Returns whether a stream is being captured into a graph in a node. The lock is held. */
+bool cch__record_is_captured(const cch__record *record);
 /* Ends the records of the nodes of all graphs in a node. */
 void cch__record_end_children(cch__record *record);
 /* Ends the records of all nodes of a graph. The level itself remains, and is empty. */
@@ -254,7 +256,10 @@ void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count);
 /* Destroys a graph in which nodes were tried out. */
 void cch__trial_drop(CUgraph trial);
 
-/* Finds whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory. */
+/*
+ * Finds whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory, or because a
+ * stream is being captured into it.
+ */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
 /*
  * Checks that the driver accepts the parameters of a node, by adding a node with them to a separate graph. Returns 0,

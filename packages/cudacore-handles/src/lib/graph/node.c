@@ -2,6 +2,7 @@
 /* Adds, changes and destroys nodes. */
 #include "graph/nodes/nodes.h"
 #include "base/reclaim.h"
+#include "stream/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -338,9 +339,30 @@ int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *s
 
 /* ---- change ---- */
 
+/*
+ * Fails if a stream is being captured into the graph of a node, or into a body of the node. In the first case, the
+ * driver would refuse to destroy the node. In the second case, it would destroy the graph of the capture.
+ */
+static int check_not_captured(const cch_graph_node *node, const char *operation) {
+  const cch_graph *graph = node->graph;
+  bool captured = cch__graph_is_captured(graph);
+  if (!captured) {
+    cch__graph_lock(graph);
+    const cch__record *record = graph->level != NULL ? cch__record_find(graph->level, node->raw) : NULL;
+    captured = record != NULL && cch__record_is_captured(record);
+    cch__graph_unlock(graph);
+  }
+  if (!captured)
+    return 0;
+  int status = cch__fail_driver(CUDA_ERROR_ILLEGAL_STATE, operation);
+  cch__fail_explain("a stream is being captured into the graph of the node, or into a body of the node");
+  return status;
+}
+
 int cch_graph_node_destroy(cch_graph_node *node) {
   CCH__REQUIRE_USABLE(node);
   cch__poll();
+  CCH__RETURN_FAILURE(check_not_captured(node, "cuGraphDestroyNode"));
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphDestroyNode, (node->raw)));
   forget(node->graph, node->raw);
   cch__poll(); /* destroys boxes that are no longer needed */

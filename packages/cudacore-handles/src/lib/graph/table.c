@@ -5,6 +5,7 @@
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
+#include "stream/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,17 @@ void cch__children_trim(cch__level *level, cch__record *record) {
       at = &child->next;
     }
   cch__record_trim(level, record);
+}
+
+bool cch__record_is_captured(const cch__record *record) {
+  for (const cch__level *child = record->children; child != NULL; child = child->next) {
+    if (child->box != NULL && cch__graph_is_captured(child->box))
+      return true;
+    for (size_t i = 0; i < child->capacity; i++)
+      if (cch__record_is_captured(&child->records[i]))
+        return true;
+  }
+  return false;
 }
 
 void cch__record_end_children(cch__record *record) {

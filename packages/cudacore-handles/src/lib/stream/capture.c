@@ -49,6 +49,13 @@ static void forget(cch_stream *stream, cch_graph *known) {
   pthread_mutex_unlock(&cch__captures_lock);
 }
 
+bool cch__graph_is_captured(const cch_graph *graph) {
+  pthread_mutex_lock(&cch__captures_lock);
+  bool captured = graph->capture != NULL;
+  pthread_mutex_unlock(&cch__captures_lock);
+  return captured;
+}
+
 void cch__capture_give_up(cch_stream *stream) {
   if (stream->raw != CU_STREAM_PER_THREAD) /* on other threads, this handle means other streams */
     cch__invalidate(stream);

@@ -22,6 +22,9 @@ void cch__capture_begun(cch_graph *graph, cch__capture *capture);
 /* Forgets that a capture adds to a graph, and returns that capture. */
 cch__capture *cch__capture_ended(cch_graph *graph);
 
+/* Returns whether a capture of this library adds work to a graph. */
+bool cch__graph_is_captured(const cch_graph *graph);
+
 /*
  * Gives up a stream that is in a capture which cannot be ended. The driver must not get the stream again, so its box
  * becomes a tombstone, and the stream is leaked.

@@ -221,6 +221,9 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, 
 CUresult cuGraphDestroyNode(CUgraphNode hNode) {
   NodePtr node;
   SIM_RETURN_FAILURE(find_node(hNode, node));
+  auto goes_into = [&](const CapturePtr &one) { return !one->owns_graph && one->graph.get() == node->graph; };
+  if (std::any_of(state().captures.begin(), state().captures.end(), goes_into))
+    return CUDA_ERROR_ILLEGAL_STATE; /* a graph that existed before it was captured into */
   if (node->graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED;
   destroy_graph_node(node);
