@@ -73,6 +73,33 @@ def test_memory_that_a_device_was_given_access_to(
     resource.close()
 
 
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "address"])
+@pytest.mark.parametrize("location", ["device", "host"])
+def test_virtual_memory_has_its_own_access(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, location: str, wrapped: bool
+) -> None:
+    """A kernel would get virtual memory, even of the host, that was made for another device: the context would end."""
+    kernel = code.get_kernel("add")
+
+    def allocate(on: ch.Device, **options: Any) -> ch.Buffer:
+        resource = ch.VirtualMemoryResource(on, {"location_type": location, "handle_type": None} | options)
+        return resource.allocate(64)
+
+    def given(buffer: ch.Buffer) -> ch.Buffer:
+        return ch.Buffer.from_handle(int(buffer.handle), 64, owner=object()) if wrapped else buffer
+
+    mine, theirs = allocate(device), allocate(other_device)
+    ours = allocate(other_device, peers=[device])
+    with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .*the current device is 0"):
+        ch.launch(stream, ONE_BLOCK, kernel, given(theirs), 1)
+    for buffer in (mine, ours):
+        buffer.fill(0, stream=stream)
+        ch.launch(stream, ONE_BLOCK, kernel, given(buffer), 3)
+        out = bytearray(buffer.size)
+        buffer.copy_to(out, stream=stream)
+        assert struct.unpack_from("i", out) == (3,)
+
+
 def test_pinned_memory_on_any_device(
     other_device: ch.Device, device: ch.Device, make_code: Any, pinned: Any, code: ch.ObjectCode
 ) -> None:

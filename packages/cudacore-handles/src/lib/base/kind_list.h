@@ -18,7 +18,7 @@
   X(CONTEXT, cch_context, "context", "context", needs_if_owned, cch__context_end, nothing_to_drop)                     \
   X(STREAM, cch_stream, "stream", "stream", needs_if_owned, cch__stream_end, cch__stream_drop)                         \
   X(EVENT, cch_event, "event", "event", needs_if_owned, cch__event_end, cch__event_drop)                               \
-  X(POOL, cch_pool, "pool", "pool", needs_if_owned, cch__pool_end, nothing_to_drop)                                    \
+  X(POOL, cch_pool, "pool", "pool", needs_if_owned, cch__pool_end, cch__pool_drop)                                     \
   X(DEVICEPTR, cch_deviceptr, "deviceptr", "allocation", needs_always, cch__deviceptr_end, cch__deviceptr_drop)        \
   X(LIBRARY, cch_library, "library", "library", needs_if_owned, cch__library_end, nothing_to_drop)                     \
   X(KERNEL, cch_kernel, "kernel", "kernel", needs_if_owned, nothing_to_end, cch__kernel_drop)                          \

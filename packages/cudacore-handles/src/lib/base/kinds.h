@@ -52,6 +52,7 @@ struct cch_pool {
   int location_type, location_id; /* the type is 0 if the location is unknown */
   int alloc_type;                 /* 0 if the type is unknown */
   bool imported;                  /* the pool belongs to another process */
+  _Atomic(cch_context *) context; /* the primary context of the device, from the first allocation on; else NULL */
   atomic_uint more_imports; /* number of further imports of the pool: the driver counts them, and each must be ended */
 };
 
@@ -105,6 +106,7 @@ struct cch_deviceptr {
   cch__origin origin;
   bool read_only; /* registered host memory that devices must not write */
   bool imported;  /* virtual memory whose physical memory another process made */
+  bool on_host;   /* virtual memory that is in memory of the host */
   cch_free_fn free;
   cch__range **ranges; /* consecutive ranges; those from `range_count` on were released */
   size_t range_count;
@@ -269,6 +271,7 @@ bool cch__graph_exec_end(cch_graph_exec *exec);
 
 void cch__stream_drop(cch_stream *stream);
 void cch__event_drop(cch_event *event);
+void cch__pool_drop(cch_pool *pool);
 void cch__deviceptr_drop(cch_deviceptr *ptr);
 void cch__graphics_drop(cch_graphics *resource);
 void cch__kernel_drop(cch_kernel *kernel);

@@ -97,6 +97,7 @@
   X(cuMemRelease, 10020)                                                                                               \
   X(cuMemMap, 10020)                                                                                                   \
   X(cuMemUnmap, 10020)                                                                                                 \
+  X(cuMemGetAccess, 10020)                                                                                             \
   X(cuMemSetAccess, 10020)                                                                                             \
   X(cuMemRetainAllocationHandle, 11000)                                                                                \
   X(cuMemExportToShareableHandle, 10020)                                                                               \

@@ -4,6 +4,7 @@
 #include "memory/graphics.h"
 #include "memory/part.h"
 #include "memory/peers.h"
+#include "memory/pool.h"
 #include "memory/tracker.h"
 #include "memory/virtual.h"
 #include "stream/capture.h"
@@ -146,6 +147,8 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
   if (stream->context == NULL) /* on a default stream, the free needs the context that is current now */
     status = cch_context_current(&ptr->context);
   if (status == 0)
+    status = cch__pool_keep_context(pool);
+  if (status == 0)
     status = CCH__IN_CONTEXT(stream->context, alloc_async(ptr, pool, stream));
   if (status == 0) {
     ptr->backing = cch__box_ref(pool);
@@ -283,6 +286,8 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
 }
 
 static int fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream, const char *operation) {
+  if (!cch__is_one_device())
+    CCH__RETURN_FAILURE(cch__peers_check_fill(dst, stream));
   CCH__RETURN_FAILURE(cch__memory_keep(dst, NULL, stream, operation));
   if (width == 1)
     return CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
@@ -313,10 +318,22 @@ int cch_pointer_check(CUdeviceptr raw) {
     return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not an address of memory that CUDA manages", raw);
   if (result != CUDA_SUCCESS)
     return cch__fail_driver((int)result, "cuPointerGetAttribute");
-  /* Every device can access pinned and managed memory. */
+  /* Every device can access pinned and managed memory, but virtual memory only if it was given access. */
   int managed = 0;
-  if (type == CU_MEMORYTYPE_HOST || owner == device ||
-      (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
+  if (owner == device && type == CU_MEMORYTYPE_DEVICE)
+    return 0;
+  if (type == CU_MEMORYTYPE_HOST) {
+    bool is_virtual = false, is_open = true;
+    int status = cch__is_one_device() ? 0 : cch__is_virtual(&is_virtual, raw);
+    if (status == 0 && is_virtual)
+      status = cch__virtual_is_open(&is_open, device, raw);
+    if (status != 0 || is_open)
+      return status;
+    return cch__fail(CCH_EMISMATCH, __func__,
+                     "0x%llx is memory of the host that was made for another device, and the current device is %d", raw,
+                     device);
+  }
+  if (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed)
     return 0;
   /*
    * A device can access memory of another device if access was granted. The driver then has a device address for that
@@ -438,7 +455,9 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
     return true;
   }
   cch__current current;
-  const cch_context *context = stream != NULL && stream->context != NULL ? stream->context : ptr->context;
+  /* Unmapping virtual memory needs no context. */
+  const cch_context *own = ptr->origin != CCH__FROM_RANGES ? ptr->context : NULL;
+  const cch_context *context = stream != NULL && stream->context != NULL ? stream->context : own;
   cch_context *after = NULL;
   bool from_pool = ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED;
   int entered = cch__current_enter(&current, context);

@@ -5,6 +5,7 @@
  */
 #include "driver/current.h"
 #include "memory/part.h"
+#include "memory/pool.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -243,6 +244,7 @@ int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
   cch__poll();
   cch_context *context = NULL;
+  CCH__RETURN_FAILURE(cch__pool_keep_context(pool));
   CCH__RETURN_FAILURE(context_of(&context, pool, stream));
   cch__part *part = cch__part_new(__func__);
   mapping *m = part != NULL ? new_mapping(context, __func__) : NULL;

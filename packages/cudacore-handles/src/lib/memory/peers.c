@@ -2,6 +2,8 @@
 #include "memory/peers.h"
 
 #include "driver/current.h"
+#include "memory/pool.h"
+#include "memory/virtual.h"
 #include "stream/capture.h"
 #include "base/reclaim.h"
 
@@ -17,6 +19,10 @@ enum {
   PAGEABLE = -2    /* other host memory */
 };
 
+#define NEEDS_ACCESS                                                                                                   \
+  "in a graph, the device that copies needs access to all of the memory, which is on device %d and device %d; give "   \
+  "it access (peer_accessible_by of the memory's resource), or copy outside of the graph"
+
 atomic_int cch__device_total;
 
 /* Counts the devices. The number never changes. */
@@ -30,38 +36,84 @@ static int count_devices(void) {
   return status;
 }
 
-/* Returns whether `here` can access memory of `device`, or of the host, without being granted access. */
-static bool is_at(int here, int device) { return device == here || device < 0; }
+/* Where an operand of a copy is. */
+typedef struct place {
+  int device;           /* a device that can use the memory without being given access; or ANY_DEVICE, PAGEABLE */
+  bool is_refused;      /* cuMemcpyPeerAsync does not take the memory */
+  cch_context *context; /* the context of that device, which the memory keeps; NULL if it keeps none */
+} place;
 
-static int device_of_address(int *out, CUdeviceptr ptr) {
-  int type = 0, device = ANY_DEVICE, is_managed = 0;
-  int status = cch_pointer_attributes(&type, &device, &is_managed, ptr);
-  *out = ANY_DEVICE;
-  if (status == 0 && type == CU_MEMORYTYPE_DEVICE && !is_managed)
-    *out = device;
-  else if (status == 0 && type == 0)
-    *out = PAGEABLE;
+/* Returns whether `here` can use the memory without being given access. */
+static bool is_at(int here, const place *of) { return of->device == here || of->device < 0; }
+
+/*
+ * Completes the place of virtual memory: only its own access rights count, also for memory of the host. The place is
+ * `here` if that device can use the memory. Otherwise it is the device that the memory was made for, or the first one
+ * that can use it.
+ */
+static int place_virtual(place *out, CUdeviceptr ptr, int here) {
+  int count = atomic_load_explicit(&cch__device_total, memory_order_relaxed);
+  bool is_open = false;
+  int status = cch__virtual_is_open(&is_open, here, ptr);
+  if (is_open)
+    out->device = here;
+  else if (out->context != NULL)
+    out->device = out->context->device;
+  else
+    for (int i = 0; i < count && status == 0 && !is_open; i++) {
+      status = cch__virtual_is_open(&is_open, i, ptr);
+      if (is_open)
+        out->device = i;
+    }
   return status;
 }
 
-static int device_of(int *out, const cch_deviceptr *ptr) {
+static int place_address(place *out, CUdeviceptr ptr, int here) {
+  int type = 0, device = ANY_DEVICE, is_managed = 0;
+  int status = cch_pointer_attributes(&type, &device, &is_managed, ptr);
+  *out = (place){.device = type == 0 ? PAGEABLE : ANY_DEVICE, .is_refused = type != CU_MEMORYTYPE_DEVICE};
+  if (status == 0 && type == CU_MEMORYTYPE_DEVICE && !is_managed)
+    out->device = device;
+  if (status != 0 || type != CU_MEMORYTYPE_HOST || cch__is_one_device())
+    return status;
+  bool is_virtual;
+  status = cch__is_virtual(&is_virtual, ptr);
+  return status == 0 && is_virtual ? place_virtual(out, ptr, here) : status;
+}
+
+/* Finds where memory is, for work on a device. The driver is queried only about memory of others, and virtual memory.
+ */
+static int find_place(place *out, const cch_deviceptr *ptr, int here) {
   const cch_deviceptr *whole = cch__whole(ptr);
-  if (whole->backing != NULL && whole->backing->kind == CCH_KIND_POOL) {
-    const cch_pool *pool = (const cch_pool *)whole->backing;
-    if (pool->location_type == CCH_LOCATION_DEVICE && pool->alloc_type != CCH_ALLOCATION_MANAGED) {
-      *out = pool->location_id;
-      return 0;
-    }
-  }
-  if (whole->origin == CCH__FROM_DEVICE) {
-    *out = whole->context->device;
+  const cch_pool *pool =
+      whole->backing != NULL && whole->backing->kind == CCH_KIND_POOL ? (cch_pool *)whole->backing : NULL;
+  *out = (place){.device = ANY_DEVICE};
+  if (pool != NULL && cch__pool_is_on_device(pool)) {
+    out->device = pool->location_id;
+    out->context = atomic_load_explicit(&pool->context, memory_order_acquire);
     return 0;
   }
-  if (whole->origin == CCH__FROM_HOST || whole->origin == CCH__REGISTERED || whole->origin == CCH__FROM_MANAGED) {
-    *out = ANY_DEVICE;
+  if (pool != NULL && pool->location_type != 0 && pool->alloc_type != 0) {
+    out->is_refused = pool->alloc_type != CCH_ALLOCATION_MANAGED;
     return 0;
   }
-  return device_of_address(out, ptr->ptr);
+  switch (whole->origin) {
+  case CCH__FROM_DEVICE:
+  case CCH__FROM_GRAPHICS:
+    out->device = whole->context->device;
+    out->context = whole->context;
+    return 0;
+  case CCH__FROM_HOST:
+  case CCH__REGISTERED:
+  case CCH__FROM_MANAGED:
+    return 0;
+  case CCH__FROM_RANGES:
+    out->is_refused = whole->on_host;
+    out->context = whole->context;
+    return cch__is_one_device() ? 0 : place_virtual(out, ptr->ptr, here);
+  default:
+    return place_address(out, ptr->ptr, here);
+  }
 }
 
 /* Gets the device of a stream. If the stream has a context, it must be current. */
@@ -76,29 +128,71 @@ static int device_of_stream(int *out, const cch_stream *stream) {
   return status;
 }
 
+/*
+ * Gets a reference to a context in which memory can be used: the one that the memory keeps. The owner of memory that
+ * the library did not allocate keeps its context, so a reference for the time of the call is enough. The same applies
+ * after a reset, which memory of pools survives.
+ */
+static int context_at(cch_context **out, const place *of) {
+  if (of->context == NULL || cch__context_is_lost(of->context))
+    return cch_context_primary(out, of->device);
+  *out = cch_context_ref(of->context);
+  return 0;
+}
+
+static int fail_captured(const place *to, const place *from) {
+  return cch__fail(CCH_EMISMATCH, "cuMemcpyAsync", NEEDS_ACCESS, from->device >= 0 ? from->device : to->device,
+                   to->device >= 0 ? to->device : from->device);
+}
+
+/*
+ * Decides how a copy is made. If the stream's device can use both sides, or if the stream is captured, the plain
+ * functions copy: others cannot be captured. Then the driver refuses memory that the device has no access to, except
+ * for virtual memory of the host, which is refused here. Otherwise, the peer functions copy, each side in a context of
+ * its own. cuMemcpyPeerAsync refuses memory of the host, except pinned and registered memory (13.0, H200), so
+ * cuMemcpy3DPeerAsync copies that.
+ */
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream) {
-  int here, to, from;
+  int here = 0;
+  place to, from;
   *out = (cch__peers){0};
-  int status = device_of(&to, dst);
+  int status = count_devices();
+  if (status == 0 && !cch__is_one_device())
+    status = device_of_stream(&here, stream);
   if (status == 0)
-    status = device_of(&from, src);
+    status = find_place(&to, dst, here);
+  if (status == 0)
+    status = find_place(&from, src, here);
   if (status != 0)
     return status;
-  out->dst_pageable = to == PAGEABLE;
-  out->src_pageable = from == PAGEABLE;
-  status = count_devices();
-  if (status != 0 || cch__is_one_device())
-    return status;
-  status = device_of_stream(&here, stream);
-  if (status != 0 || (is_at(here, to) && is_at(here, from)) || cch__is_capturing(stream->raw))
-    return status;
+  out->dst_pageable = to.device == PAGEABLE;
+  out->src_pageable = from.device == PAGEABLE;
+  if (cch__is_one_device() || (is_at(here, &to) && is_at(here, &from)))
+    return 0;
+  if (cch__is_capturing(stream->raw)) {
+    bool is_closed = (to.is_refused && !is_at(here, &to)) || (from.is_refused && !is_at(here, &from));
+    return is_closed ? fail_captured(&to, &from) : 0;
+  }
+  out->by_box = to.is_refused || from.is_refused;
   /* Memory that is on no device can be used in any context. */
-  status = cch_context_primary(&out->dst, to >= 0 ? to : from);
+  status = context_at(&out->dst, to.device >= 0 ? &to : &from);
   if (status == 0)
-    status = cch_context_primary(&out->src, from >= 0 ? from : to);
+    status = context_at(&out->src, from.device >= 0 ? &from : &to);
   if (status != 0)
     cch__peers_release(out);
   return status;
+}
+
+int cch__peers_check_fill(const cch_deviceptr *dst, const cch_stream *stream) {
+  int here;
+  place to;
+  CCH__RETURN_FAILURE(count_devices());
+  if (cch__is_one_device())
+    return 0;
+  int status = device_of_stream(&here, stream);
+  if (status == 0)
+    status = find_place(&to, dst, here);
+  return status != 0 || is_at(here, &to) ? status : cch_pointer_check(dst->ptr);
 }
 
 void cch__peers_release(cch__peers *peers) {
@@ -108,21 +202,19 @@ void cch__peers_release(cch__peers *peers) {
 }
 
 void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
-  int to, from;
-  CUdevice here;
+  place to, from;
+  CUdevice here = 0;
   if (cch__is_one_device())
     return;
   cch_error saved = *cch_error_last();
-  bool known =
-      CCH__CALL(cuCtxGetDevice, (&here)) == 0 && device_of_address(&to, dst) == 0 && device_of_address(&from, src) == 0;
+  bool known = CCH__CALL(cuCtxGetDevice, (&here)) == 0 && place_address(&to, dst, (int)here) == 0 &&
+               place_address(&from, src, (int)here) == 0;
   cch_error_restore(&saved);
-  if (!known || (is_at((int)here, to) && is_at((int)here, from)))
+  if (!known || (is_at((int)here, &to) && is_at((int)here, &from)))
     return;
   char why[256];
-  snprintf(why, sizeof why,
-           "in a graph, the device that copies needs access to all of the memory, which is on device %d and device %d; "
-           "give it access (peer_accessible_by of the memory's resource), or copy outside of the graph",
-           from >= 0 ? from : to, to >= 0 ? to : from);
+  snprintf(why, sizeof why, NEEDS_ACCESS, from.device >= 0 ? from.device : to.device,
+           to.device >= 0 ? to.device : from.device);
   cch__fail_explain(why);
 }
 
@@ -143,7 +235,7 @@ int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, si
     int status = CCH__CALL(cuMemcpyAsync, (dst, src, size, stream));
     return status == 0 ? 0 : explain_captured(status, dst, src, stream);
   }
-  if (!peers->dst_pageable && !peers->src_pageable)
+  if (!peers->by_box)
     return CCH__CALL(cuMemcpyPeerAsync, (dst, peers->dst->raw, src, peers->src->raw, size, stream));
   const CUDA_MEMCPY3D line = {.srcDevice = src, .dstDevice = dst, .WidthInBytes = size, .Height = 1, .Depth = 1};
   return cch__copy_box(peers, &line, stream);
@@ -178,57 +270,61 @@ int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream st
   return CCH__CALL(cuMemcpy3DPeerAsync, (&between, stream));
 }
 
-/* Returns whether the current device has access to both sides. */
-static bool reaches(CUdeviceptr dst, CUdeviceptr src) {
-  return cch_pointer_check(dst) == 0 && cch_pointer_check(src) == 0;
-}
+/* ---- nodes of graphs ---- */
 
-/* Gets the device of an operand. Usually the bundle has the box of the memory, so the driver is not called. */
-static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle) {
+/* Gets the place of an operand. Usually the bundle has the box of the memory, so the driver is not called. */
+static int place_operand(place *out, CUdeviceptr ptr, int here, const cch_bundle *bundle) {
   enum { OPERANDS = 2 };
   for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {
     const cch_deviceptr *box = bundle->owners[i].object;
     if (bundle->owners[i].release == NULL && box->box.kind == CCH_KIND_DEVICEPTR && ptr - box->ptr < box->size)
-      return device_of(out, box);
+      return find_place(out, box, here);
   }
-  return device_of_address(out, ptr);
+  return place_address(out, ptr, here);
 }
 
-/*
- * Finds, for each side of a copy, the device whose memory the current device can access only if access was granted. -1:
- * there is none, or it is not known.
- */
-static void find_other_devices(int out[2], CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
+/* Returns whether the current device can use the memory of the operands. */
+static bool reaches(const CUdeviceptr *operands, const place *places, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (places[i].device >= 0 && cch_pointer_check(operands[i]) != 0)
+      return false;
+  return true;
+}
+
+/* Finds a context other than the current one in which all operands can be used; NULL if there is none. */
+static cch_context *find_context(const CUdeviceptr *operands, const place *places, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    cch_context *there = NULL;
+    if (places[i].device < 0 || context_at(&there, &places[i]) != 0)
+      continue;
+    if (CCH__IN_CONTEXT(there, reaches(operands, places, count) ? 0 : CCH_EMISMATCH) == 0)
+      return there;
+    cch_context_unref(there);
+  }
+  return NULL;
+}
+
+int cch__context_for_node(CUcontext *out, cch_context **kept, const CUdeviceptr *operands, size_t count,
+                          const cch_bundle *bundle) {
+  enum { OPERANDS = 2 };
+  place places[OPERANDS];
   CUdevice here = 0;
-  if (CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_operand(&out[0], dst, bundle) != 0 ||
-      device_of_operand(&out[1], src, bundle) != 0) {
-    out[0] = out[1] = ANY_DEVICE;
-    return;
-  }
-  for (int i = 0; i < 2; i++)
-    if (is_at((int)here, out[i]))
-      out[i] = ANY_DEVICE;
-}
-
-int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
-  int others[2] = {ANY_DEVICE, ANY_DEVICE};
+  *kept = NULL;
   int status = CCH__CALL(cuCtxGetCurrent, (out));
   if (status == 0)
     status = count_devices();
   if (status != 0 || *out == NULL || cch__is_one_device())
     return status;
   cch__destructor_enter(); /* a failure of this attempt is not a failure of the caller's operation */
-  find_other_devices(others, dst, src, bundle);
-  bool found = (others[0] < 0 && others[1] < 0) || reaches(dst, src);
-  for (int i = 0; i < 2 && !found; i++) {
-    cch_context *there = NULL;
-    if (others[i] < 0 || cch_context_primary(&there, others[i]) != 0)
-      continue;
-    found = CCH__IN_CONTEXT(there, reaches(dst, src) ? 0 : CCH_EMISMATCH) == 0;
-    if (found)
-      *out = there->raw; /* a primary context, which the memory keeps */
-    cch_context_unref(there);
+  bool known = CCH__CALL(cuCtxGetDevice, (&here)) == 0, is_here = true;
+  for (size_t i = 0; i < count && known; i++) {
+    known = place_operand(&places[i], operands[i], (int)here, bundle) == 0;
+    is_here = is_here && known && is_at((int)here, &places[i]);
   }
+  if (known && !is_here && !reaches(operands, places, count))
+    *kept = find_context(operands, places, count);
   cch__destructor_leave();
+  if (*kept != NULL)
+    *out = (*kept)->raw;
   return 0;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/pool.h"
+
 #include "driver/current.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
@@ -78,6 +80,16 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
   *out = pool;
   return 0;
 }
+
+int cch__pool_retain_context(cch_pool *pool) {
+  cch_context *context = NULL, *known = NULL;
+  int status = cch_context_primary(&context, pool->location_id);
+  if (status == 0 && !atomic_compare_exchange_strong(&pool->context, &known, context))
+    cch_context_unref(context); /* another thread was faster */
+  return status;
+}
+
+void cch__pool_drop(cch_pool *pool) { cch_context_unref(atomic_load_explicit(&pool->context, memory_order_acquire)); }
 
 int cch_pool_trim(cch_pool *pool, size_t keep) {
   CCH__REQUIRE_USABLE(pool);

@@ -179,21 +179,65 @@ int cch__ranges_end(cch_deviceptr *ptr) {
   return first;
 }
 
+/* ---- access ---- */
+
+/* Attributes of addresses do not show whether memory is virtual, but only virtual memory has an allocation handle. */
+int cch__is_virtual(bool *out, CUdeviceptr ptr) {
+  CUmemGenericAllocationHandle handle;
+  *out = false;
+  if (cch__driver.cuMemRetainAllocationHandle == NULL)
+    return 0;
+  CUresult result = cch__driver.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)ptr);
+  if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED)
+    return 0;
+  if (result != CUDA_SUCCESS)
+    return cch__fail_driver((int)result, "cuMemRetainAllocationHandle");
+  release(handle);
+  *out = true;
+  return 0;
+}
+
+int cch__virtual_is_open(bool *out, int device, CUdeviceptr ptr) {
+  CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+  unsigned long long flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  int status = CCH__CALL(cuMemGetAccess, (&flags, &location, ptr));
+  *out = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return status;
+}
+
+/*
+ * Retains the context that virtual memory can need later, for copies and for nodes of graphs: the primary context of
+ * the first device with access or, if no device has access, of the device whose memory it is.
+ */
+static int retain_context(cch_context **out, const cch_virtual_config *config) {
+  int device = config->location_type == CCH_LOCATION_DEVICE ? config->location_id : -1;
+  for (size_t i = 0; i < config->access_count; i++)
+    if (config->accesses[i].location_type == CCH_LOCATION_DEVICE) {
+      device = config->accesses[i].location_id;
+      break;
+    }
+  return device < 0 ? 0 : cch_context_primary(out, device);
+}
+
 /* ---- allocations ---- */
 
-static cch_deviceptr *new_allocation(size_t size, size_t ranges, const char *operation) {
+static int new_allocation(cch_deviceptr **out, const cch_virtual_config *config, size_t size, size_t ranges,
+                          const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
   if (ptr == NULL)
-    return NULL;
+    return CCH_ENOMEM;
   ptr->ranges = calloc(ranges, sizeof(*ptr->ranges));
-  if (ptr->ranges == NULL) {
+  int status = ptr->ranges != NULL ? retain_context(&ptr->context, config) : cch__fail_nomem(operation);
+  if (status != 0) {
+    free(ptr->ranges);
     cch__box_discard(ptr);
-    cch__fail_nomem(operation);
-    return NULL;
+    return status;
   }
   ptr->origin = CCH__FROM_RANGES;
   ptr->size = size;
-  return ptr;
+  ptr->on_host = config->location_type != CCH_LOCATION_DEVICE;
+  *out = ptr;
+  return 0;
 }
 
 /* Undoes the creation of an allocation. If the driver refuses that, the failure is reported. */
@@ -201,6 +245,7 @@ static int undo(cch_deviceptr *ptr, int status) {
   cch__destructor_enter();
   int ended = cch__ranges_end(ptr);
   cch__report(ended);
+  cch_context_unref(ptr->context);
   cch__destructor_leave();
   free(ptr->ranges);
   cch__box_discard(ptr);
@@ -214,9 +259,8 @@ static void append(cch_deviceptr *ptr, cch__range *range) {
 }
 
 static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t size, const char *operation) {
-  cch_deviceptr *ptr = new_allocation(size, 1, operation);
-  if (ptr == NULL)
-    return CCH_ENOMEM;
+  cch_deviceptr *ptr;
+  CCH__RETURN_FAILURE(new_allocation(&ptr, config, size, 1, operation));
   cch__range *range;
   int status = reserve(&range, size, 1, config, (CUdeviceptr)config->address_hint, operation);
   if (status != 0)
@@ -291,9 +335,8 @@ static int grow_elsewhere(cch_deviceptr *ptr, const cch_deviceptr *old, const cc
 static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const cch_virtual_config *config,
                 size_t size, const char *operation) {
   bool in_place = false;
-  cch_deviceptr *ptr = new_allocation(size, old->range_count + 1, operation);
-  if (ptr == NULL)
-    return CCH_ENOMEM;
+  cch_deviceptr *ptr;
+  CCH__RETURN_FAILURE(new_allocation(&ptr, config, size, old->range_count + 1, operation));
   int status = grow_in_place(ptr, &in_place, old, config, operation);
   if (status == 0 && !in_place)
     status = grow_elsewhere(ptr, old, config, operation);
@@ -407,9 +450,8 @@ static int import_piece(cch__range *range, const cch_virtual_config *config, int
 
 static int import_pieces(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
                          const size_t *sizes, size_t count, size_t total, const char *operation) {
-  cch_deviceptr *ptr = new_allocation(total, 1, operation);
-  if (ptr == NULL)
-    return CCH_ENOMEM;
+  cch_deviceptr *ptr;
+  CCH__RETURN_FAILURE(new_allocation(&ptr, config, total, 1, operation));
   cch__range *range;
   int status = reserve(&range, total, count, config, (CUdeviceptr)config->address_hint, operation);
   if (status != 0)

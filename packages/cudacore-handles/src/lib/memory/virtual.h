@@ -10,4 +10,10 @@
  */
 int cch__ranges_end(cch_deviceptr *ptr);
 
+/* Finds whether an address is of virtual memory, which has access rights of its own. */
+int cch__is_virtual(bool *out, CUdeviceptr ptr);
+
+/* Finds whether virtual memory at an address is accessible to a device (cuMemGetAccess). */
+int cch__virtual_is_open(bool *out, int device, CUdeviceptr ptr);
+
 #endif

@@ -4,18 +4,17 @@
 
 enum { PER_THREAD = 2, CAPTURE_IMPLICIT = 906 }; /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
 
-/* Makes a context of a device current. If `*switched` is set, `*saved` must be made current again. */
-static int enter(int device, cch_context **saved, bool *switched) {
+/*
+ * Makes a context of a device current, unless one is. *entered is a reference to the context that was made current, and
+ * *saved must be made current again; otherwise *entered is NULL.
+ */
+static int enter(int device, cch_context **saved, cch_context **entered) {
   int status = cch_context_current(saved);
   if (status != 0 || (*saved != NULL && cch_context_device(*saved) == device))
     return status;
-  cch_context *there = NULL;
-  status = cch_context_primary(&there, device);
-  if (status == 0) {
-    status = cch_context_set_current(there);
-    cch_context_unref(there);
-  }
-  *switched = status == 0;
+  status = cch_context_primary(entered, device);
+  if (status == 0)
+    status = cch_context_set_current(*entered);
   return status;
 }
 
@@ -49,17 +48,17 @@ static int wait_for(uintptr_t consumer, uintptr_t producer) {
 }
 
 int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
-  cch_context *saved = NULL;
-  bool switched = false;
+  cch_context *saved = NULL, *entered = NULL;
   int status = 0;
   if (device >= 0 && (consumer <= PER_THREAD || producer <= PER_THREAD))
-    status = enter(device, &saved, &switched);
+    status = enter(device, &saved, &entered);
   if (status == 0)
     status = wait_for(consumer, producer);
-  if (switched) {
+  if (entered != NULL) {
     int back = cch_context_restore(saved);
     status = status != 0 ? status : back;
   }
+  cch_context_unref(entered); /* last, because this can destroy the context */
   cch_context_unref(saved);
   return status;
 }

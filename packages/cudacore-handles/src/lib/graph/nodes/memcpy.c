@@ -14,12 +14,9 @@ static CUcontext context_of_array(CUarray raw, const cch_bundle *bundle) {
   return NULL;
 }
 
-/* Gets the context that a copy works in. */
-static int find_context(CUcontext *out, const cch_memcpy_node *node, const cch_bundle *bundle) {
-  CUarray array = node->dst_array != NULL ? node->dst_array : node->src_array;
-  if (array == NULL)
-    return cch__context_for_copy(out, node->dst, node->src, bundle);
-  *out = context_of_array(array, bundle);
+/* Gets the context that a copy from or to an array works in: that of the array. */
+static int context_with_array(CUcontext *out, const cch_memcpy_node *node, const cch_bundle *bundle) {
+  *out = context_of_array(node->dst_array != NULL ? node->dst_array : node->src_array, bundle);
   return *out != NULL ? 0 : CCH__CALL(cuCtxGetCurrent, (out));
 }
 
@@ -62,10 +59,9 @@ static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   copy->dstDevice = dst.device;
   copy->dstPitch = dst.pitch;
   copy->dstHeight = dst.height;
-  if (from->context == NULL)
-    status = find_context(&native->copyCtx, &node, from->bundle);
-  else
-    native->copyCtx = from->context->raw;
+  if (from->context != NULL || (node.dst_array == NULL && node.src_array == NULL))
+    return cch__node_place(out, &native->copyCtx, (CUdeviceptr[]){node.dst, node.src}, 2, from);
+  status = context_with_array(&native->copyCtx, &node, from->bundle);
   out->context = native->copyCtx;
   return status != 0 ? status : cch__node_keep(out, from);
 }

@@ -17,9 +17,7 @@ static int fill_memset(cch__node_params *out, const cch__node_source *from) {
                                          .elementSize = node.element_size,
                                          .width = node.width,
                                          .height = cch__or_one(node.height)};
-  int status = cch__node_context(&native->ctx, from->context);
-  out->context = native->ctx;
-  return status != 0 ? status : cch__node_keep(out, from);
+  return cch__node_place(out, &native->ctx, &native->dst, 1, from);
 }
 
 static int get_memset(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {

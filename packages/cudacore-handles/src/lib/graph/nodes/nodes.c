@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of all types of nodes, and the table of types. */
 #include "graph/nodes/nodes.h"
+#include "memory/peers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,25 @@ int cch__node_context(CUcontext *out, const cch_context *context) {
     return CCH__CALL(cuCtxGetCurrent, (out));
   *out = context->raw;
   return 0;
+}
+
+int cch__node_place(cch__node_params *out, CUcontext *context, const CUdeviceptr *operands, size_t count,
+                    const cch__node_source *from) {
+  cch_context *kept = NULL;
+  int status = 0;
+  if (from->context != NULL) {
+    *context = from->context->raw;
+    if (!cch__is_one_device())
+      kept = cch_context_ref((cch_context *)(uintptr_t)from->context);
+  } else {
+    status = cch__context_for_node(context, &kept, operands, count, from->bundle);
+  }
+  out->context = *context;
+  if (status == 0)
+    status =
+        kept != NULL ? cch__bundle_wrap(&out->kept, kept, from->bundle, 0, from->operation) : cch__node_keep(out, from);
+  cch_context_unref(kept);
+  return status;
 }
 
 int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation) {

@@ -72,6 +72,12 @@ int cch__node_give(void *given, void *known, size_t size, size_t oldest, const c
 
 /* Makes the caller's bundle the bundle that the graph keeps for the node. */
 int cch__node_keep(cch__node_params *out, const cch__node_source *from);
+/*
+ * The same for a node that works on memory, whose context is stored in *context, too: that of the caller, or of a
+ * device with access to the operands, which the node then keeps.
+ */
+int cch__node_place(cch__node_params *out, CUcontext *context, const CUdeviceptr *operands, size_t count,
+                    const cch__node_source *from);
 
 static inline size_t cch__or_one(size_t count) { return count != 0 ? count : 1; }
 

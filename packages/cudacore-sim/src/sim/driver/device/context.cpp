@@ -186,6 +186,9 @@ CUresult find_exact_context(CUcontext handle, ContextPtr &out) {
   out = state().contexts.find(value_of(handle));
   if (out != nullptr)
     return CUDA_SUCCESS;
+  auto ended = state().ended_contexts.find(value_of(handle));
+  if (ended != state().ended_contexts.end() && ended->second->primary)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* a primary context that nobody retains */
   if (state().contexts.was_destroyed(value_of(handle)))
     report_stale(Kind::context, value_of(handle));
   return CUDA_ERROR_INVALID_CONTEXT;
@@ -459,7 +462,8 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   ContextPtr context;
   SIM_REQUIRE(version != nullptr);
-  SIM_RETURN_FAILURE(find_or_current(ctx, context));
+  if (CUresult result = find_or_current(ctx, context))
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_ERROR_INVALID_CONTEXT : result;
   if (context->destroyed)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *version = api_version;

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of copy between every two kinds of memory on two devices, on a stream of each device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+cg = pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+
+SIZE = 4096
+WHOLE = 1 << 21  # sizes of virtual memory are multiples of this
+
+
+class Memory:
+    """Memory of a kind. The stream `home` is of a device that can use it, for comparisons with NumPy."""
+
+    def __init__(self, buffer: ch.Buffer, home: ch.Stream, keep: Any = None) -> None:
+        self.buffer, self.home, self.keep = buffer, home, keep
+        home.sync()
+
+    def write(self, values: Any) -> None:
+        self.buffer.copy_from(values, stream=self.home)
+        self.home.sync()
+
+    def read(self) -> Any:
+        out = np.zeros(SIZE, np.uint8)
+        self.buffer.copy_to(out, stream=self.home)
+        return out
+
+
+# ---- kinds of memory
+
+
+def of_pool(resource: Callable[[ch.Device], Any]) -> Callable[[list[ch.Stream], int], Memory]:
+    return lambda streams, i: Memory(resource(streams[i].device).allocate(SIZE, stream=streams[i]), streams[i])
+
+
+def on_the_other_stream(streams: list[ch.Stream], i: int) -> Memory:
+    buffer = ch.DeviceMemoryResource(streams[i].device, {}).allocate(SIZE, stream=streams[1 - i])
+    streams[1 - i].sync()
+    return Memory(buffer, streams[i])
+
+
+def virtual(**options: Any) -> Callable[[list[ch.Stream], int], Memory]:
+    def make(streams: list[ch.Stream], i: int) -> Memory:
+        resource = ch.VirtualMemoryResource(streams[i].device, {"handle_type": None} | options)
+        return Memory(resource.allocate(WHOLE, stream=streams[i])[1024 : 1024 + SIZE], streams[i])
+
+    return make
+
+
+def synchronous(streams: list[ch.Stream], i: int) -> Memory:
+    from cudacore_handles._memory.resource import _SynchronousMemoryResource
+
+    return Memory(_SynchronousMemoryResource(streams[i].device).allocate(SIZE), streams[i])
+
+
+def in_context(resource: Callable[[], Any]) -> Callable[[list[ch.Stream], int], Memory]:
+    """Make memory in the current context, that of device `i`."""
+
+    def make(streams: list[ch.Stream], i: int) -> Memory:
+        streams[i].device.set_current()
+        try:
+            return Memory(resource().allocate(SIZE, stream=streams[i]), streams[i])
+        finally:
+            streams[0].device.set_current()
+
+    return make
+
+
+def registered(streams: list[ch.Stream], i: int) -> Memory:
+    array = np.zeros(SIZE, np.uint8)
+    streams[i].device.set_current()
+    buffer = ch.register_host_memory(array)
+    streams[0].device.set_current()
+    return Memory(buffer, streams[i])
+
+
+def ordinary(streams: list[ch.Stream], i: int) -> Memory:
+    array = np.zeros(SIZE, np.uint8)
+    return Memory(ch.Buffer.from_handle(array.ctypes.data, SIZE, owner=array), streams[i])
+
+
+def borrowed(make: Callable[[list[ch.Stream], int], Memory]) -> Callable[[list[ch.Stream], int], Memory]:
+    """Make memory whose kind and device the library does not know."""
+
+    def borrow(streams: list[ch.Stream], i: int) -> Memory:
+        made = make(streams, i)
+        return Memory(ch.Buffer.from_handle(int(made.buffer.handle), SIZE), streams[i], made)
+
+    return borrow
+
+
+KINDS: dict[str, Callable[[list[ch.Stream], int], Memory]] = {
+    "pool": of_pool(lambda device: ch.DeviceMemoryResource(device, {})),
+    "default pool": of_pool(ch.DeviceMemoryResource),
+    "other stream": on_the_other_stream,
+    "synchronous": synchronous,
+    "managed": in_context(ch.LegacyManagedMemoryResource),
+    "managed pool": in_context(ch.ManagedMemoryResource),
+    "pinned": in_context(ch.LegacyPinnedMemoryResource),
+    "pinned pool": in_context(ch.PinnedMemoryResource),
+    "own pinned pool": in_context(lambda: ch.PinnedMemoryResource({})),
+    "virtual": virtual(),
+    "virtual host": virtual(location_type="host"),
+    "registered": registered,
+    "ordinary": ordinary,
+    "borrowed pool": borrowed(of_pool(lambda device: ch.DeviceMemoryResource(device, {}))),
+    "borrowed virtual host": borrowed(virtual(location_type="host")),
+    "borrowed pinned pool": borrowed(in_context(ch.PinnedMemoryResource)),
+}
+
+
+@pytest.fixture
+def streams(device: ch.Device, other_device: ch.Device) -> Iterator[list[ch.Stream]]:
+    made = [device.create_stream(), other_device.create_stream()]
+    yield made
+    for stream in made:
+        stream.sync()
+
+
+def memories(streams: list[ch.Stream], kind: str) -> list[Memory] | str:
+    """Return memory of a kind of each device, or the reason why this driver or machine does not have it."""
+    try:
+        return [KINDS[kind](streams, i) for i in range(2)]
+    except (RuntimeError, ch.CUDAError) as error:
+        if "NOT_SUPPORTED" in str(error) or "support" in str(error) or "driver" in str(error):
+            return f"{kind}: {error}"
+        raise
+
+
+# ---- kinds of copies: each returns what it copies as a function of NumPy arrays
+
+
+def rows(array: Any) -> Any:
+    return array[:1024].reshape(8, 128)[:, :64]
+
+
+def copied(expected: Any, source: Any) -> None:
+    expected[:] = source
+
+
+def copied_batch(expected: Any, source: Any) -> None:
+    expected[:64], expected[128:256] = source[:64], source[256:384]
+
+
+def copied_part(expected: Any, source: Any) -> None:
+    rows(expected)[:] = rows(source)
+
+
+def copied_slice(expected: Any, source: Any) -> None:
+    expected[64:128] = source[192:256]
+
+
+def copied_columns(expected: Any, source: Any) -> None:
+    expected.reshape(64, 64)[:, ::2] = source.reshape(64, 64)[:, 1::2]
+
+
+def do_batch(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
+    ch.copy_batch(stream, [src[:64], src[256:384]], [dst[:64], dst[128:256]])
+
+
+def do_part(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
+    dst.copy_part_from(src, 64, height=8, dst_pitch=128, src_pitch=128, stream=stream)
+
+
+def do_columns(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
+    to, origin = (buffer.view("u1", (64, 64)) for buffer in (dst, src))
+    to.view(to._layout[:, ::2]).copy_from(origin.view(origin._layout[:, 1::2]), stream)
+
+
+def do_dlpack(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
+    imported = ch.StridedMemoryView.from_dlpack(src.view("u1"), stream_ptr=-1)
+    dst.view("u1").copy_from(imported, stream)
+
+
+COPIES: dict[str, tuple[Callable[[ch.Buffer, ch.Buffer, Any], None], Callable[[Any, Any], None]]] = {
+    "copy_to": (lambda dst, src, stream: src.copy_to(dst, stream=stream), copied),
+    "copy_from": (lambda dst, src, stream: dst.copy_from(src, stream=stream), copied),
+    "batch": (do_batch, copied_batch),
+    "part": (do_part, copied_part),
+    "slice": (lambda dst, src, stream: dst[64:128].copy_from(src[192:256], stream=stream), copied_slice),
+    "view": (lambda dst, src, stream: dst.view("<u4").copy_from(src.view("<u4"), stream), copied),
+    "columns": (do_columns, copied_columns),
+    "dlpack": (do_dlpack, copied),
+}
+
+
+def for_each_pair(streams: list[ch.Stream], source: str, check: Callable[[Memory, Memory, ch.Stream], None]) -> None:
+    """Check copies from memory of one kind to that of all kinds. A kind that there is not is skipped as the source."""
+    sources = memories(streams, source)
+    if isinstance(sources, str):
+        pytest.skip(sources)
+    for target in KINDS:
+        targets = memories(streams, target)
+        for i, k, stream in itertools.product(range(2), range(2), streams):
+            if isinstance(targets, str):
+                continue
+            try:
+                check(targets[k], sources[i], stream)
+            except (AssertionError, RuntimeError) as error:
+                raise AssertionError(
+                    f"from {source} of device {i} to {target} of device {k} on a stream of {stream.device}: {error}"
+                ) from error
+
+
+def check_refusal(error: ch.CUDAError) -> None:
+    """Check that an error says which access is missing."""
+    assert "needs access to all of the memory" in str(error) or "and the current device is" in str(error)
+
+
+def check_copy(
+    numbers: Any, dst: Memory, src: Memory, do: Callable[[], bool], expect: Callable[[Any, Any], None]
+) -> bool:
+    """Compare a copy with NumPy. It may also be refused: then nothing changes, and False is returned."""
+    source, expected = (numbers.integers(0, 256, SIZE, np.uint8) for _ in range(2))
+    src.write(source)
+    dst.write(expected)
+    done = do()
+    if done:
+        expect(expected, source)
+    assert (dst.read() == expected).all()
+    assert (src.read() == source).all()
+    return done
+
+
+@pytest.mark.parametrize("source", KINDS)
+def test_copies(streams: list[ch.Stream], source: str) -> None:
+    """A kind of copy between two kinds of memory would fail, or copy wrong values, on a stream of some device."""
+    numbers = np.random.default_rng(7)
+
+    def check(dst: Memory, src: Memory, stream: ch.Stream) -> None:
+        for name, (copy, expect) in COPIES.items():
+
+            def do(copy: Any = copy) -> bool:
+                copy(dst.buffer, src.buffer, stream)
+                stream.sync()
+                return True
+
+            try:
+                check_copy(numbers, dst, src, do, expect)
+            except (AssertionError, RuntimeError) as error:
+                raise AssertionError(f"{name}: {error}") from error
+
+    for_each_pair(streams, source, check)
+
+
+@pytest.mark.parametrize("source", KINDS)
+def test_graphs(streams: list[ch.Stream], source: str) -> None:
+    """A copy in a graph would copy wrong values or end the context, where a device has no access to the memory."""
+    numbers = np.random.default_rng(7)
+
+    def check(dst: Memory, src: Memory, stream: ch.Stream) -> None:
+        def node() -> bool:
+            definition = cg.GraphDefinition()
+            try:
+                definition.memcpy(dst.buffer, src.buffer, SIZE)
+            except ch.CUDAError as error:
+                check_refusal(error)
+                return False
+            definition.instantiate().launch(stream)
+            stream.sync()
+            return True
+
+        def captured() -> bool:
+            builder = stream.create_graph_builder().begin_building()
+            try:
+                dst.buffer.copy_from(src.buffer, stream=builder)
+            except ch.CUDAError as error:
+                check_refusal(error)
+                builder.close()
+                return False
+            builder.end_building().complete().launch(stream)
+            stream.sync()
+            return True
+
+        for do in (node, captured):
+            done = check_copy(numbers, dst, src, do, copied)
+            is_of_one_device = dst.home is src.home is stream
+            assert done or not is_of_one_device
+
+    for_each_pair(streams, source, check)
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_fills(streams: list[ch.Stream], target: str) -> None:
+    """A fill would end the context of a device that has no access to the memory, instead of failing."""
+    made = memories(streams, target)
+    if isinstance(made, str):
+        pytest.skip(made)
+    for dst, stream in itertools.product(made, streams):
+        expected = np.full(SIZE, 5, np.uint8)
+        dst.write(expected)
+        try:
+            dst.buffer.fill(np.uint16(0x0707), stream=stream)
+            dst.buffer[64:128].fill(9, stream=stream)
+        except ch.CUDAError as error:
+            if target != "ordinary":
+                check_refusal(error)
+                assert stream is not dst.home
+        else:
+            expected[:] = 7
+            expected[64:128] = 9
+        stream.sync()
+        assert (dst.read() == expected).all()
