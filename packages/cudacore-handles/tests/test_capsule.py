@@ -81,7 +81,7 @@ def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) ->
     raw = call_driver("cuEventCreate", 0)
     out = ffi.new("cch_event **")
     assert lib.cch_event_wrap(out, ffi.cast("CUevent", int(raw)), ffi.NULL, ffi.NULL) == 0
-    event = adopt(ch.Event, out[0])
+    event = adopt(ch.Event, out)
     assert event.context is None
     assert event.device is None
     stream.record(event)

@@ -466,11 +466,13 @@ from cudacore_handles._cffi import ffi, lib
 reading, writing = os.pipe()
 run(f'''
 import cudacore_handles as ch, os
+from cudacore_handles._base.handle import address, hold
+from cudacore_handles._cffi import lib
 class Memory(ch.MemoryResource):
     deallocate = os._exit  # a function that knows nothing of this interpreter
 ch.Device().set_current()
 buffers = [ch.Buffer.from_handle(8, 8, mr=Memory()), ch.Buffer.from_handle(8, 8, owner=object())]
-os.write({writing}, b" ".join(b"%d" % buffer._reference() for buffer in buffers))
+os.write({writing}, b" ".join(b"%d" % address(lib.cch_ref(hold(buffer))) for buffer in buffers))
 ''')
 for address in os.read(reading, 100).split():
     lib.cch_unref(ffi.cast("void *", int(address)))

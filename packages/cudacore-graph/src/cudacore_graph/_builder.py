@@ -18,7 +18,7 @@ from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
-from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib
+from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib, out_box, share
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder
 
@@ -161,9 +161,9 @@ class GraphBuilder(Builder):
         face = self._own_stream()
         stream = hold(face)
         if self._capture is None:
-            out = ffi.new("cch_graph **")
+            out = out_box("cch_graph")
             check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
-            self._capture = Capture(adopt(GraphDefinition, out[0]))
+            self._capture = Capture(adopt(GraphDefinition, out))
         else:
             graph = self._capture.graph
             status = _native.locked_call(
@@ -534,4 +534,4 @@ class GraphBuilder(Builder):
 
 def _view(face: Face) -> Face:
     """Return a second face for the same box, which stays open if the first one is closed."""
-    return adopt(type(face), ffi.cast("void *", face._reference()))
+    return share(type(face), hold(face))

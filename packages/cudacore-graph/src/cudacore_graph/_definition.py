@@ -12,7 +12,7 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import HINTS, explain, gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, last_error, lib, results
+from cudacore_handles._sdk import adopt, as_options, check, closed, hold, last_error, lib, out_box, results
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class GraphDefinition(_native.GraphHandle):
     __slots__ = ("__weakref__",)
 
     def __new__(cls) -> GraphDefinition:
-        out = ffi.new("cch_graph **")
+        out = out_box("cch_graph")
         check(lib.cch_graph_create(out))
-        return adopt(cls, out[0])
+        return adopt(cls, out)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a GraphDefinition cannot be pickled: a graph is of one process")
@@ -195,16 +195,15 @@ class GraphDefinition(_native.GraphHandle):
         dict of GraphNode to GraphNode
             Maps each node of this graph to its copy.
         """
-        box, pairs = _native.clone_graph(self)
-        return adopt(type(self), ffi.cast("void *", box)), pairs
+        return _native.clone_graph(self)
 
     def copy(self) -> GraphDefinition:
         """Copy the graph, with child graphs (cuGraphClone), like :meth:`clone`, but without listing its nodes."""
-        out = ffi.new("cch_graph **")
+        out = out_box("cch_graph")
         status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
         if status:
             raise explain(last_error(status), HINTS["clone"])
-        return adopt(type(self), out[0])
+        return adopt(type(self), out)
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None

@@ -15,7 +15,7 @@ from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
-from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, results
+from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, out_box, results
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Stream_accept
 
@@ -79,9 +79,9 @@ class Graph(_native.ExecHandle):
         )
 
     @classmethod
-    def _init(cls, box: Any, source: GraphDefinition | None = None) -> Graph:
-        """Make the object for a ``cch_graph_exec``, whose reference it takes over from the caller."""
-        self = adopt(cls, box)
+    def _init(cls, out: Any, source: GraphDefinition | None = None) -> Graph:
+        """Make the object for the ``cch_graph_exec`` in an out-parameter; see :func:`adopt`."""
+        self = adopt(cls, out)
         self._source = None if source is None else weakref.ref(source)
         return self
 
@@ -164,11 +164,11 @@ def instantiate(
         if chosen.upload_stream is not None:
             held.append(hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True)))
             params.upload = held[-1]
-    out = ffi.new("cch_graph_exec **")
+    out = out_box("cch_graph_exec")
     status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
     if status:
         raise _not_instantiated(status, definition)
-    return Graph._init(out[0], definition)
+    return Graph._init(out, definition)
 
 
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import adopt, as_address, call_driver, check, ffi, lib
+from cudacore_handles._sdk import adopt, as_address, call_driver, check, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
     Pool,
@@ -108,9 +108,9 @@ class GraphMemoryResource(AccessibleMemoryResource):
         if known is None:
             known = object.__new__(cls)
             known._device_id = ordinal
-            out = ffi.new("cch_pool **")
+            out = out_box("cch_pool")
             check(lib.cch_pool_current(out, ordinal))
-            known._pool = adopt(Pool, out[0])
+            known._pool = adopt(Pool, out)
             known = _resources.setdefault((cls, ordinal), known)
         return known
 

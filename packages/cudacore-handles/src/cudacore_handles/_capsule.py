@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.handle import address, adopt
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._base.handle import address, adopt, out_box
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import graph_module
@@ -17,17 +16,17 @@ from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
 
-# For each kind, the function that makes an object from a box, and takes over one reference to the box.
+# For each kind, the function that makes an object for the box in an out-parameter, and takes the reference out of it.
 _MAKERS: dict[str, Callable[[Any], Any]] = {
-    "context": lambda box: adopt(Context, box),
-    "stream": lambda box: adopt(Stream, box),
-    "event": lambda box: adopt(Event, box),
-    "kernel": lambda box: Kernel._init(box),
-    "deviceptr": lambda box: Buffer._adopt_memory(address(box), None, None),
-    "pool": lambda box: _resource_of(adopt(Pool, box)),
-    "graph": lambda box: adopt(graph_module().GraphDefinition, box),
-    "graph_node": lambda box: graph_module() and _native.adopt_node(address(box)),
-    "graph_exec": lambda box: graph_module().Graph._init(box),
+    "context": lambda out: adopt(Context, out),
+    "stream": lambda out: adopt(Stream, out),
+    "event": lambda out: adopt(Event, out),
+    "kernel": lambda out: Kernel._init(out),
+    "deviceptr": lambda out: Buffer._adopt_memory(address(out), None, None),
+    "pool": lambda out: _resource_of(adopt(Pool, out)),
+    "graph": lambda out: adopt(graph_module().GraphDefinition, out),
+    "graph_node": lambda out: graph_module() and _native.adopt_node(address(out)),
+    "graph_exec": lambda out: graph_module().Graph._init(out),
 }
 
 
@@ -55,9 +54,10 @@ def from_capsule(capsule: object) -> Any:
         If it is not such a capsule, or its kind has no class. For example, an :class:`ObjectCode` is made from code,
         not from a loaded library.
     """
-    kind, box = _native.open_handle_capsule(capsule)
+    out = out_box("void")
+    kind = _native.open_handle_capsule(address(out), capsule)
     if kind not in _MAKERS:
         raise TypeError(
             f"capsule holds a {kind}, which cannot be converted to an object; supported are: {', '.join(_MAKERS)}"
         )
-    return _MAKERS[kind](lib.cch_ref(ffi.cast("void *", box)))
+    return _MAKERS[kind](out)

@@ -47,23 +47,28 @@ DL_CPU: int
 DL_CUDA: int
 DL_CUDA_HOST: int
 DL_CUDA_MANAGED: int
-RELEASE: int
-FREE: int
 
 api: object
 exchange_api: object
 
-def open_handle_capsule(capsule: object, /) -> tuple[str, int]:
-    """Return the kind of box that a capsule holds, and the box's address, which the capsule keeps valid."""
+def open_handle_capsule(address_of_out: int, capsule: object, /) -> str:
+    """Store a new reference to the box that a capsule holds in an out-parameter, and return the kind of the box."""
+
+def hold(face_or_address: Handle | int, /) -> Any:
+    """Return a pointer of cffi to a box, which owns a new reference to it.
+
+    The box is that of a face, which must not be closed, or the one at an address.
+    """
 
 class Handle:
     """The base of the classes of CUDA objects: it holds a reference to a box."""
 
     @classmethod
-    def _adopt(cls: type[_H], address: int, /) -> _H:
-        """Return a new object that takes over one reference to the box at the address."""
-    def _reference(self) -> int:
-        """Return the address of the box with a new reference."""
+    def _adopt(cls: type[_H], address_of_out: int, /) -> _H:
+        """Return a new object for the box in an out-parameter, and take the reference out of it."""
+    @classmethod
+    def _share(cls: type[_H], address: int, /) -> _H:
+        """Return a new object with a reference of its own to the box at the address."""
     def close(self) -> None:
         """Release the object's reference to the resource. Closing it again does nothing."""
     def __cudacore_handle__(self) -> object:
@@ -172,8 +177,10 @@ class BufferHandle(Handle):
     @property
     def _owner(self) -> object: ...
     @classmethod
-    def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B:
-        """Return a new buffer that takes over one reference to the cch_deviceptr at the address."""
+    def _adopt_memory(
+        cls: type[_B], address_of_out: int, memory_resource: MemoryResource | None, owner: object, /
+    ) -> _B:
+        """Return a new buffer for the cch_deviceptr in an out-parameter, and take the reference out of it."""
     def _set_memory_resource(self, memory_resource: MemoryResource, /) -> None:
         """Set the buffer's `memory_resource`. This does not change who frees the memory."""
 
@@ -245,7 +252,7 @@ class ViewHandle:
     @property
     def _device(self) -> tuple[int, int]: ...
     @property
-    def _stream_reference(self) -> int: ...
+    def _stream(self) -> Stream | None: ...
     def _check_memory(self) -> None: ...
 
 class KernelHandle(Handle):
@@ -304,8 +311,8 @@ class Builder:
     _gate: bytearray  # set by GraphBuilder, which also defines _accept_work()
     def _accept_work(self) -> Stream: ...
 
-def adopt_node(address: int, /) -> Any:
-    """Return the node for a box, and take over one reference to the box."""
+def adopt_node(address_of_out: int, /) -> Any:
+    """Return the node for the box in an out-parameter, and take the reference out of it."""
 
 def end_callbacks() -> None:
     """Wait for running calls of Python functions, because the interpreter is about to end."""
@@ -316,20 +323,21 @@ def connect(room: str, /, **faces: object) -> None:
     The first call sets all of them. Later calls replace some of them.
     """
 
-def own(owner: object, frees: bool = False, /) -> int:
-    """Return the address of a new owner, which is passed to RELEASE, FREE or disown().
+def call_owning(owner: object, frees: bool, function: Callable[..., int], /, *arguments: Any) -> int:
+    """Call a function of the library that makes a box, and whose last two parameters are an owner and its release.
 
-    The result keeps `owner` alive. If `frees` is true, `owner` is a memory resource that frees the box's memory.
+    The box keeps `owner` alive. If `frees` is true, `owner` is a memory resource that frees the box's memory. If
+    `owner` is None, the box has no owner. Return the function's status.
     """
-
-def disown(address: int, /) -> None:
-    """Release an owner that no box has taken over."""
 
 def create_event(cls: type[_E], context: Context, flags: int, /) -> _E:
     """Return a new event of a class in a context (cuEventCreate)."""
 
 def create_stream(cls: type[_S], context: Context, flags: int, priority: int, /) -> _S:
     """Return a new stream of a class in a context (cuStreamCreateWithPriority)."""
+
+def deallocation_stream(memory: int, /) -> Stream | None:
+    """Return the stream that the memory of a cch_deviceptr is freed on, as a new object; None if there is none."""
 
 def set_current(context: Context, /) -> bool:
     """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""

@@ -58,5 +58,5 @@ def test_each_function_is_in_a_stub(name: str) -> None:
 def test_signatures_are_those_of_the_stub() -> None:
     """inspect.signature() of a built-in function or method would not have the stub's parameters."""
     assert str(inspect.signature(_native.launch)) == "(stream, config, kernel, /, *kernel_args)"
-    assert str(inspect.signature(_native.Handle._adopt)) == "(address, /)"
+    assert str(inspect.signature(_native.Handle._adopt)) == "(address_of_out, /)"
     assert list(inspect.signature(_native.StreamHandle.callback).parameters) == ["self", "fn", "user_data"]

@@ -25,7 +25,8 @@ from dlpack_producers import (
 )
 
 from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, StridedMemoryView, _native, live_counts
-from cudacore_handles._base.handle import address, hold
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._cffi import lib
 
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["unversioned", "versioned"])
@@ -419,9 +420,9 @@ class Closes(LegacyPinnedMemoryResource):
 def test_a_buffer_that_is_closed_meanwhile(device: Device) -> None:
     """A tensor would be exported without its memory, or with a wrong size."""
     resource = Closes()
-    buffer = resource.buffer = Buffer._adopt_memory(
-        LegacyPinnedMemoryResource().allocate(8)._reference(), resource, None
-    )
+    out = out_box("cch_deviceptr")
+    check(lib.cch_deviceptr_part(out, hold(LegacyPinnedMemoryResource().allocate(8)), 0, 8))
+    buffer = resource.buffer = Buffer._adopt_memory(address(out), resource, None)
     capsule = buffer.__dlpack__()
     assert buffer.is_closed
     offer = type(

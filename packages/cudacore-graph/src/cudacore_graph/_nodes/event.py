@@ -7,7 +7,7 @@ from cudacore_graph._errors import NODE_WAS_INSTANTIATED
 from cudacore_graph._nodes.description import Description, short
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_handles import Event
-from cudacore_handles._sdk import adopt
+from cudacore_handles._sdk import adopt, ffi
 
 
 class EventNode(GraphNode):
@@ -20,7 +20,8 @@ class EventNode(GraphNode):
     @property
     def event(self) -> Event:
         """Event: The event."""
-        return adopt(Event, self._read("event").event)
+        params = self._read("event")
+        return adopt(Event, ffi.addressof(params[0], "event"))
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

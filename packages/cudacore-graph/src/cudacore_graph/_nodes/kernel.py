@@ -91,14 +91,14 @@ class KernelNode(GraphNode):
     def config(self) -> LaunchConfig:
         """LaunchConfig: The complete launch configuration, including clusters."""
         config = ffi.new("cch_launch_config *", {"size": ffi.sizeof("cch_launch_config")})
-        params = self._read("kernel", config=config)
-        lib.cch_unref(params.kernel)
+        self._read("kernel", config=config)
         return LaunchConfig._read(config)
 
     @property
     def kernel(self) -> Kernel:
         """Kernel: The kernel."""
-        return Kernel._init(self._read("kernel").kernel)
+        params = self._read("kernel")
+        return Kernel._init(ffi.addressof(params[0], "kernel"))
 
     @property
     def grid(self) -> tuple[int, ...]:

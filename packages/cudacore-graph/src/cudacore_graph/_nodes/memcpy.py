@@ -11,7 +11,7 @@ from cudacore_graph._nodes.description import Description, bytes_text, short
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_handles import Buffer
-from cudacore_handles._sdk import adopt, check, ffi, lib
+from cudacore_handles._sdk import adopt, check, ffi, lib, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: A
     if not array:
         return int(address), owner
     if owner is None:  # an array of another library, which gets a box here
-        out = ffi.new("cch_array **")
+        out = out_box("cch_array")
         check(lib.cch_array_wrap(out, array, ffi.NULL, ffi.NULL, ffi.NULL))
-        owner = adopt(_native.Handle, out[0])
+        owner = adopt(_native.Handle, out)
     return owner, None
 
 

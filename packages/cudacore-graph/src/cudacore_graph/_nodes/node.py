@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cudacore_graph._errors import gone
 from cudacore_graph._nodes.description import Description
 from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_handles._sdk import adopt, check, ffi, hold, lib
+from cudacore_handles._sdk import adopt, check, ffi, hold, lib, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._definition import GraphDefinition
+
+_DESTRUCTORS = {"kernel": lib.unref_in_kernel_node, "event": lib.unref_in_event_node}
 
 
 class GraphNode(_native.NodeHandle):
@@ -67,10 +69,15 @@ class GraphNode(_native.NodeHandle):
         return driver.CUgraphNode(self._raw)
 
     def _read(self, kind: str, **fields: Any) -> Any:
-        """Return the parameters in the library's structure, as the driver reports them."""
+        """Return the parameters in the library's structure, as the driver reports them.
+
+        The structure owns the references that the library stores in it, as the result of ``out_box`` does.
+        """
         if not self.is_valid:
             raise gone(self)
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
+        if kind in _DESTRUCTORS:
+            params = ffi.gc(params, _DESTRUCTORS[kind])
         status = _native.locked_call(self, None, lib.cch_graph_node_get, params, hold(self))
         check(status)
         return params
@@ -86,10 +93,10 @@ class GraphNode(_native.NodeHandle):
 
         if not self.is_valid:
             raise gone(self)
-        out = ffi.new("cch_graph **")
+        out = out_box("cch_graph")
         status = _native.locked_call(self, None, lib.cch_graph_node_child, out, hold(self), index)
         check(status)
-        return adopt(GraphDefinition, out[0])
+        return adopt(GraphDefinition, out)
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

@@ -350,4 +350,8 @@ _native.connect(
     closed_error=ClosedError,
     cuda_error=CUDAError,
     raise_status=raise_status,
+    cast=ffi.cast,
+    gc=ffi.gc,
+    unref=lib.cch_unref,
+    void_pointer=ffi.typeof("void *"),
 )

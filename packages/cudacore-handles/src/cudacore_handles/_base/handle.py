@@ -12,7 +12,8 @@ Face = TypeVar("Face", bound=_native.Handle)
 
 _cast = ffi.cast
 _gc = ffi.gc
-_unref = lib.cch_unref
+_new = ffi.new
+_unref_in = lib.unref_in
 
 
 def hold(face: _native.Handle) -> Any:
@@ -25,14 +26,33 @@ def hold(face: _native.Handle) -> Any:
     ClosedError
         If the face is closed.
     """
-    return _gc(_cast("void *", face._reference()), _unref)
+    return _native.hold(face)
 
 
-def adopt(cls: type[Face], box: Any) -> Face:
-    """Return a new face that takes over one reference to a box."""
-    return cls._adopt(int(_cast("uintptr_t", box)))
+def hold_box(box: Any) -> Any:
+    """Return a pointer to a box with a reference of its own, like :func:`hold`."""
+    return _native.hold(address(box))
 
 
-def address(box: Any) -> int:
-    """Return the address of a box as an int, for the functions of ``_native``."""
-    return int(_cast("uintptr_t", box))
+def out_box(kind: str) -> Any:
+    """Return memory for the out-parameter of a function that makes a box, such as ``out_box("cch_pool")``.
+
+    The memory owns the reference that the function stores. So it is released if an exception, such as a
+    KeyboardInterrupt, follows the call. :func:`adopt` takes it out.
+    """
+    return _gc(_new(f"{kind} **"), _unref_in)
+
+
+def adopt(cls: type[Face], out: Any) -> Face:
+    """Return a new face for the box in an out-parameter, and take the reference out of it."""
+    return cls._adopt(address(out))
+
+
+def share(cls: type[Face], box: Any) -> Face:
+    """Return a new face with a reference of its own to a box, which must stay alive during this call."""
+    return cls._share(address(box))
+
+
+def address(pointer: Any) -> int:
+    """Return the address in a pointer as an int, for the functions of ``_native``."""
+    return int(_cast("uintptr_t", pointer))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import CUDAError, last_error, raise_status
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, kinds_of, pack_layout, unpack_layout
@@ -55,9 +55,6 @@ class ParamInfo(_Place):
         return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
 
 
-_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
-
-
 class Kernel(_native.KernelHandle):
     """A kernel, which keeps its code loaded.
 
@@ -93,10 +90,10 @@ class Kernel(_native.KernelHandle):
 
     @classmethod
     def _init(
-        cls, box: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
+        cls, out: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
     ) -> Kernel:
-        """Make a kernel that takes over one reference to a ``cch_kernel``."""
-        self = adopt(cls, box)
+        """Make a kernel for the ``cch_kernel`` in an out-parameter; see :func:`.adopt`."""
+        self = adopt(cls, out)
         self._name = name
         self._known = (symbol, signature)
         return self
@@ -130,13 +127,13 @@ class Kernel(_native.KernelHandle):
             if not isinstance(mod, ObjectCode):
                 raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
             library = mod._box or mod._load()
-        out = ffi.new("cch_kernel **")
+        out = out_box("cch_kernel")
         status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)
         if status:
             if mod is not None and status == lib.CCH_EMISMATCH:
                 raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(status).meaning}")
             raise_status(status)
-        kernel = Kernel._init(out[0])
+        kernel = Kernel._init(out)
         if mod is not None:
             mod._state_parameters(kernel)
         return kernel
@@ -202,14 +199,10 @@ class Kernel(_native.KernelHandle):
         if not getattr(self, "_warned", False):
             self._warned = True
             warn_unknown(self, stacklevel=stacklevel + 1)
-        out = ffi.new("cch_kernel **")
-        owner = _native.own(self)
-        raw = ffi.cast("CUkernel", self._raw)
-        status = lib.cch_kernel_wrap(out, raw, lib.cch_kernel_library(hold(self)), ffi.cast("void *", owner), _RELEASE)
-        if status:
-            _native.disown(owner)
-            raise_status(status)
-        made = Kernel._init(out[0], self._name)
+        out = out_box("cch_kernel")
+        raw, box = ffi.cast("CUkernel", self._raw), hold(self)
+        check(_native.call_owning(self, False, lib.cch_kernel_wrap, out, raw, lib.cch_kernel_library(box)))
+        made = Kernel._init(out, self._name)
         suggested = by_values(args)
         state(hold(made), [(offset, size) for offset, size, _ in suggested])
         made._layout = pack_layout(suggested)

@@ -13,7 +13,7 @@ from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version, version_text
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.names import shorten, symbol_name
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
@@ -82,7 +82,7 @@ class ObjectCode:
 
     def __cudacore_handle__(self) -> object:
         """Return a capsule of the loaded library with its own reference, for extension modules."""
-        return adopt(_native.Handle, lib.cch_ref(self._box or self._load())).__cudacore_handle__()
+        return share(_native.Handle, self._box or self._load()).__cudacore_handle__()
 
     @classmethod
     def _init(
@@ -195,11 +195,11 @@ class ObjectCode:
         name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name) or self._symbol(name)
         library = self._box or self._load()
-        out = ffi.new("cch_kernel **")
+        out = out_box("cch_kernel")
         status = lib.cch_kernel_get(out, library, symbol.encode())
         if status:
             raise self._not_loaded(status, name)
-        kernel = Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
+        kernel = Kernel._init(out, name, symbol=symbol, signature=self._signature(symbol))
         self._state_parameters(kernel, symbol)
         return kernel
 
@@ -278,11 +278,11 @@ class ObjectCode:
                 f"The driver loads {', '.join(_LOADABLE)}"
             )
         image = self._read()
-        out = ffi.new("cch_library **")
+        out = out_box("cch_library")
         status = lib.cch_library_load(out, image, len(image))
         if status:
             raise self._not_loaded(status)
-        box = ffi.gc(out[0], lib.cch_unref)
+        box = hold_box(out[0])
         with _load_lock:
             if self._box is None:
                 self._box = box
@@ -314,9 +314,9 @@ class ObjectCode:
 
     def _symbol_of(self, kernel: Kernel) -> str:
         """Return the name of a loaded kernel by comparing handles, because older drivers do not report the name."""
-        out = ffi.new("cch_kernel **")
+        out = out_box("cch_kernel")
         for symbol in self._places or ():
-            if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out[0]) == kernel:
+            if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out) == kernel:
                 return symbol
         return ""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import hold_box, out_box
 from cudacore_handles._cffi import ffi, lib
 
 Box = Any
@@ -84,10 +85,10 @@ class NVRTC(_Library):
 
     def create(self, source: bytes, name: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Box:
         """Make a program, with names and contents of headers (nvrtcCreateProgram)."""
-        out = ffi.new("cch_nvrtc_program **")
+        out = out_box("cch_nvrtc_program")
         names, contents = (_strings([pair[i] for pair in headers]) for i in (0, 1))
         check(lib.cch_nvrtc_program_create(out, self._library, source, name, len(headers), contents[0], names[0]))
-        return ffi.gc(out[0], lib.cch_unref)
+        return hold_box(out[0])
 
     def add_name(self, program: Box, expression: bytes) -> None:
         """Add a name expression (nvrtcAddNameExpression)."""
@@ -153,9 +154,9 @@ class NVVM(_Library):
 
     def create(self) -> Box:
         """Make an empty program (nvvmCreateProgram)."""
-        out = ffi.new("cch_nvvm_program **")
+        out = out_box("cch_nvvm_program")
         check(lib.cch_nvvm_program_create(out, self._library))
-        return ffi.gc(out[0], lib.cch_unref)
+        return hold_box(out[0])
 
     def add(self, program: Box, module: bytes, name: bytes, *, lazy: bool = False) -> None:
         """Add a module (nvvmAddModuleToProgram, nvvmLazyAddModuleToProgram)."""
@@ -192,10 +193,10 @@ class NVJitLink(_Library):
 
     def create(self, options: Sequence[bytes]) -> Box:
         """Make a linker (nvJitLinkCreate)."""
-        out = ffi.new("cch_nvjitlink_linker **")
+        out = out_box("cch_nvjitlink_linker")
         strings = _strings(options)
         check(lib.cch_nvjitlink_linker_create(out, self._library, len(options), strings[0]))
-        return ffi.gc(out[0], lib.cch_unref)
+        return hold_box(out[0])
 
     def add(self, linker: Box, kind: str, code: bytes, name: bytes) -> None:
         """Add code of a type such as ``"ptx"`` (nvJitLinkAddData)."""

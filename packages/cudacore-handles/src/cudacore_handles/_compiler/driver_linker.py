@@ -8,6 +8,7 @@ from typing import Any
 
 from cudacore_handles._base.driver_version import driver_version
 from cudacore_handles._base.errors import CUDAError, check
+from cudacore_handles._base.handle import out_box
 from cudacore_handles._cffi import ffi, lib
 
 _LOG_BYTES = 64 * 1024
@@ -59,21 +60,17 @@ def link_with_driver(
         If linking fails; it has the error log.
     """
     check(lib.cch_driver_init())
-    before = ffi.new("cch_context **")
+    before = out_box("cch_context")
     check(lib.cch_context_current(before))
     if before[0] != ffi.NULL:
-        lib.cch_unref(before[0])
         return _link(inputs, options, time=time)
-    context = ffi.new("cch_context **")
+    context = out_box("cch_context")
     check(lib.cch_context_primary(context, 0))
     try:
         check(lib.cch_context_set_current(context[0]))
-        try:
-            return _link(inputs, options, time=time)
-        finally:
-            check(lib.cch_context_restore(ffi.NULL))
+        return _link(inputs, options, time=time)
     finally:
-        lib.cch_unref(context[0])
+        check(lib.cch_context_restore(ffi.NULL))
 
 
 def driver_cuda_version() -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 
@@ -60,10 +60,10 @@ class Context(_native.Handle):
                 "ContextOptions(resources=[...]), with parts of Device.resources"
             )
         resources = gather(as_options(ContextOptions, options).resources, device_id)
-        out = ffi.new("cch_context **")
+        out = out_box("cch_context")
         status = lib.cch_context_create(out, device_id, resources, len(resources))
         check(status, hint=hint_for_context(status))
-        return adopt(cls, out[0])
+        return adopt(cls, out)
 
     def create_stream(self, options: StreamOptions | Mapping[str, Any] | None = None) -> Stream:
         """Create a stream in this context; see :meth:`Device.create_stream`.
@@ -110,7 +110,7 @@ class Context(_native.Handle):
         """DeviceResources: Resources for work in the context; a green context has a part of the device's resources."""
         if self.is_closed:
             raise closed(self)
-        own = Context._adopt(self._reference())
+        own = share(Context, hold(self))
         from cudacore_handles._driver.device_resources import DeviceResources
 
         return DeviceResources._of(lib.cch_context_device(hold(own)), own)
@@ -118,11 +118,11 @@ class Context(_native.Handle):
 
 def context_of(box: Any) -> Context:
     """Return a face with its own reference to a ``cch_context``, which must stay alive during this call."""
-    return adopt(Context, lib.cch_ref(box))
+    return share(Context, box)
 
 
 def current_context() -> Context | None:
     """Return the calling thread's current context (cuCtxGetCurrent)."""
-    out = ffi.new("cch_context **")
+    out = out_box("cch_context")
     check(lib.cch_context_current(out))
-    return adopt(Context, out[0]) if out[0] else None
+    return adopt(Context, out) if out[0] else None

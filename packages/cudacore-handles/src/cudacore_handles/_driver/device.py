@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._stream.event import Event
@@ -324,9 +324,9 @@ class Device:
         return builder
 
     def _retain(self) -> Context:
-        out = ffi.new("cch_context **")
+        out = out_box("cch_context")
         check(lib.cch_context_primary(out, self._id))
-        self._primary = context = adopt(Context, out[0])
+        self._primary = context = adopt(Context, out)
         return context
 
     def _target(self) -> Context:
@@ -341,7 +341,7 @@ class Device:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        own = Context._adopt(ctx._reference())  # a separate object, because the caller can close `ctx`
+        own = share(Context, hold(ctx))  # a separate object, because the caller can close `ctx`
         box = hold(own)
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
@@ -435,7 +435,7 @@ class Device:
     def context(self) -> Context:
         """Context: The context of the device's methods: the primary one, unless another one was set."""
         # Each caller gets a separate object, which it may close.
-        return Context._adopt(self._target()._reference())
+        return share(Context, hold(self._target()))
 
     @property
     def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume a DeviceMemoryResource

@@ -17,7 +17,8 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import check
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._base.handle import out_box
+from cudacore_handles._cffi import lib
 from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_that
 from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
 
@@ -381,19 +382,18 @@ def _read_no_buffer(value: Any) -> int:
 
 def check_device(value: object, address: int, device: int) -> None:
     """Raise an error if a device cannot access memory."""
-    context = ffi.new("cch_context **")
+    context = out_box("cch_context")
     check(lib.cch_context_primary(context, device))
-    there = ffi.gc(context[0], lib.cch_unref)
-    check(lib.cch_context_current(context))
-    here = ffi.gc(context[0], lib.cch_unref) if context[0] else ffi.NULL
-    check(lib.cch_context_set_current(there))
+    current = out_box("cch_context")
+    check(lib.cch_context_current(current))
+    check(lib.cch_context_set_current(context[0]))
     try:
         check(
             lib.cch_pointer_check(address),
             hint=f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it",
         )
     finally:
-        check(lib.cch_context_restore(here))
+        check(lib.cch_context_restore(current[0]))
 
 
 def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.paths import get_library
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker
@@ -56,10 +56,10 @@ def make_allocator(mr: MemoryResource) -> Allocator:
         )
     if pool.is_closed:
         raise closed(pool)
-    out = ffi.new("cch_allocator **")
+    out = out_box("cch_allocator")
     boxes = ffi.new("cch_tracker *[]", [hold(tracker) for tracker in trackers])
     check(lib.cch_allocator_create(out, hold(pool._pool), boxes, len(trackers)))
-    return adopt(Allocator, out[0])
+    return adopt(Allocator, out)
 
 
 class TorchFunctions(NamedTuple):

@@ -191,9 +191,9 @@ def _address_of(view: memoryview) -> int:
     """Return the address of a contiguous memoryview, which must be kept as long as the address is used."""
     if not view.nbytes:
         return 0
-    # The export ends here, because CPython before 3.13 crashes when it collects a memoryview with an export.
-    with view.cast("B") as octets, ffi.from_buffer(octets) as data:
-        return int(ffi.cast("uintptr_t", data))
+    # The export ends here, even after a KeyboardInterrupt, because no variable has it. CPython before 3.13 crashes when
+    # it collects a memoryview with an export.
+    return int(ffi.cast("uintptr_t", ffi.from_buffer(view)))
 
 
 def _check(name: str, *, contiguous: bool, read_only: bool) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
-from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.errors import check, closed, no_buffer
+from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._views.view import StridedMemoryView
 
-_FREE = ffi.cast("cch_free_fn", _native.FREE)
 _A = TypeVar("_A", bound=AnyArrayType)
 T = TypeVar("T", bound="Buffer")
 
@@ -118,9 +117,9 @@ class Buffer(_native.BufferHandle):
             empty = empty_buffer(type(self), mr, owner)
             empty._known = None if mr is not None else self._driver_attributes()
             return empty
-        out = ffi.new("cch_deviceptr **")
+        out = out_box("cch_deviceptr")
         check(lib.cch_deviceptr_part(out, box, start, stop - start))
-        return type(self)._adopt_memory(address(out[0]), mr, owner)
+        return type(self)._adopt_memory(address(out), mr, owner)
 
     def __copy__(self) -> Buffer:
         return self[:]
@@ -171,9 +170,9 @@ class Buffer(_native.BufferHandle):
         size = lib.cch_deviceptr_size(box)  # self.size is 0 after another thread has closed this object
         capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned, self.is_read_only)
         if stream != -1:
-            from cudacore_handles._stream.order import order_behind, stream_of
+            from cudacore_handles._stream.order import order_behind
 
-            order_behind(stream_of(box), device, stream)
+            order_behind(_native.deallocation_stream(address(box)), device, stream)
         return capsule
 
     @property
@@ -182,7 +181,7 @@ class Buffer(_native.BufferHandle):
 
         Raises AttributeError if kernels cannot use the memory.
         """
-        from cudacore_handles._stream.order import stream_for_interface, stream_of
+        from cudacore_handles._stream.order import stream_for_interface
 
         box = hold(self)
         if not self.is_device_accessible:
@@ -197,7 +196,7 @@ class Buffer(_native.BufferHandle):
             "typestr": "|i1",
             "data": (self._raw if size else 0, self.is_read_only),
             "version": 3,
-            "stream": stream_for_interface(stream_of(box)),
+            "stream": stream_for_interface(_native.deallocation_stream(address(box))),
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -271,18 +270,12 @@ class Buffer(_native.BufferHandle):
             if not isinstance(mr, MemoryResource):
                 raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        out = ffi.new("cch_deviceptr **")
+        out = out_box("cch_deviceptr")
         keeper = mr if mr is not None else owner
         if isinstance(owner, _native.Handle):
             keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
-        kept = _native.own(keeper, mr is not None) if keeper is not None else 0
-        free = _FREE if kept else ffi.NULL
-        status = lib.cch_deviceptr_wrap(out, where, nbytes, ffi.NULL, ffi.cast("void *", kept), free)
-        if status:
-            if kept:
-                _native.disown(kept)
-            raise_status(status)
-        buffer = cls._adopt_memory(address(out[0]), mr, owner)
+        check(_native.call_owning(keeper, mr is not None, lib.cch_deviceptr_wrap, out, where, nbytes, ffi.NULL))
+        buffer = cls._adopt_memory(address(out), mr, owner)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
@@ -559,14 +552,14 @@ class Buffer(_native.BufferHandle):
 
 def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) -> T:
     """Return a buffer of 0 bytes, which has no memory."""
-    out = ffi.new("cch_deviceptr **")
+    out = out_box("cch_deviceptr")
     check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
-    return cls._adopt_memory(address(out[0]), mr, owner)
+    return cls._adopt_memory(address(out), mr, owner)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
     """Have a memory resource free unused memory; `stream` is the address of a box, or 0."""
-    ordered_on = adopt(Stream, lib.cch_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
+    ordered_on = share(Stream, ffi.cast("void *", stream)) if stream else default_stream()
     mr.deallocate(ptr, size, stream=ordered_on)
 
 

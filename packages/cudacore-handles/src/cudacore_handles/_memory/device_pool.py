@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import hold
+from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.pickles import public
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.ipc import (
@@ -58,9 +58,9 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     ) -> None:
         self._device_id = Device(device_id).device_id
         if options is None:
-            out = ffi.new("cch_pool **")
+            out = out_box("cch_pool")
             check(lib.cch_pool_current(out, self._device_id))
-            self._take(out[0], owned=False)
+            self._take(out, owned=False)
         else:
             from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
 

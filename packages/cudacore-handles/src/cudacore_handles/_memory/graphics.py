@@ -10,7 +10,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.handle import address, adopt, hold, out_box
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -134,9 +134,9 @@ class GraphicsResource(_native.Handle):
         """
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        out = ffi.new("cch_graphics **")
+        out = out_box("cch_graphics")
         _check(lib.cch_graphics_register_gl_buffer(out, hold(_context(accepted)), name, bits), _REGISTER_HINTS)
-        return cls._made(out[0], accepted)
+        return cls._made(out, accepted)
 
     @classmethod
     def from_gl_image(
@@ -163,13 +163,13 @@ class GraphicsResource(_native.Handle):
         name, where, bits = _name(image, "image"), _name(target, "target"), _bits(flags)
         if where == 0:
             raise ValueError("target must be what OpenGL calls the image's target, such as GL_TEXTURE_2D, not 0")
-        out = ffi.new("cch_graphics **")
+        out = out_box("cch_graphics")
         _check(lib.cch_graphics_register_gl_image(out, hold(_context(None)), name, where, bits), _REGISTER_HINTS)
-        return cls._made(out[0], None)
+        return cls._made(out, None)
 
     @classmethod
-    def _made(cls, box: Any, stream: Stream | None) -> GraphicsResource:
-        resource = adopt(cls, box)
+    def _made(cls, out: Any, stream: Stream | None) -> GraphicsResource:
+        resource = adopt(cls, out)
         resource._mapped, resource._stream = _nothing, stream
         return resource
 
@@ -202,9 +202,9 @@ class GraphicsResource(_native.Handle):
         if self.is_mapped:
             raise RuntimeError("the GraphicsResource is already mapped: unmap() it, or close the Buffer, first")
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        out = ffi.new("cch_deviceptr **")
+        out = out_box("cch_deviceptr")
         _check(lib.cch_graphics_map(out, hold(self), hold(accepted)))
-        buffer = MappedBuffer._adopt_memory(address(out[0]), None, None)
+        buffer = MappedBuffer._adopt_memory(address(out), None, None)
         buffer._resource = self
         self._mapped = weakref.ref(buffer)
         return buffer

@@ -12,7 +12,7 @@ from cudacore_handles import _native
 from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
-from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.handle import address, adopt, hold, out_box
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, Shared, check_restored, check_type, checksum_of
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
@@ -331,7 +331,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         if not -(2**31) <= descriptor < 2**31:
             raise ValueError(f"alloc_handle is {descriptor}, which is not a file descriptor")
     handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
-    out = ffi.new("cch_pool **")
+    out = out_box("cch_pool")
     if device is not None:
         place = (lib.CCH_LOCATION_DEVICE, device.device_id)
     else:
@@ -346,7 +346,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     check(status, hint=f"file descriptor {descriptor} must be one that a process of this machine exported for a pool")
     from cudacore_handles._memory.pool import Pool
 
-    resource = cls._init(adopt(Pool, out[0]))
+    resource = cls._init(adopt(Pool, out))
     resource._is_handle_owned = True
     resource._ipc_data = IPCDataForMR(handle, True)
     _teach_multiprocessing(cls, _reduce_resource)
@@ -441,9 +441,9 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
         box = _own_buffers.hold((own, name))
         if box is None:
             raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
-        out = ffi.new("cch_deviceptr **")
+        out = out_box("cch_deviceptr")
         check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_OUT_OF_RANGE)
-        buffer = cls._adopt_memory(address(out[0]), resource, None)
+        buffer = cls._adopt_memory(address(out), resource, None)
         buffer.set_deallocation_stream(accepted)
         _own_buffers.add((own, name), buffer)
     buffer._descriptor = descriptor

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import out_box
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.pickles import public
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node
 from cudacore_handles._stream.stream import IsStreamType, Stream
@@ -75,9 +76,9 @@ class ManagedMemoryResource(PooledMemoryResource):
             self._preferred, place = _preferred_location(given)
         need_driver(13000, "cuMemPoolCreate", "That version has pools of managed memory")
         if given is None:
-            out = ffi.new("cch_pool **")
+            out = out_box("cch_pool")
             check(lib.cch_pool_of(out, *place, lib.CCH_ALLOCATION_MANAGED))
-            self._take(out[0], owned=False)
+            self._take(out, owned=False)
         else:
             self._create(place, lib.CCH_ALLOCATION_MANAGED)
         warn_of_no_concurrent_access(stacklevel=2)

@@ -10,7 +10,7 @@ from typing import Any
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import hold
+from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
@@ -79,9 +79,9 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
         if given is None and driver_version() >= 13000:
-            out = ffi.new("cch_pool **")
+            out = out_box("cch_pool")
             check(lib.cch_pool_of(out, lib.CCH_LOCATION_HOST, 0, lib.CCH_ALLOCATION_PINNED))
-            self._take(out[0], owned=False)
+            self._take(out, owned=False)
         else:
             given = given or PinnedMemoryResourceOptions()
             location, shared = (lib.CCH_LOCATION_HOST, 0), bool(given.ipc_enabled)

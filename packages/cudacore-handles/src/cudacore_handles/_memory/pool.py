@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
@@ -180,9 +180,9 @@ class PooledMemoryResource(AccessibleMemoryResource):
         """Release the pool. It is destroyed after its last buffer (cuMemPoolDestroy). Closing twice does nothing."""
         self._pool.close()
 
-    def _take(self, box: Any, *, owned: bool) -> None:
+    def _take(self, out: Any, *, owned: bool) -> None:
         """Take over a pool. If its release threshold is 0, set it so that the pool keeps all freed memory."""
-        self._pool = adopt(Pool, box)
+        self._pool = adopt(Pool, out)
         self._is_handle_owned = owned
         attributes = self.attributes
         if attributes.release_threshold == 0:
@@ -190,7 +190,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
 
     def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
         """Create a pool, and take it over."""
-        out = ffi.new("cch_pool **")
+        out = out_box("cch_pool")
         config = ffi.new("cch_pool_config *")
         config.size = ffi.sizeof("cch_pool_config")
         config.location_type, config.location_id = location
@@ -198,7 +198,7 @@ class PooledMemoryResource(AccessibleMemoryResource):
         config.max_size = self._max_size = max_size
         config.handle_types = POSIX_FILE_DESCRIPTOR if shared else 0
         check(lib.cch_pool_create(out, config), hint=f"The requested pool is of {self._where}")
-        self._take(out[0], owned=True)
+        self._take(out, owned=True)
 
     @property
     def _where(self) -> str:

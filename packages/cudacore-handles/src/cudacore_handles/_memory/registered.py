@@ -6,7 +6,7 @@ from __future__ import annotations
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import last_error
-from cudacore_handles._base.handle import address, hold
+from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import current_context
@@ -16,8 +16,6 @@ from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.pointer import Attributes
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import HostArrayType
-
-_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 # CU_MEMHOSTREGISTER_*
 _PORTABLE, _DEVICEMAP, _IOMEMORY, _READ_ONLY = 1, 2, 4, 8
@@ -110,14 +108,12 @@ def register_host_memory(
         return empty
     context = current_context() or Device().context
     _check_device(context.device, read_only=bool(flags & _READ_ONLY))
-    out = ffi.new("cch_deviceptr **")
-    owner = _native.own(memory.keeper)
-    where, kept = ffi.cast("void *", memory.address), ffi.cast("void *", owner)
-    status = lib.cch_deviceptr_register_host(out, hold(context), where, memory.nbytes, flags, kept, _RELEASE)
+    out = out_box("cch_deviceptr")
+    where, register = ffi.cast("void *", memory.address), lib.cch_deviceptr_register_host
+    status = _native.call_owning(memory.keeper, False, register, out, hold(context), where, memory.nbytes, flags)
     if status:
-        _native.disown(owner)
         raise last_error(status, _HINTS.get(int(status), ""))
-    buffer = Buffer._adopt_memory(address(out[0]), None, array)
+    buffer = Buffer._adopt_memory(address(out), None, array)
     if accepted is not None:
         buffer.set_deallocation_stream(accepted)
     return buffer

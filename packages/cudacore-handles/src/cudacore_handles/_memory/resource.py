@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver
-from cudacore_handles._base.handle import address, hold
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._base.handle import address, hold, out_box
+from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -105,13 +105,13 @@ def _allocate(
     where: str,
 ) -> _B:
     """Allocate synchronously by a function of the library; `where` names the kind of memory in the error."""
-    out = ffi.new("cch_deviceptr **")
+    out = out_box("cch_deviceptr")
     nbytes = check_size(size)
     accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
     if nbytes == 0:
         return empty_buffer(cls, resource)
     allocate_with(resource, nbytes, accepted, where, lambda: function(out, nbytes))
-    buffer = cls._adopt_memory(address(out[0]), resource, None)
+    buffer = cls._adopt_memory(address(out), resource, None)
     if accepted is not None:
         buffer.set_deallocation_stream(accepted)
     return buffer

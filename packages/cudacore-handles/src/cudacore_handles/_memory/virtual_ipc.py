@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, last_error
-from cudacore_handles._base.handle import hold
+from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.ipc import Descriptors, HasDescriptors
 from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._cffi import ffi, lib
@@ -155,9 +155,9 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
 
 
 def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
-    """Map memory that another process exported; return the box of the mapped memory."""
+    """Map memory that another process exported; return the out-parameter with its box, for :func:`adopt`."""
     files = handle._open()
-    out = ffi.new("cch_deviceptr **")
+    out = out_box("cch_deviceptr")
     status = lib.cch_virtual_import(out, config, files.numbers, handle._sizes, len(files.numbers))
     if status == lib.CCH_EMISMATCH:
         raise ValueError("the memory of descriptor is not at the location of this memory resource") from last_error(
@@ -166,7 +166,7 @@ def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
     if status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.UNKNOWN):
         raise _not_imported(status)
     check(status)
-    return out[0]
+    return out
 
 
 def _not_imported(status: int) -> CUDAError:

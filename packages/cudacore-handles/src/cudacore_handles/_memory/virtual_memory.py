@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
-from cudacore_handles._base.handle import address, hold
+from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
@@ -173,7 +174,7 @@ class VirtualMemoryResource(MemoryResource):
         if nbytes == 0:
             return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
-        out = ffi.new("cch_deviceptr **")
+        out = out_box("cch_deviceptr")
         where = f"device {self._device.device_id}"
         try:
             allocate_with(self, nbytes, accepted, where, lambda: lib.cch_virtual_alloc(out, config, nbytes))
@@ -184,7 +185,7 @@ class VirtualMemoryResource(MemoryResource):
                     "service and a channel of it (/dev/nvidia-caps-imex-channels). Use handle_type='posix_fd', or None"
                 )
             raise
-        buffer = Buffer._adopt_memory(address(out[0]), self, None)
+        buffer = Buffer._adopt_memory(address(out), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
@@ -231,18 +232,16 @@ class VirtualMemoryResource(MemoryResource):
         old = hold(buf)
         if lib.cch_deviceptr_whole(old) != old:
             raise ValueError("buf is a part of a buffer, and only a whole one can be made larger")
-        out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
+        out, moved = out_box("cch_deviceptr"), ffi.new("int *")
         where = f"device {self._device.device_id}; the buffer is as it was"
         if buf.size == 0:
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_alloc(out, settings, nbytes))
         else:
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_grow(out, moved, old, settings, nbytes))
-        grown = Buffer._adopt_memory(address(out[0]), self, None)
-        stream = lib.cch_deviceptr_stream_ref(old)
-        if stream:
-            status = lib.cch_deviceptr_set_stream(hold(grown), stream)
-            lib.cch_unref(stream)
-            check(status)
+        grown = Buffer._adopt_memory(address(out), self, None)
+        stream = _native.deallocation_stream(address(old))
+        if stream is not None:
+            grown.set_deallocation_stream(stream)
         return grown
 
     def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryDescriptor:
@@ -294,7 +293,8 @@ class VirtualMemoryResource(MemoryResource):
         if not descriptor.size:
             return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
-        buffer = Buffer._adopt_memory(address(import_pieces(config, descriptor)), self, None)
+        out = import_pieces(config, descriptor)
+        buffer = Buffer._adopt_memory(address(out), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         if descriptor.size == buffer.size:

@@ -8,7 +8,7 @@ change, because the packages require each other in the same minor version.
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
-from cudacore_handles._base.handle import Face, adopt, hold
+from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.module_attributes import make_getattr, public_names
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
@@ -41,9 +41,11 @@ __all__ = [
     "last_error",
     "lib",
     "make_getattr",
+    "out_box",
     "public",
     "public_names",
     "publish",
     "results",
+    "share",
     "shorten",
 ]

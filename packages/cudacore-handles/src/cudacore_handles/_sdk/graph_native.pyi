@@ -32,6 +32,7 @@ from cudacore_handles.typing import FillValueType, KernelArgumentType
 
 PLACE_IN_EXEC: int  # the argument `place` of node_failed() for a node of an executable graph
 
+_G = TypeVar("_G", bound=GraphHandle)
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _C = TypeVar("_C", list[Any], set[Any])
@@ -474,10 +475,10 @@ def locked_call(
 ) -> Any:
     """Call a function of the library while no other thread changes the graphs of one or two objects."""
 
-def clone_graph(graph: GraphHandle, /) -> tuple[int, dict[Any, Any]]:
+def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     """Copy a graph (cuGraphClone).
 
-    Return the address of the copy's box, and a dict that maps each node of the graph to the node of the copy.
+    Return the copy, of the same class, and a dict that maps each node of the graph to the node of the copy.
     """
 
 def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int, int, int]:

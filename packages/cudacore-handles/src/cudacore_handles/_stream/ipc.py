@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.ipc import Shared, check_restored, checksum_of
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
@@ -88,7 +88,7 @@ def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     """Return an event of another process, or a new object for an event that this process already has."""
     with ipc.opening_lock:
         known = _events.hold(descriptor._data)
-        event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_ref(known))
+        event = _open_event(cls, descriptor) if known is None else share(cls, known)
         event._descriptor = descriptor
         _events.add(descriptor._data, event)
     return event
@@ -96,12 +96,12 @@ def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
 
 def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     device = find_device(descriptor._device)
-    out = ffi.new("cch_event **")
+    out = out_box("cch_event")
     handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
     flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
     status = lib.cch_event_import(out, hold(device._target()), handle, flags)
     check(status, hint="the event must belong to a process of this machine that still has it")
-    return adopt(cls, out[0])
+    return adopt(cls, out)
 
 
 @restorer

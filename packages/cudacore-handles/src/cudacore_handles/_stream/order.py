@@ -6,19 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudacore_handles import _native
-from cudacore_handles._base.handle import adopt
-from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._stream.stream import Stream, is_capturing
 
 LEGACY, _PER_THREAD = 1, 2  # handles of the default streams
 
 
-def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
-    """Make a DLPack consumer's stream wait for a buffer's stream.
-
-    This takes over `reference`, a reference to the box of the buffer's stream; 0 if there is none.
-    """
-    producer = _adopt(reference)
+def order_behind(producer: Stream | None, device: tuple[int, int], stream: int | None) -> None:
+    """Make a DLPack consumer's stream wait for a buffer's stream, which is None if there is none."""
     if producer is None:
         return
     if stream is None:
@@ -31,14 +25,8 @@ def order_behind(reference: int, device: tuple[int, int], stream: int | None) ->
         _native.order_streams(stream or LEGACY, producer._raw or LEGACY, ordinal)
 
 
-def stream_of(box: object) -> int:
-    """Return the address of the box of the stream that memory is freed on, with a reference; 0 if there is none."""
-    return int(ffi.cast("uintptr_t", lib.cch_deviceptr_stream_ref(box)))
-
-
-def stream_for_interface(reference: int) -> int | None:
+def stream_for_interface(producer: Stream | None) -> int | None:
     """Return the stream for which a consumer of ``__cuda_array_interface__`` must wait; None if there is none."""
-    producer = _adopt(reference)
     return None if producer is None else _unless_captured(producer)
 
 
@@ -71,7 +59,3 @@ def _unless_captured(stream: Stream) -> int | None:
     if stream._raw > _PER_THREAD and is_capturing(stream):
         return None
     return stream._raw or LEGACY
-
-
-def _adopt(reference: int) -> Stream | None:
-    return adopt(Stream, ffi.cast("cch_stream *", reference)) if reference else None

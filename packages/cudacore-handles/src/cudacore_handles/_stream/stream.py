@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, check_int
-from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, raise_status
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
+from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
     from cudacore_handles._driver.device_resources import DeviceResources
     from cudacore_handles._stream.options import EventOptions, StreamOptions
-
-_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 
 @runtime_checkable
@@ -114,10 +112,10 @@ class Stream(_native.StreamHandle):
         >>> borrowed == stream
         True
         """
-        out = ffi.new("cch_stream **")
+        out = out_box("cch_stream")
         raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
         check(lib.cch_stream_wrap(out, raw, ffi.NULL, ffi.NULL))
-        stream = adopt(Stream, out[0])
+        stream = adopt(Stream, out)
         if not raw:
             stream._is_of_zero = True
         return stream
@@ -138,13 +136,9 @@ class Stream(_native.StreamHandle):
         if version != 0:
             raise TypeError(f"{name}() returned version {version}; only version 0 is supported")
         raw = ffi.cast("CUstream", as_address(handle, f"{name}() must give an int, the stream's address"))
-        out = ffi.new("cch_stream **")
-        owner = _native.own(obj)
-        status = lib.cch_stream_wrap(out, raw, ffi.cast("void *", owner), _RELEASE)
-        if status:
-            _native.disown(owner)
-            raise_status(status)
-        return adopt(Stream, out[0])
+        out = out_box("cch_stream")
+        check(_native.call_owning(obj, False, lib.cch_stream_wrap, out, raw))
+        return adopt(Stream, out)
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``.
@@ -233,8 +227,8 @@ class Stream(_native.StreamHandle):
         return driver.CUstream(0 if getattr(self, "_is_of_zero", False) else self._raw)
 
 
-LEGACY_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_legacy())
-PER_THREAD_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_per_thread())
+LEGACY_DEFAULT_STREAM = share(Stream, lib.cch_stream_legacy())  # these boxes are never destroyed
+PER_THREAD_DEFAULT_STREAM = share(Stream, lib.cch_stream_per_thread())
 
 
 def default_stream() -> Stream:

@@ -8,11 +8,11 @@ from typing import Any
 
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._base.pickles import public
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.array import OpaqueArray
@@ -82,9 +82,9 @@ class MipmappedArray(AnyArray):
         levels = self.num_levels
         if not 0 <= number < levels:
             raise ValueError(f"level is {number}; the array has {levels} levels, from 0 to {levels - 1}")
-        out = ffi.new("cch_array **")
+        out = out_box("cch_array")
         check(lib.cch_mipmapped_array_level(out, box, number))
-        return adopt(OpaqueArray, out[0])
+        return adopt(OpaqueArray, out)
 
     @property
     def num_levels(self) -> int:

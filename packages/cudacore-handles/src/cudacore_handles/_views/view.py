@@ -177,9 +177,9 @@ class StridedMemoryView(_native.ViewHandle):
 
     def _order(self, stream: int | None) -> None:
         """Make a consumer's stream wait for the stream of the memory."""
-        reference = self._stream_reference
-        if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
-            order_behind(reference, self._device, stream)
+        producer = self._stream
+        if producer is not None or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
+            order_behind(producer, self._device, stream)
         elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
             # Only the exporting object can tell its stream. Exporting it again makes the consumer's stream wait for
             # that stream. The tensor of this second export is released.
@@ -200,7 +200,7 @@ class StridedMemoryView(_native.ViewHandle):
         strides = self.strides
         exporter = self.exporting_obj
         if exporter is None or isinstance(exporter, Buffer) or self._device[0] != _native.DL_CUDA:
-            stream = stream_for_interface(self._stream_reference)
+            stream = stream_for_interface(self._stream)
         else:
             stream = stream_of_exporter(exporter, self._device, self._order)
         packed = self._type

@@ -34,8 +34,14 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing) {
   return capsule;
 }
 
-static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
+static PyObject *open_handle_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   (void)module;
+  if (check_argument_count("open_handle_capsule(out, capsule)", count, 2) < 0)
+    return NULL;
+  PyObject *capsule = arguments[1];
+  void **out = PyLong_AsVoidPtr(arguments[0]);
+  if (out == NULL)
+    return NULL;
   const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
   for (int kind = 0; name != NULL && kind < CCH_KIND_COUNT; kind++) {
     if (strcmp(name, names[kind]) != 0)
@@ -45,7 +51,8 @@ static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
       return NULL;
     if (cch_kind_of(box) != kind)
       return PyErr_Format(PyExc_ValueError, "the capsule is named \"%s\", but does not hold such a handle", name);
-    return Py_BuildValue("sN", strrchr(name, '.') + 1, PyLong_FromVoidPtr(box));
+    *out = cch_ref(box);
+    return PyUnicode_FromString(strrchr(name, '.') + 1);
   }
   PyErr_Clear();
   return PyErr_Format(PyExc_TypeError,
@@ -53,7 +60,7 @@ static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
 }
 
 static PyMethodDef functions[] = {
-    {"open_handle_capsule", open_handle_capsule, METH_O, DOC_open_handle_capsule},
+    {"open_handle_capsule", FASTCALL(open_handle_capsule), METH_FASTCALL, DOC_open_handle_capsule},
     {NULL, NULL, 0, NULL},
 };
 

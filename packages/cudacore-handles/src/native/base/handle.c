@@ -118,34 +118,67 @@ static PyObject *close_method(PyObject *self, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
-static PyObject *reference(PyObject *self, PyObject *nothing) {
-  (void)nothing;
-  void *box = handle_hold(self);
-  return box != NULL ? PyLong_FromVoidPtr(box) : NULL;
+static void *read_address(PyObject *number) {
+  void *address = PyLong_AsVoidPtr(number);
+  if (address == NULL && !PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError, "an address is 0");
+  return address;
 }
 
-static PyObject *adopt(PyObject *cls, PyObject *address) {
-  /*
-   * The class is defined in Python, so it has no module state. One of its base classes was made by this module and has
-   * the state.
-   */
-  PyObject *module = NULL;
-  for (PyTypeObject *type = (PyTypeObject *)cls; type != NULL;
-       type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base)) {
-    module = PyType_GetModule(type);
-    if (module != NULL)
-      break;
-    PyErr_Clear();
-  }
-  void *box = PyLong_AsVoidPtr(address);
-  if (box == NULL) {
-    if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_ValueError, "address is 0; it must be a box's");
+PyObject *pointer_to(const state *st, const void *address) {
+  PyObject *number = PyLong_FromVoidPtr((void *)(uintptr_t)address);
+  PyObject *pointer =
+      number != NULL ? PyObject_CallFunctionObjArgs(st->faces.cast, st->faces.void_pointer, number, NULL) : NULL;
+  Py_XDECREF(number);
+  return pointer;
+}
+
+void *box_take(PyObject *address_of_out) {
+  void **out = read_address(address_of_out);
+  if (out == NULL)
     return NULL;
-  }
-  if (module == NULL)
-    return PyErr_Format(PyExc_TypeError, "%R is no class of handles", cls);
-  return handle_make(PyModule_GetState(module), (PyTypeObject *)cls, box);
+  void *box = *out;
+  *out = NULL;
+  if (box == NULL)
+    PyErr_SetString(PyExc_ValueError, "no function has stored a box there");
+  return box;
+}
+
+/* Makes a face of a class that takes over a reference, even on failure. */
+static PyObject *make_of_class(PyObject *cls, void *box) {
+  const state *st = box != NULL ? state_of_type((PyTypeObject *)cls) : NULL;
+  if (st != NULL)
+    return handle_make(st, (PyTypeObject *)cls, box);
+  box_let_go(box);
+  return box != NULL ? PyErr_Format(PyExc_TypeError, "%R is no class of handles", cls) : NULL;
+}
+
+static PyObject *adopt(PyObject *cls, PyObject *address_of_out) { return make_of_class(cls, box_take(address_of_out)); }
+
+static PyObject *share(PyObject *cls, PyObject *address) {
+  void *box = read_address(address);
+  return make_of_class(cls, box != NULL ? cch_ref(box) : NULL);
+}
+
+/*
+ * The pointer owns its reference as soon as Python code can see it. Otherwise, a KeyboardInterrupt between two steps
+ * would leak the reference.
+ */
+static PyObject *hold(PyObject *module, PyObject *given) {
+  const state *st = PyModule_GetState(module);
+  void *box;
+  if (is_handle(st, given))
+    box = handle_hold(given);
+  else if ((box = read_address(given)) != NULL)
+    box = cch_ref(box);
+  if (box == NULL)
+    return NULL;
+  PyObject *pointer = pointer_to(st, box);
+  PyObject *held = pointer != NULL ? PyObject_CallFunctionObjArgs(st->faces.gc, pointer, st->faces.unref, NULL) : NULL;
+  if (held == NULL)
+    KEEPING_EXCEPTION(box_let_go(box));
+  Py_XDECREF(pointer);
+  return held;
 }
 
 static PyObject *is_closed(PyObject *self, void *closure) {
@@ -176,8 +209,8 @@ static PyObject *compare(PyObject *a, PyObject *b, int operation) {
 
 static PyMethodDef methods[] = {
     {"close", close_method, METH_NOARGS, DOC_Handle_close},
-    {"_reference", reference, METH_NOARGS, DOC_Handle__reference},
     {"_adopt", adopt, METH_O | METH_CLASS, DOC_Handle__adopt},
+    {"_share", share, METH_O | METH_CLASS, DOC_Handle__share},
     {"__cudacore_handle__", handle_capsule, METH_NOARGS, DOC_Handle___cudacore_handle__},
     {NULL, NULL, 0, NULL},
 };
@@ -192,6 +225,11 @@ static PyType_Spec spec = TYPE_SPEC(
     "cudacore_handles.Handle", handle, SLOT(tp_doc, DOC_Handle), SLOT(tp_dealloc, handle_dealloc), SLOT(tp_hash, hash),
     SLOT(tp_richcompare, compare), SLOT(tp_methods, methods), SLOT(tp_getset, properties));
 
+static PyMethodDef functions[] = {
+    {"hold", hold, METH_O, DOC_hold},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_handle_type(PyObject *module, state *st) {
-  return add_type(module, NULL, "Handle", &spec, NULL, &st->handle_type);
+  return add_type(module, functions, "Handle", &spec, NULL, &st->handle_type);
 }

@@ -146,6 +146,12 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
  */
 void *handle_hold(PyObject *face);
 
+/*
+ * Takes the reference to a box out of an out-parameter of the library, whose address is given as an int. NULL with an
+ * exception on failure.
+ */
+void *box_take(PyObject *address_of_out);
+
 /* Drops a reference that may be the last one, so it may call the driver and wait. NULL does nothing. */
 void box_let_go(void *box);
 

@@ -254,38 +254,46 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
 
 /* ---- functions that Python code passes to the C library ---- */
 
-static PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (count != 1 && count != 2)
-    return PyErr_Format(PyExc_TypeError, "own(object, frees=False) takes 1 or 2 arguments, not %zd", count);
-  owner *self = owner_make(PyModule_GetState(module), arguments[0], count == 2 && arguments[1] == Py_True);
-  return self != NULL ? PyLong_FromVoidPtr(self) : NULL;
+/* Returns an address as cffi's void *. */
+static PyObject *pointer_to(const state *st, void *address) {
+  PyObject *number = PyLong_FromVoidPtr(address);
+  PyObject *pointer =
+      number != NULL ? PyObject_CallFunctionObjArgs(st->faces.cast, st->faces.void_pointer, number, NULL) : NULL;
+  Py_XDECREF(number);
+  return pointer;
 }
 
-static PyObject *disown(PyObject *module, PyObject *address) {
-  (void)module;
-  owner *self = PyLong_AsVoidPtr(address);
-  if (self == NULL)
-    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "address is 0; it must be an owner's");
-  owner_discard(self);
-  Py_RETURN_NONE;
+/*
+ * The owner is made, passed on, and discarded after a failure in one call, because a KeyboardInterrupt can arrive
+ * between any two steps of Python code.
+ */
+static PyObject *call_owning(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError, "call_owning(owner, frees, function, ...) takes 3 arguments, not %zd", count);
+  bool frees = arguments[1] == Py_True;
+  owner *self = arguments[0] != Py_None ? owner_make(st, arguments[0], frees) : NULL;
+  if (self == NULL && arguments[0] != Py_None)
+    return NULL;
+  uintptr_t release = self == NULL ? 0 : frees ? (uintptr_t)owner_free : (uintptr_t)owner_release;
+  PyObject *given = PyTuple_New(count - 1), *result = NULL;
+  PyObject *kept = pointer_to(st, self), *function = pointer_to(st, (void *)release);
+  for (Py_ssize_t i = 3; given != NULL && i < count; i++)
+    PyTuple_SetItem(given, i - 3, Py_NewRef(arguments[i]));
+  if (given != NULL && kept != NULL && function != NULL) {
+    PyTuple_SetItem(given, count - 3, Py_NewRef(kept));
+    PyTuple_SetItem(given, count - 2, Py_NewRef(function));
+    result = PyObject_CallObject(arguments[2], given);
+  }
+  if (self != NULL && (result == NULL || PyObject_IsTrue(result) != 0)) /* the library has taken nothing over */
+    KEEPING_EXCEPTION(owner_discard(self));
+  KEEPING_EXCEPTION(Py_XDECREF(given); Py_XDECREF(kept); Py_XDECREF(function));
+  return result;
 }
 
-/* RELEASE and FREE are the addresses of the functions that are passed to boxes together with owners. */
 static PyMethodDef functions[] = {
-    {"own", FASTCALL(own), METH_FASTCALL, DOC_own},
-    {"disown", disown, METH_O, DOC_disown},
+    {"call_owning", FASTCALL(call_owning), METH_FASTCALL, DOC_call_owning},
     {NULL, NULL, 0, NULL},
 };
 
-int add_owner_functions(PyObject *module) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  PyObject *release = PyLong_FromSize_t((uintptr_t)owner_release), *frees = PyLong_FromSize_t((uintptr_t)owner_free);
-  int status = release != NULL && frees != NULL && PyModule_AddObjectRef(module, "RELEASE", release) == 0 &&
-                       PyModule_AddObjectRef(module, "FREE", frees) == 0
-                   ? 0
-                   : -1;
-  Py_XDECREF(release);
-  Py_XDECREF(frees);
-  return status;
-}
+int add_owner_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

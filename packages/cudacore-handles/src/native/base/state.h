@@ -11,6 +11,10 @@
   X(base, closed_error) /* the class of that exception */                                                              \
   X(base, cuda_error)   /* the class CUDAError */                                                                      \
   X(base, raise_status) /* (status): raises for a failed call of the library */                                        \
+  X(base, cast)         /* cffi's cast() */                                                                            \
+  X(base, gc)           /* cffi's gc() */                                                                              \
+  X(base, unref)        /* cch_unref() of cffi */                                                                      \
+  X(base, void_pointer) /* cffi's type void * */                                                                       \
   X(base, as_integer)   /* (object) -> the int that it equals; None for any other object, and for bools */
 
 #define BASE_TYPES(X) X(handle)

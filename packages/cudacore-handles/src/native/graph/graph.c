@@ -186,10 +186,12 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
   }
   free(found);
   cch_node_list_free(&list);
-  PyObject *result = pairs != NULL ? Py_BuildValue("NN", PyLong_FromVoidPtr(copy), pairs) : NULL;
-  if (result == NULL)
-    box_let_go(copy);
-  return result;
+  if (pairs == NULL) {
+    KEEPING_EXCEPTION(box_let_go(copy));
+    return NULL;
+  }
+  PyObject *twin = handle_make(st, Py_TYPE(face), copy);
+  return twin != NULL ? Py_BuildValue("NN", twin, pairs) : (Py_DECREF(pairs), NULL);
 }
 
 /* ---- frequent operations of GraphDefinition ---- */

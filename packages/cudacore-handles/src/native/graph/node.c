@@ -225,11 +225,9 @@ static PyGetSetDef node_properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyObject *adopt_node(PyObject *module, PyObject *address) {
-  void *box = PyLong_AsVoidPtr(address);
-  if (box == NULL)
-    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "address is 0; it must be a box's");
-  return node_face(PyModule_GetState(module), box, -1);
+static PyObject *adopt_node(PyObject *module, PyObject *address_of_out) {
+  void *box = box_take(address_of_out);
+  return box != NULL ? node_face(PyModule_GetState(module), box, -1) : NULL;
 }
 
 static PyMethodDef functions[] = {

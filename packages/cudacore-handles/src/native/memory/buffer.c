@@ -337,7 +337,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
 }
 
 static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("_adopt_memory(address, memory_resource, owner)", count, 3) < 0)
+  if (check_argument_count("_adopt_memory(out, memory_resource, owner)", count, 3) < 0)
     return NULL;
   PyObject *face = PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]);
   if (face == NULL)
@@ -351,6 +351,14 @@ static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t cou
       *slots[i] = arguments[i + 1];
     }
   return face;
+}
+
+static PyObject *deallocation_stream(PyObject *module, PyObject *address) {
+  const state *st = PyModule_GetState(module);
+  cch_deviceptr *memory = PyLong_AsVoidPtr(address);
+  if (memory == NULL && PyErr_Occurred())
+    return NULL;
+  return stream_face(st, cch_deviceptr_stream_ref(memory));
 }
 
 static PyObject *set_memory_resource(PyObject *object, PyObject *mr) {
@@ -460,6 +468,7 @@ static PyMethodDef functions[] = {
     {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, DOC_copy_batch},
     {"copy_part", FASTCALL(copy_part), METH_FASTCALL, DOC_copy_part},
     {"fill", FASTCALL(fill), METH_FASTCALL, DOC_fill},
+    {"deallocation_stream", deallocation_stream, METH_O, DOC_deallocation_stream},
     {NULL, NULL, 0, NULL},
 };
 

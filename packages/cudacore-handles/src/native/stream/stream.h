@@ -29,6 +29,11 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
  */
 PyObject *stream_accept(const state *st, PyObject *argument);
 
+/* Returns a Stream that takes over a reference, or None for NULL; NULL with an exception on failure. */
+static inline PyObject *stream_face(const state *st, cch_stream *box) {
+  return box != NULL ? handle_make(st, (PyTypeObject *)st->faces.stream, box) : Py_NewRef(Py_None);
+}
+
 /* ---- builder.c ---- */
 
 /* A graph builder, which can be passed in place of its stream. */

@@ -450,10 +450,7 @@ static PyObject *check_memory(PyObject *object, PyObject *nothing) {
 static PyObject *get_stream(PyObject *object, void *closure) {
   (void)closure;
   const view *self = (view *)object;
-  cch_stream *stream = self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL;
-  if (stream == NULL)
-    return PyLong_FromLong(0);
-  return PyLong_FromVoidPtr(stream); /* the caller takes over the reference */
+  return stream_face(self->st, self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL);
 }
 
 static int view_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -508,7 +505,7 @@ static PyGetSetDef properties[] = {
     {"_type", get_type, NULL, NULL, NULL},
     {"_dtype_as_it_is", get_dtype_as_it_is, NULL, NULL, NULL},
     {"_device", get_device, NULL, NULL, NULL},
-    {"_stream_reference", get_stream, NULL, NULL, NULL},
+    {"_stream", get_stream, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
@@ -145,14 +145,14 @@ class ResourceAdaptor(MemoryResource):
 
 def new_tracker(*, limit: int = 0, lists: bool = False, log: bytes | None = None) -> Tracker:
     """Make a tracker."""
-    out, config = ffi.new("cch_tracker **"), ffi.new("cch_tracker_config *")
+    out, config = out_box("cch_tracker"), ffi.new("cch_tracker_config *")
     config.size = ffi.sizeof("cch_tracker_config")
     config.limit = limit
     config.flags = lib.CCH_TRACKER_LIST if lists else 0
     path = ffi.NULL if log is None else ffi.new("char[]", log)
     config.log = path
     check(lib.cch_tracker_create(out, config))
-    return adopt(Tracker, out[0])
+    return adopt(Tracker, out)
 
 
 def counts_of(tracker: Tracker) -> AllocationCounts:

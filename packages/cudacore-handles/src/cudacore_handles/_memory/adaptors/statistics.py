@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.pickles import public
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 from cudacore_handles._memory.adaptors.base import AllocationCounts, ResourceAdaptor, Tracker, counts_of, new_tracker
 from cudacore_handles._memory.resource import MemoryResource
 
@@ -25,9 +25,9 @@ class Measurement:
     def __enter__(self) -> Measurement:
         if self._tracker is not None:
             raise RuntimeError("a measurement can be used for one block only; call measure() again for another one")
-        out = ffi.new("cch_tracker **")
+        out = out_box("cch_tracker")
         check(lib.cch_tracker_measure(out, hold(self._of)))
-        self._tracker = adopt(Tracker, out[0])
+        self._tracker = adopt(Tracker, out)
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
