@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import resource
 import signal
 import threading
 import time
@@ -20,10 +21,9 @@ import pytest
 from compile_sources import SLOW
 
 from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
-from cudacore_compile._compilers import interrupt
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.interrupt import run_interruptibly
-from cudacore_handles import live_counts
+from cudacore_handles import _native, live_counts
 
 QUICK = 'extern "C" __global__ void quick() {}'
 SLOW_JOB = (SLOW, {"arch": "sm_90"})
@@ -90,17 +90,19 @@ def test_signal_that_raises_nothing() -> None:
     assert handled[0] < end - 0.02
 
 
-def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing could be compiled if no thread can be started, for example at the end of the interpreter."""
+def test_no_more_threads(python: Callable[..., Any]) -> None:
+    """Nothing could be compiled if no thread can be started."""
+    result = python(
+        """
+        import resource
+        from cudacore_compile._compilers.interrupt import run_interruptibly
 
-    def refuse(*_: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(interrupt, "_idle", [])
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
-    with pytest.raises(NVRTCError, match="NVRTC_ERROR_COMPILATION"):
-        Program("nonsense", "c++", {"arch": "sm_90"}).compile("ptx")
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (4 << 20), -1))
+        run_interruptibly(lambda: print("called"), lambda: None)
+        """
+    )
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "called\n")
 
 
 def test_cancelled_from_another_thread() -> None:
@@ -191,32 +193,85 @@ def test_a_compiler_that_cannot_be_cancelled() -> None:
     assert ended.wait(30)
 
 
+def count_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
 def test_after_fork() -> None:
     """A forked child would wait for a thread that only its parent has, or fork() would warn of that thread."""
+    before = count_threads()
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
+    assert count_threads() == before
+    go_on = threading.Event()
+    with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
+        run_interruptibly(lambda: bool(go_on.wait(30)), lambda: None)
     child = os.fork()
     if child == 0:
         signal.alarm(60)
         calls: list[int] = []
         run_interruptibly(lambda: calls.append(1), lambda: None)
+        _native.join_threads()  # as at the end of the interpreter: the thread of the parent is not in this process
         os._exit(len(calls))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert not [thread for thread in threading.enumerate() if thread.name == "cudacore-compile-main"]
-    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code  # this compiles on a new thread
+    go_on.set()
+    _native.join_threads()
 
 
 def test_threads_that_are_left() -> None:
-    """Each interrupted compilation would leave a thread forever, or each compilation would start a new thread."""
-    run_interruptibly(lambda: None, lambda: None)
-    (kept,) = interrupt._threads
-    run_interruptibly(lambda: None, lambda: None)
-    assert interrupt._threads == {kept}
+    """Each interrupted compilation would leave a thread forever."""
+    before = count_threads()
     go_on = threading.Event()
     with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
         run_interruptibly(lambda: bool(go_on.wait(30)), go_on.set)
-    kept.join(30)
-    assert not kept.is_alive()
-    assert (interrupt._threads, interrupt._idle) == (set(), [])
+    _native.join_threads()
+    end = time.monotonic() + 30
+    while count_threads() > before and time.monotonic() < end:  # the thread has left the interpreter, and ends soon
+        time.sleep(0.01)
+    assert count_threads() == before
+
+
+SMALL_STACKS = """
+    import os, threading
+    from cudacore_compile import CompileJob, Linker, LinkerOptions, Program, compile_many
+
+    options = {"arch": "sm_90"}
+    depth = 2000
+    if os.environ["LIMIT"] == "small":  # then, compilers crash with every source
+        threading.stack_size(64 << 10)
+        depth = 1
+    code = 'extern "C" __global__ void deep(int *x) { *x = ' + "(" * depth + "*x" + " + 1)" * depth + "; }"
+    other = 'extern "C" __device__ int other() { return 1; }'
+
+    def everything():
+        print(len(Program(code, "c++", options).compile("ptx").code) > 0)
+        print(len(compile_many([CompileJob(code, options), CompileJob(other, options)])))
+        parts = [Program(part, "c++", options).compile("ltoir") for part in (code, other)]
+        linker = Linker(*parts, options=LinkerOptions(arch="sm_90", link_time_optimization=True))
+        print(len(linker.link("cubin").code) > 0)
+
+    everything()
+    thread = threading.Thread(target=everything)
+    thread.start()
+    thread.join()
+    print("all")
+"""
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+@pytest.mark.parametrize("limit", ["small", "unlimited"])
+def test_small_stacks(python: Callable[..., Any], limit: str) -> None:
+    """Compilers would end the process where threads have small stacks: 2 MiB with ``ulimit -s unlimited``."""
+    before = resource.getrlimit(resource.RLIMIT_STACK)
+    if limit == "unlimited":
+        if before[1] != resource.RLIM_INFINITY:
+            pytest.skip("the size of stacks has a hard limit")
+        resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY, before[1]))
+    try:
+        result = python(SMALL_STACKS, LIMIT=limit)
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, before)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split() == [*["True", "2", "True"] * 2, "all"]
 
 
 def test_signal_handler_that_compiles() -> None:
@@ -251,7 +306,6 @@ def test_errors_keep_nothing() -> None:
             run_interruptibly(partial(fail, used), lambda: None)
         names = [entry.name for entry in caught.traceback]
         assert names[-1] == "fail"
-        assert "_call" not in names
         references.append(weakref.ref(caught.value))
         del used, caught
         assert [reference() for reference in references] == [None, None]

@@ -18,6 +18,7 @@ from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles.typing import KernelArgumentType
 
 _H = TypeVar("_H", bound=Handle)
+_T = TypeVar("_T")
 _M = TypeVar("_M", bound=TensorMapHandle)
 _R = TypeVar("_R", bound=ResourceHandle)
 _V = TypeVar("_V", bound=ViewHandle)
@@ -329,6 +330,23 @@ def call_owning(owner: object, frees: bool, function: Callable[..., int], /, *ar
     The box keeps `owner` alive. If `frees` is true, `owner` is a memory resource that frees the box's memory. If
     `owner` is None, the box has no owner. Return the function's status.
     """
+
+def call_on_thread(function: Callable[[], _T], /) -> _T:
+    """Call a function on a new thread, whose stack has at least 8 MiB, and return its result or raise its exception.
+
+    If no thread can be started, the function is called on this thread. On the main thread, signals are handled during
+    the wait. If a signal handler raises an exception, this function raises it, and the call goes on; its result is
+    dropped.
+    """
+
+def call_interruptibly(function: Callable[[], _T], /) -> _T:
+    """Call a function, like :func:`call_on_thread` on the main thread and on threads with small stacks.
+
+    Other threads, which handle no signals and have the stack, call it themselves.
+    """
+
+def join_threads() -> None:
+    """Wait until all calls that :func:`call_on_thread` began in this interpreter have ended."""
 
 def create_event(cls: type[_E], context: Context, flags: int, /) -> _E:
     """Return a new event of a class in a context (cuEventCreate)."""

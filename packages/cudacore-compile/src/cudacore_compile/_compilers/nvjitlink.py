@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_of, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, Loader, load_library
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import compilers
+from cudacore_handles._sdk.compile import call_on_thread, compilers
 
 LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
 _OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}
@@ -57,7 +56,7 @@ class NVJitLink:
         """
         if self.version < _USES_THREADS:
             return self._create(flags, inputs)
-        return on_new_thread(lambda: self._create(flags, inputs))
+        return call_on_thread(lambda: self._create(flags, inputs))
 
     def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
         """Return the options that make nvJitLink ignore its cache in the driver, unless the flags have them."""
@@ -65,12 +64,18 @@ class NVJitLink:
         return [] if flag in flags or newer_fields([flag], self.version) else [flag]
 
     def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
-        """Link, and return the output (nvJitLinkComplete). If `box` is None, a linker is created."""
+        """Link, and return the output (nvJitLinkComplete). If `box` is None, a linker is created.
+
+        nvJitLink (12.9, 13.5) keeps state on each thread that uses it. On a thread that has linked LTO-IR, any later
+        message about symbols is a segmentation fault, even if another library calls nvJitLink. If one thread creates a
+        linker, and another thread links it and ends, the next linker of the first thread crashes. So each link has a
+        thread of its own, which also has the stack that nvJitLink needs.
+        """
 
         def link() -> Linked:
             return self._link(box or self._create(flags, inputs), target, flags, inputs)
 
-        return on_new_thread(link) if b"-lto" in flags and self.version >= _USES_THREADS else link()
+        return call_on_thread(link) if self.version >= _USES_THREADS else link()
 
     def _create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
         box = None
@@ -109,39 +114,9 @@ class NVJitLink:
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
 
 
-_T = TypeVar("_T")
 # When older versions (12.4) report some errors, the calling thread keeps a lock. If that thread ends, all other threads
 # that call nvJitLink wait forever.
 _USES_THREADS = (12, 9)
-
-
-def on_new_thread(function: Callable[[], _T]) -> _T:
-    """Call a function on a new thread, and return its result or raise its exception.
-
-    nvJitLink (12.9, 13.5) keeps state on each thread that uses it. On a thread that has linked LTO-IR, any later
-    message about symbols is a segmentation fault, even if another library calls nvJitLink.
-    """
-    outcome: list[tuple[bool, Any]] = []
-
-    def run() -> None:
-        try:
-            outcome.append((True, function()))
-        except BaseException as error:
-            outcome.append((False, error))
-
-    thread = threading.Thread(target=run, name="nvJitLink", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter is ending, or no more threads can be started
-        run()
-    else:
-        thread.join()
-    if not outcome[0][0]:
-        raise outcome.pop()[1]  # not in a variable, because the exception and this frame would form a reference cycle
-    result: _T = outcome[0][1]
-    return result
-
-
 _ERROR = re.compile(r"^error\s*: (.*)$", re.MULTILINE)
 _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 

@@ -14,7 +14,7 @@ from cudacore_compile._compilers.libraries import Library, Loader, load_library,
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import compilers, ptx_signatures
+from cudacore_handles._sdk.compile import call_interruptibly, compilers, ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -174,7 +174,7 @@ class NVRTC:
             source += _FAST_MATH_CANARY
         box = self.create(source, b"canary", {})
         try:
-            self._library.compile(box, flags)
+            call_interruptibly(lambda: self._library.compile(box, flags))
             ptx, log = self.ptx(box), log_text(self._library.log(box))
         except CUDAError:
             return frozenset(("raw_options",))  # the state is unknown: this keeps the code out of caches

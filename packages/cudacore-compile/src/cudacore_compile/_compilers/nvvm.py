@@ -11,7 +11,7 @@ from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log
 from cudacore_compile._compilers.libraries import Library, Loader, load_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import compilers
+from cudacore_handles._sdk.compile import call_interruptibly, compilers
 
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
 # libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant, such as 90a, is
@@ -66,9 +66,13 @@ class NVVM:
     ) -> tuple[bytes, str]:
         """Check and compile a program, and return the code and the log (nvvmVerifyProgram, nvvmCompileProgram)."""
         library = self._library
-        try:
+
+        def check_and_compile() -> None:
             library.verify(box, flags)
             library.compile(box, flags)
+
+        try:
+            call_interruptibly(check_and_compile)
             code = library.output(box)
             log = log_text(library.log(box))
         except CUDAError as error:
@@ -77,7 +81,7 @@ class NVVM:
 
     def architectures(self) -> list[int]:
         """Return the numbers of the architectures that this libNVVM supports, among those known to this package."""
-        return [number for number in _ARCHITECTURES if self._has(number)]
+        return call_interruptibly(lambda: [number for number in _ARCHITECTURES if self._has(number)])
 
     def ir_version(self) -> tuple[int, int, int, int]:
         """Return the supported versions of NVVM IR and of its debug information (nvvmIRVersion)."""

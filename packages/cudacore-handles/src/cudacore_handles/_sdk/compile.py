@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import TYPE_CHECKING
 
 from cudacore_handles._base.module_attributes import make_getattr
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
+from cudacore_handles._native import call_interruptibly, call_on_thread, join_threads
 
 if TYPE_CHECKING:
     from cudacore_handles._code.cubin import Cubin
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cubin",
+    "call_interruptibly",
+    "call_on_thread",
     "carries_ptx",
     "compilers",
     "demangle",
@@ -36,6 +40,8 @@ _LAZY = {
     "cudacore_handles._code.fat_binary": ("has_only_ltoir", "image_to_link"),
     "cudacore_handles._compiler.driver_linker": ("driver_cuda_version", "link_with_driver"),
 }
+
+atexit.register(join_threads)  # a compiler that runs while the process ends would crash
 
 if not TYPE_CHECKING:
     __getattr__ = make_getattr(__name__, _LAZY, globals())

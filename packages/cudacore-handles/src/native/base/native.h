@@ -146,6 +146,9 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
  */
 void *handle_hold(PyObject *face);
 
+/* Returns an address as a void * of cffi; NULL with an exception on failure. */
+PyObject *pointer_to(const state *st, const void *address);
+
 /*
  * Takes the reference to a box out of an out-parameter of the library, whose address is given as an int. NULL with an
  * exception on failure.
@@ -210,6 +213,17 @@ int add_api_capsule(PyObject *module);
  */
 runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
 void runtime_unref(runtime *rt);
+bool runtime_is_main(const runtime *rt); /* whether it is that of the main interpreter */
+
+/* A new thread enters the interpreter, and leaves it. */
+PyThreadState *runtime_attach(const runtime *rt);
+void runtime_detach(PyThreadState *thread);
+
+/* Count the threads of thread.c. runtime_thread_begins() returns a new reference. */
+runtime *runtime_thread_begins(runtime *rt);
+void runtime_thread_ended(runtime *rt);
+bool runtime_has_threads(const runtime *rt);
+
 int add_owner_functions(PyObject *module);
 
 typedef struct owner owner;
@@ -226,6 +240,13 @@ bool owner_ended(const owner *self);
 /* Takes the GIL of the owner's interpreter on any thread. The result must be passed to owner_detach(). */
 void *owner_attach(const owner *self);
 void owner_detach(const owner *self, void *attached);
+
+/* ---- thread.c: calls on threads of their own ---- */
+
+int add_thread_functions(PyObject *module);
+
+/* Returns whether Python calls signal handlers on this thread: on the main thread of the main interpreter. */
+bool handles_signals(const state *st);
 
 /* Returns whether the interpreter is ending, so that Python code must no longer run. Keeps the current exception. */
 bool is_finalizing(void);

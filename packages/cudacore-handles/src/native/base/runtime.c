@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct owner {
   struct owner *next;
@@ -24,9 +25,11 @@ struct owner {
 struct runtime {
   atomic_size_t references;
   _Atomic(owner *) queue;
-  atomic_bool ended; /* the interpreter has ended: no Python object may be touched */
-  atomic_bool woken; /* a pending call was scheduled */
-  bool is_main;      /* only the main interpreter has pending calls */
+  atomic_bool ended;  /* the interpreter has ended: no Python object may be touched */
+  atomic_bool woken;  /* a pending call was scheduled */
+  bool is_main;       /* only the main interpreter has pending calls */
+  pid_t process;      /* the process whose threads are counted: a forked child does not have them */
+  atomic_int threads; /* the number of running threads of thread.c */
   PyInterpreterState *interpreter;
 };
 
@@ -224,13 +227,38 @@ PyObject *owner_object(const owner *self) { return self->object; }
 
 bool owner_ended(const owner *self) { return atomic_load(&self->runtime->ended); }
 
+bool runtime_is_main(const runtime *rt) { return rt->is_main; }
+
+runtime *runtime_thread_begins(runtime *rt) {
+  if (rt->process != getpid()) {
+    rt->process = getpid();
+    atomic_store(&rt->threads, 0);
+  }
+  atomic_fetch_add(&rt->threads, 1);
+  return runtime_ref(rt);
+}
+
+void runtime_thread_ended(runtime *rt) { atomic_fetch_sub(&rt->threads, 1); }
+
+bool runtime_has_threads(const runtime *rt) { return rt->process == getpid() && atomic_load(&rt->threads) != 0; }
+
+PyThreadState *runtime_attach(const runtime *rt) {
+  PyThreadState *thread = PyThreadState_New(rt->interpreter);
+  PyEval_RestoreThread(thread);
+  return thread;
+}
+
+void runtime_detach(PyThreadState *thread) {
+  PyThreadState_Clear(thread);
+  PyEval_SaveThread();
+  PyThreadState_Delete(thread);
+}
+
 /* PyGILState_Ensure() supports only the main interpreter. For other interpreters, a thread state is created. */
 void *owner_attach(const owner *self) {
   if (self->runtime->is_main)
     return (void *)(uintptr_t)PyGILState_Ensure();
-  PyThreadState *thread = PyThreadState_New(self->runtime->interpreter);
-  PyEval_RestoreThread(thread);
-  return thread;
+  return runtime_attach(self->runtime);
 }
 
 void owner_detach(const owner *self, void *attached) {
@@ -238,10 +266,7 @@ void owner_detach(const owner *self, void *attached) {
     PyGILState_Release((PyGILState_STATE)(uintptr_t)attached);
     return;
   }
-  PyThreadState *thread = attached;
-  PyThreadState_Clear(thread);
-  PyEval_SaveThread();
-  PyThreadState_Delete(thread);
+  runtime_detach(attached);
 }
 
 static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
@@ -253,15 +278,6 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
 }
 
 /* ---- functions that Python code passes to the C library ---- */
-
-/* Returns an address as cffi's void *. */
-static PyObject *pointer_to(const state *st, void *address) {
-  PyObject *number = PyLong_FromVoidPtr(address);
-  PyObject *pointer =
-      number != NULL ? PyObject_CallFunctionObjArgs(st->faces.cast, st->faces.void_pointer, number, NULL) : NULL;
-  Py_XDECREF(number);
-  return pointer;
-}
 
 /*
  * The owner is made, passed on, and discarded after a failure in one call, because a KeyboardInterrupt can arrive
@@ -277,7 +293,7 @@ static PyObject *call_owning(PyObject *module, PyObject *const *arguments, Py_ss
     return NULL;
   uintptr_t release = self == NULL ? 0 : frees ? (uintptr_t)owner_free : (uintptr_t)owner_release;
   PyObject *given = PyTuple_New(count - 1), *result = NULL;
-  PyObject *kept = pointer_to(st, self), *function = pointer_to(st, (void *)release);
+  PyObject *kept = pointer_to(st, self), *function = pointer_to(st, (const void *)release);
   for (Py_ssize_t i = 3; given != NULL && i < count; i++)
     PyTuple_SetItem(given, i - 3, Py_NewRef(arguments[i]));
   if (given != NULL && kept != NULL && function != NULL) {
