@@ -385,6 +385,10 @@ typedef struct cch_api {
   void (*torch_record_stream)(void *ptr, CUstream stream);
   void *(*torch_try_alloc)(int64_t size, int device, CUstream stream);
   cch_status (*allocator_free_async)(CUdeviceptr ptr, CUstream stream);
+  cch_status (*deviceptr_record_stream)(cch_deviceptr *ptr, cch_stream *stream);
+  cch_status (*deviceptr_borrow)(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_deviceptr *owner);
+  size_t (*helper_stream_count)(void);
+  cch_status (*stream_resolve)(cch_stream **out, cch_stream *stream);
 } cch_api;
 
 /**

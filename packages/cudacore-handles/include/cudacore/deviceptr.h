@@ -83,14 +83,30 @@ CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
 CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
 
 /**
- * Sets the stream that orders the free. The per-thread default stream means that of the calling thread. A part can have
- * its own stream; the memory is then freed after the work of that stream, too. Any thread. @since 0.1
+ * Sets the stream that orders the free. A default stream means that of the current context, and the per-thread one that
+ * of the calling thread. A part can have its own stream; the memory is then freed after the work of that stream, too.
+ * Any thread. @since 0.1
  */
 CCH_EXPORT cch_status cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
 /**
- * The stream that orders the free, borrowed from the box; NULL if there is none. A part without its own stream has the
- * stream of the whole allocation. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream.
+ * Records that work on a stream uses an allocation, or a part of it. The free of the whole allocation waits for all
+ * work that the stream has at the time of the free. The stream is meant as in cch_deviceptr_set_stream(), which the
+ * free waits for as well. Any thread. @since 0.1
+ */
+CCH_EXPORT cch_status cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream);
+
+/**
+ * Borrows memory that another allocation keeps alive: `size` bytes at `ptr`. The result is like a part of that
+ * allocation: it keeps it, and its streams are recorded there. The memory need not lie within the allocation. @since
+ * 0.1
+ */
+CCH_EXPORT cch_status cch_deviceptr_borrow(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_deviceptr *owner);
+
+/**
+ * The stream that orders the free, borrowed from the box; NULL if there is none. For a default stream, the box has the
+ * context of that stream. A part without its own stream has the stream of the whole allocation. Caller serialises with
+ * cch_deviceptr_set_stream(), which releases the old stream.
  * @since 0.1
  */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);

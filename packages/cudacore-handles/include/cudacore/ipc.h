@@ -58,9 +58,14 @@ CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *p
 CCH_EXPORT cch_status cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
                                            size_t size, cch_stream *stream);
 
-/** Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. @since 0.1 */
-CCH_EXPORT cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
-                                                size_t offset, size_t size, cch_stream *stream);
+/**
+ * Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. If `pool` is NULL,
+ * the handle is one that this process exported, and came back: the result is a part of the allocation. CCH_EGONE if
+ * that was freed. @since 0.1
+ */
+CCH_EXPORT cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *CCH_NULLABLE pool,
+                                                const cch_ipc_handle *handle, size_t offset, size_t size,
+                                                cch_stream *stream);
 
 /** Whether memory belongs to another process. @since 0.1 */
 CCH_EXPORT bool cch_deviceptr_is_imported(const cch_deviceptr *ptr);

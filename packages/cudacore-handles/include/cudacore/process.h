@@ -50,6 +50,12 @@ CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
  * in a release function: the caller of the release function destroys the queued boxes afterwards. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_drain(void);
 
+/**
+ * Number of streams that the library has made in contexts to free memory that was used on several streams. Each exists
+ * as long as its context. For tests and diagnostics. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT size_t cch_helper_stream_count(void);
+
 /** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_pending(void);
 

@@ -5,7 +5,9 @@
 /**
  * @file stream.h
  * Streams. A box keeps its context. The two default streams are static boxes without a context: they mean the context
- * that is current at each call. Operations on other streams work with any current context, and do not change it.
+ * that is current at each call. If an allocation is given a default stream, it has a box of the stream with the context
+ * and, for the per-thread one, the thread of that call. Operations on all streams but the static boxes work with any
+ * current context, and do not change it.
  */
 
 #include <cudacore/base.h>
@@ -39,6 +41,13 @@ CCH_EXPORT cch_stream *cch_stream_legacy(void);
 
 /** The per-thread default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
 CCH_EXPORT cch_stream *cch_stream_per_thread(void);
+
+/**
+ * Decides which stream a default stream means: returns a box of that of the current context and, for the per-thread
+ * one, of the calling thread. If no context is current, the box has no context. Any other stream is returned itself.
+ * The result is a new reference. @since 0.1
+ */
+CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
 
 /** The stream's context, borrowed from the box; NULL for a default stream. @since 0.1 */
 CCH_EXPORT cch_context *cch_stream_context(const cch_stream *stream);

@@ -203,13 +203,35 @@ class BufferHandle(Handle):
         Parameters
         ----------
         stream : Stream, optional
-            The stream that the free is ordered on (cuMemFreeAsync). Default: the stream of
-            :meth:`set_deallocation_stream`, or else the stream of the allocation.
+            The stream that the free is ordered on (cuMemFreeAsync); a default stream is that of the current context.
+            Default: the stream of :meth:`set_deallocation_stream`, or else the stream of the allocation.
+        """
+    def record_stream(self, stream: Stream | IsStreamType, /) -> None:
+        """Record that work on another stream uses the memory.
+
+        The memory is freed after all work that the stream has when the memory is freed. The stream of the allocation
+        does not wait for that work. The whole memory of a part is meant. A stream is remembered until the memory is
+        freed.
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream. A default stream is that of the current context.
+
+        Examples
+        --------
+        >>> buffer = device.allocate(64, stream=stream)
+        >>> second = device.create_stream()
+        >>> second.wait(stream)
+        >>> buffer.fill(0, stream=second)
+        >>> buffer.record_stream(second)
+        >>> buffer.close()  # freed after the fill
         """
     def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None:
         """Set the stream that the free is ordered on.
 
-        The caller must order this stream after the work that uses the memory.
+        The caller must order this stream after the work that uses the memory. :meth:`record_stream` adds a stream
+        instead. A default stream is that of the current context.
         """
 
 class ViewHandle:
@@ -363,7 +385,7 @@ def set_current(context: Context, /) -> bool:
 def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None:
     """Return the current stream of an array's library, by DLPack's C exchange API; None if there is none."""
 
-def order_streams(consumer: int, producer: int, device: int, /) -> None:
+def order_streams(consumer: int, producer: int | Stream, device: int, /) -> None:
     """Make a stream wait for the present work of another stream, by an event.
 
     If only one of the two streams is being captured, nothing is done: captured work does not run yet, so there is
@@ -371,8 +393,10 @@ def order_streams(consumer: int, producer: int, device: int, /) -> None:
 
     Parameters
     ----------
-    consumer, producer : int
-        Addresses of the streams. A default stream means the default stream of `device`.
+    consumer : int
+        Address of the stream that waits. A default stream means the default stream of `device`.
+    producer : int or Stream
+        The other stream, or its address. The address of a default stream means the default stream of `device`.
     device : int
         Ordinal of the device that the memory is on; -1 for host memory.
     """
@@ -386,11 +410,18 @@ def allocate(
     """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync) and counted by `trackers`."""
 
 def import_memory(
-    cls: type[_B], pool: Handle, offset: int, size: int, stream: _OnStream, mr: MemoryResource, handle: bytes, /
+    cls: type[_B],
+    pool: Handle | None,
+    offset: int,
+    size: int,
+    stream: _OnStream,
+    mr: MemoryResource,
+    handle: bytes,
+    /,
 ) -> _B:
     """Return a new buffer of a class, imported from another process (cuMemPoolImportPointer).
 
-    `handle` is the bytes of the handle that the other process exported.
+    `handle` is the bytes of the handle that the other process exported. If `pool` is None, this process exported it.
     """
 
 def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None:

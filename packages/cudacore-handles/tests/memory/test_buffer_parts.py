@@ -404,11 +404,17 @@ def test_failures(device: ch.Device, stream: ch.Stream) -> None:
     import cudacore_sim as sim
 
     second = device.create_stream()
-    device.allocate(SIZE, stream=stream).close()
-    stream.sync()
+    whole = device.allocate(SIZE, stream=stream)
+    whole[:8].close(second)
+    whole.close()  # makes the helper stream
+    device.sync()
     live = sim.live()
-    for mr in (device.memory_resource, ch.LegacyPinnedMemoryResource()):
-        for name in ("cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"):
+    steps = {
+        device.memory_resource: ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"),
+        ch.LegacyPinnedMemoryResource(): ("cuStreamSynchronize",),
+    }
+    for mr, names in steps.items():
+        for name in names:
             buffer = mr.allocate(SIZE, stream=stream)
             part = buffer[:8]
             part.fill(1, stream=second)

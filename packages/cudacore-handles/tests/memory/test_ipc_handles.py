@@ -150,6 +150,37 @@ def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
             restore(*fields, checksum)  # type: ignore[operator]
 
 
+def test_parts_that_come_back(device: ch.Device, stream: ch.Stream) -> None:
+    """A part that was sent to another process and came back would not be found, because only its whole is open."""
+    mr = new_pool()
+    whole = mr.allocate(SIZE, stream=stream)
+    whole.fill(3, stream=stream)
+    sent = pickle.dumps(whole[64:128])  # as queue.put(whole[64:128]) does
+    back = pickle.loads(sent)
+    assert (back.handle, back.size, back.is_mapped) == (whole.handle + 64, 64, False)
+    whole.close()
+    again = pickle.loads(sent)
+    named = back.ipc_descriptor
+    back.close()
+    mr.close()
+    assert again.copy_to(bytearray(64), stream=stream) == b"\3" * 64
+    assert ch.Buffer.from_ipc_descriptor(mr, named, stream=stream) == again
+    again.close()
+    with pytest.raises(ValueError, match="of this process, which has freed it"):
+        ch.Buffer.from_ipc_descriptor(mr, named, stream=stream)
+
+
+def test_one_event_of_many_objects(device: ch.Device, stream: ch.Stream) -> None:
+    """An import would look at all objects of the event, or fail because one of them was closed."""
+    event = stream.record(options=SHARED_EVENT)
+    named = event.ipc_descriptor
+    objects = [ch.Event.from_ipc_descriptor(named) for _ in range(100)]
+    event.close()
+    for each in objects[:-1]:
+        each.close()
+    assert ch.Event.from_ipc_descriptor(named) == objects[-1]
+
+
 def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
     """A descriptor of another pool, process or machine would be accepted."""
     mr, (buffer,), event, _ = exporter()
@@ -161,7 +192,7 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
         ch.Buffer.from_ipc_descriptor(own, buffer.ipc_descriptor, stream=stream)
     named = mine.ipc_descriptor
     mine.close()
-    with pytest.raises(ValueError, match="which has closed that buffer"):
+    with pytest.raises(ValueError, match="of this process, which has freed it"):
         ch.Buffer.from_ipc_descriptor(own, named, stream=stream)
     bad = type(named)._init(bytes(64), SIZE, None)
     with pytest.raises(ch.CUDAError, match=r"cuMemPoolImportPointer.*that the process which made it has not freed"):

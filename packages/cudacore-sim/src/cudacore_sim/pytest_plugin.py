@@ -218,10 +218,11 @@ def _live(config: pytest.Config) -> dict[str, int]:
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
-    if "cudacore_handles._views.copy_kernel" in sys.modules:
-        from cudacore_handles._sdk.testing import count_copy_kernels
+    if "cudacore_handles._cffi" in sys.modules:
+        from cudacore_handles._sdk.testing import count_copy_kernels, count_helper_streams
 
         counts["library"] -= count_copy_kernels()  # the libraries of copy kernels remain, too
+        counts["stream"] -= count_helper_streams()
     return counts
 
 

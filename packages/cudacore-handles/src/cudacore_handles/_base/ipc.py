@@ -78,31 +78,34 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
+        # The references of a name, by their ids: two references are equal if their objects are.
+        self._references: dict[object, dict[int, weakref.ref[_native.Handle]]] = {}
 
     def add(self, name: object, face: _native.Handle) -> None:
         """Add `face`, an object of the resource that has this name."""
-
-        def forget(reference: weakref.ref[_native.Handle]) -> None:
-            with lock:
-                references = self._references[name]
-                references.remove(reference)
-                if not references:
-                    del self._references[name]
-
-        reference = weakref.ref(face, forget)
+        reference = weakref.ref(face, lambda reference: self._forget(name, reference))
         with lock:
-            self._references.setdefault(name, []).append(reference)
+            self._references.setdefault(name, {})[id(reference)] = reference
 
     def hold(self, name: object) -> Any:
         """Return a pointer to the box of an open object of the resource, like :func:`hold`; None if there is none."""
-        with lock:
-            faces = [reference() for reference in self._references.get(name, ())]
-        for face in faces:
+        while True:
+            with lock:
+                reference = next(iter(self._references.get(name, {}).values()), None)
+            if reference is None:
+                return None
+            face = reference()
             if face is not None:
                 with suppress(ClosedError):
                     return hold(face)
-        return None
+            self._forget(name, reference)  # the object was closed
+
+    def _forget(self, name: object, reference: weakref.ref[_native.Handle]) -> None:
+        with lock:
+            references = self._references.get(name, {})
+            references.pop(id(reference), None)
+            if not references:
+                self._references.pop(name, None)
 
 
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:

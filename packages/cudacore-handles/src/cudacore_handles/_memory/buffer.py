@@ -245,9 +245,10 @@ class Buffer(_native.BufferHandle):
             The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
             Instead of `mr`, an object that keeps the memory alive. It is referenced while the memory is in use. If it
-            is a buffer or another CUDA object, it can be closed, because the buffer keeps its resource as well. An
-            `owner` or `mr` that refers to the buffer is never garbage collected: close the buffer, or use a weak
-            reference.
+            is a buffer or another CUDA object, it can be closed, because the buffer keeps its resource as well. With a
+            buffer as the owner, the result is like a part of it: if it is closed on a stream, the owner's memory is
+            freed after the work of that stream. An `owner` or `mr` that refers to the buffer is never garbage
+            collected: close the buffer, or use a weak reference.
         stream : Stream, optional
             The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
 
@@ -271,10 +272,13 @@ class Buffer(_native.BufferHandle):
                 raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = out_box("cch_deviceptr")
-        keeper = mr if mr is not None else owner
-        if isinstance(owner, _native.Handle):
-            keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
-        check(_native.call_owning(keeper, mr is not None, lib.cch_deviceptr_wrap, out, where, nbytes, ffi.NULL))
+        if isinstance(owner, Buffer):
+            check(lib.cch_deviceptr_borrow(out, where, nbytes, hold(owner)))
+        else:
+            keeper = mr if mr is not None else owner
+            if isinstance(owner, _native.Handle):
+                keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
+            check(_native.call_owning(keeper, mr is not None, lib.cch_deviceptr_wrap, out, where, nbytes, ffi.NULL))
         buffer = cls._adopt_memory(address(out), mr, owner)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cudacore_handles import _native
 from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import CUDAError, check, closed, last_error
-from cudacore_handles._base.handle import address, adopt, hold, out_box
-from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, Shared, check_restored, check_type, checksum_of
+from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
+from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, check_restored, check_type, checksum_of
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
@@ -33,9 +33,8 @@ POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _OUT_OF_RANGE = "The offset and size in ipc_descriptor are outside of the memory: the descriptor was changed or damaged"
 
-# The pools of this process, and the buffers that it allocated, by the names that identify them in all processes.
+# The pools of this process, by the names that identify them in all processes.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
-_own_buffers = Shared()
 
 
 class IPCAllocationHandle(base.HasDescriptors):
@@ -398,10 +397,7 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
         return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, data.uuid)
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_deviceptr_export(out, box))
-    descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
-    if not data.is_mapped:
-        _own_buffers.add((data.uuid, descriptor._data), buffer)
-    return descriptor
+    return IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
@@ -423,9 +419,14 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
 
         Stream_accept(stream, allow_stream_protocol=True)
         buffer = empty_buffer(cls, resource)
-    elif data._is_mapped:
+    else:
         try:
-            buffer = _native.import_memory(cls, resource._pool, offset, size, stream, resource, name)
+            pool = resource._pool if data._is_mapped else None  # None: the buffer of this process was sent back
+            buffer = _native.import_memory(cls, pool, offset, size, stream, resource, name)
+        except GoneError:
+            if data._is_mapped:
+                raise
+            raise ValueError("ipc_descriptor is of memory of this process, which has freed it") from None
         except CUDAError as error:
             if error.code_name == "CUDA_ERROR_INVALID_VALUE":
                 error.hint = (
@@ -434,18 +435,6 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
             elif error.code_name == "CCH_EMISMATCH":
                 error.hint = _OUT_OF_RANGE
             raise
-    else:
-        from cudacore_handles._stream.stream import Stream_accept
-
-        accepted = Stream_accept(stream, allow_stream_protocol=True)
-        box = _own_buffers.hold((own, name))
-        if box is None:
-            raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
-        out = out_box("cch_deviceptr")
-        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_OUT_OF_RANGE)
-        buffer = cls._adopt_memory(address(out), resource, None)
-        buffer.set_deallocation_stream(accepted)
-        _own_buffers.add((own, name), buffer)
     buffer._descriptor = descriptor
     return buffer
 

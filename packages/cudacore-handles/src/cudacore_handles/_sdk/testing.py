@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For the pytest plugin of cudacore-sim: counts driver objects that this package never destroys."""
+"""For the pytest plugin of cudacore-sim: counts driver objects that this package keeps as long as their context."""
 
-from cudacore_handles._views.copy_kernel import count_loaded as count_copy_kernels
+from __future__ import annotations
 
-__all__ = ["count_copy_kernels"]
+import sys
+
+from cudacore_handles._cffi import lib
+
+__all__ = ["count_copy_kernels", "count_helper_streams"]
+
+
+def count_copy_kernels() -> int:
+    """Count the libraries of copy kernels."""
+    module = sys.modules.get("cudacore_handles._views.copy_kernel")
+    return 0 if module is None else int(module.count_loaded())
+
+
+def count_helper_streams() -> int:
+    """Count the streams on which memory is freed that was used on several streams."""
+    return int(lib.cch_helper_stream_count())

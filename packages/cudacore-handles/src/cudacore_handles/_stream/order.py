@@ -20,9 +20,8 @@ def order_behind(producer: Stream | None, device: tuple[int, int], stream: int |
         if device[0] != _native.DL_CUDA:
             return
         stream = LEGACY
-    if (stream or LEGACY) != (producer._raw or LEGACY):
-        ordinal = device[1] if device[0] == _native.DL_CUDA else -1
-        _native.order_streams(stream or LEGACY, producer._raw or LEGACY, ordinal)
+    if stream != producer._raw or stream <= _PER_THREAD:
+        _native.order_streams(stream or LEGACY, producer, device[1] if device[0] == _native.DL_CUDA else -1)
 
 
 def stream_for_interface(producer: Stream | None) -> int | None:
@@ -56,6 +55,9 @@ def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callabl
 
 
 def _unless_captured(stream: Stream) -> int | None:
-    if stream._raw > _PER_THREAD and is_capturing(stream):
-        return None
-    return stream._raw or LEGACY
+    if stream._raw > _PER_THREAD:
+        return None if is_capturing(stream) else stream._raw
+    # The number of a default stream means that of the current context.
+    number = stream._raw or LEGACY
+    _native.order_streams(number, stream, -1)
+    return number

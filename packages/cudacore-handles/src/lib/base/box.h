@@ -63,6 +63,9 @@ void cch__box_unref(void *box);
 bool cch__box_unref_unless_last(cch__box *box);
 /* Returns whether the caller's reference is the only one to the box. */
 bool cch__box_is_last(const cch__box *box);
+static inline size_t cch__box_references(const cch__box *box) {
+  return atomic_load_explicit(&box->references, memory_order_acquire);
+}
 /* Returns whether the box still has a reference. */
 static inline bool cch__box_is_alive(const cch__box *box) {
   return atomic_load_explicit(&box->references, memory_order_relaxed) != 0;

@@ -20,7 +20,8 @@ struct cch_context {
   cch__box box;
   CUcontext raw;
   int device;
-  CUgreenCtx green; /* the green context, if this library made it; NULL for any other context */
+  CUgreenCtx green;         /* the green context, if this library made it; NULL for any other context */
+  _Atomic(CUstream) helper; /* on which frees wait for several streams; NULL until it is needed */
   uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 
@@ -32,7 +33,9 @@ static inline const cch_context *cch__lost_with(const cch__box *box) {
 struct cch_stream {
   cch__box box;
   CUstream raw;
-  cch_context *context;
+  cch_context *context;         /* NULL for a default stream that is not resolved (resolve.c) */
+  uint64_t thread;              /* of a resolved per-thread default stream; 0 for any other stream */
+  size_t uses;                  /* how many of the references are uses of memory; guarded by a lock of uses.c */
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
 };
@@ -73,7 +76,13 @@ typedef enum cch__origin {
 typedef struct cch__track cch__track;
 typedef struct cch__tracker_log cch__tracker_log;
 
-/* The stream on which a part was closed: part.c. */
+/* The name of memory of a pool for other processes: ipc.c. */
+typedef struct cch__name {
+  CUmemoryPool pool;
+  cch_ipc_handle handle;
+} cch__name;
+
+/* A stream on which memory was used: uses.c. */
 typedef struct cch__use cch__use;
 
 /*
@@ -94,14 +103,13 @@ struct cch_deviceptr {
   CUdeviceptr ptr;
   size_t size;
   cch_context *context;
-  cch__box *backing;  /* what the memory belongs to: a pool, a graphics resource, or another allocation */
-  cch__track *tracks; /* the list of tracks, one for each tracker of the allocation: tracker.c */
-  cch__use *uses;     /* the streams on which parts of the memory were closed; guarded by a lock of part.c */
-  size_t use_count;
-  _Atomic(cch_ipc_handle *) exported; /* the handle for other processes; NULL until it was exported */
-  _Atomic(cch_stream *) stream;
-  uint64_t thread;  /* if `stream` is the per-thread default stream, the thread whose stream orders the free */
-  uint64_t capture; /* the number of the capture that allocated the memory; 0 if no capture did */
+  cch__box *backing;             /* what the memory belongs to: a pool, a graphics resource, or another allocation */
+  cch__track *tracks;            /* the list of tracks, one for each tracker of the allocation: tracker.c */
+  cch__use *uses;                /* a set of streams that the free waits for, too; guarded by a lock of uses.c */
+  size_t use_count, many_uses;   /* from `many_uses` on, the set is pruned */
+  _Atomic(cch__name *) exported; /* the name for other processes; NULL until it was exported */
+  _Atomic(cch_stream *) stream;  /* the resolved stream that orders the free */
+  uint64_t capture;              /* the number of the capture that allocated the memory; 0 if no capture did */
   cch_graph *graph; /* that capture's graph, if it has a box; while the graph exists, its addresses are not reused */
   cch__origin origin;
   bool read_only; /* registered host memory that devices must not write */

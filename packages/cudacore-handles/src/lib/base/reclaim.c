@@ -23,11 +23,11 @@ static stack queue, refused;
 atomic_size_t cch__pending;
 
 /*
- * The number of polls before refused boxes are tried again. The number of refused boxes is added to it, so that the
- * mean cost of a poll is constant.
+ * The number of polls before all refused boxes are tried again. The number of boxes that wait is added to it, so that
+ * the mean cost of a poll is constant.
  */
-enum { MIN_POLLS = 64 };
-static atomic_size_t refused_count, polls;
+enum { MIN_POLLS = 64, MAX_IN_VAIN = 8 };
+static atomic_size_t polls;
 
 static _Thread_local unsigned callback_depth;
 
@@ -37,6 +37,7 @@ static _Thread_local struct {
   bool running;
   enum { UNKNOWN, PERMITTED, FORBIDDEN } calls;
   size_t drained; /* number of destroyed boxes that had been queued */
+  size_t refused; /* number of refusals */
 } dying;
 
 bool cch__in_callback(void) { return callback_depth > 0; }
@@ -90,13 +91,35 @@ static void append(cch__box *box) {
 }
 
 /* The whole stack is taken at once, so that no other thread can pop a box and push it again meanwhile. */
+static cch__box *take_chain(stack *from) { return atomic_exchange_explicit(&from->top, NULL, memory_order_acquire); }
+
+/* Appends a box of a chain to the thread's list, and returns the next one of the chain. */
+static cch__box *append_queued(cch__box *box) {
+  cch__box *next = box->next;
+  atomic_store_explicit(&box->queued, false, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&cch__pending, 1, memory_order_relaxed);
+  append(box);
+  return next;
+}
+
 static void take(stack *from) {
-  cch__box *box = atomic_exchange_explicit(&from->top, NULL, memory_order_acquire), *next;
-  for (; box != NULL; box = next) {
-    next = box->next;
-    atomic_store_explicit(&box->queued, false, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&cch__pending, 1, memory_order_relaxed);
-    append(box);
+  for (cch__box *box = take_chain(from); box != NULL;)
+    box = append_queued(box);
+}
+
+/* Puts back the rest of a chain, behind boxes that were pushed meanwhile. */
+static void put_back(stack *onto, cch__box *rest) {
+  cch__box *empty = NULL;
+  while (rest != NULL && !atomic_compare_exchange_strong_explicit(&onto->top, &empty, rest, memory_order_release,
+                                                                  memory_order_relaxed)) {
+    cch__box *pushed = take_chain(onto), *last = pushed;
+    while (last != NULL && last->next != NULL)
+      last = last->next;
+    if (last != NULL) {
+      last->next = rest;
+      rest = pushed;
+    }
+    empty = NULL;
   }
 }
 
@@ -143,7 +166,7 @@ static void run(void) {
       continue;
     bool is_there = false;
     if (!is_permitted(box, &is_there) || !cch__box_destroy(box, is_there)) {
-      atomic_fetch_add_explicit(&refused_count, 1, memory_order_relaxed);
+      dying.refused++;
       push(&refused, box);
     } else if (waited) {
       dying.drained++;
@@ -155,9 +178,20 @@ static void run(void) {
 }
 
 static void take_refused(void) {
-  atomic_store_explicit(&refused_count, 0, memory_order_relaxed);
   atomic_store_explicit(&polls, 0, memory_order_relaxed);
   take(&refused);
+}
+
+/* Tries refused boxes again, until several in a row are refused. */
+static void retry_some(void) {
+  cch__box *box = take_chain(&refused);
+  for (int in_vain = 0; box != NULL && in_vain < MAX_IN_VAIN;) {
+    size_t before = dying.refused;
+    box = append_queued(box);
+    run();
+    in_vain = dying.refused == before ? 0 : in_vain + 1;
+  }
+  put_back(&refused, box);
 }
 
 void cch__reclaim(cch__box *box) {
@@ -208,14 +242,16 @@ size_t cch_reclaim_drain(void) {
   return dying.drained;
 }
 
-void cch__poll_pending(bool patient) {
+void cch__poll_pending(cch__retry retry) {
   if (callback_depth > 0 || dying.running)
     return;
   take(&queue);
   if (atomic_load_explicit(&refused.top, memory_order_relaxed) != NULL) {
-    size_t wait = MIN_POLLS + atomic_load_explicit(&refused_count, memory_order_relaxed);
-    if (patient || atomic_fetch_add_explicit(&polls, 1, memory_order_relaxed) >= wait)
+    size_t wait = MIN_POLLS + atomic_load_explicit(&cch__pending, memory_order_relaxed);
+    if (retry == CCH__RETRY_ALL || atomic_fetch_add_explicit(&polls, 1, memory_order_relaxed) >= wait)
       take_refused();
+    else if (retry == CCH__RETRY_SOME)
+      retry_some();
   }
   if (dying.first != NULL)
     run();

@@ -43,21 +43,28 @@ static inline bool cch__ended(int status) {
 /* The number of boxes that wait for destruction, for any reason. */
 extern atomic_size_t cch__pending;
 
-void cch__poll_pending(bool patient);
+typedef enum cch__retry { CCH__RETRY_RARELY, CCH__RETRY_SOME, CCH__RETRY_ALL } cch__retry;
+void cch__poll_pending(cch__retry retry);
 
 /* Called by functions that launch, record or create. Destroys the queued boxes, if there are any. */
 static inline void cch__poll(void) {
   if (atomic_load_explicit(&cch__pending, memory_order_relaxed) != 0)
-    cch__poll_pending(false);
+    cch__poll_pending(CCH__RETRY_RARELY);
 }
 
 /*
  * Called by functions that wait. Like cch__poll(), but also tries again to destroy boxes that the driver refused to
- * destroy before.
+ * destroy before, until it refuses several in a row: while a stream is captured, thousands of frees can wait for that.
  */
+static inline void cch__poll_waiting(void) {
+  if (atomic_load_explicit(&cch__pending, memory_order_relaxed) != 0)
+    cch__poll_pending(CCH__RETRY_SOME);
+}
+
+/* Called when a capture begins or ends. Tries again to destroy all boxes that the driver refused to destroy before. */
 static inline void cch__poll_patiently(void) {
   if (atomic_load_explicit(&cch__pending, memory_order_relaxed) != 0)
-    cch__poll_pending(true);
+    cch__poll_pending(CCH__RETRY_ALL);
 }
 
 #endif

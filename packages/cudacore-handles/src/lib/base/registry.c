@@ -122,14 +122,29 @@ static void insert_locked(registry *r, cch__box *box, key k) {
   r->count++;
 }
 
-void *cch__registry_find(cch_kind kind, const void *handle) {
+static void *find(cch_kind kind, key k) {
   registry *r = &registries[kind];
   pthread_mutex_lock(&r->lock);
-  cch__box *box = *entry_of(r, handle_key(handle));
-  if (box != NULL && !cch__box_try_ref(box))
+  cch__box *box = *entry_of(r, k);
+  if (box != NULL && (box->claimed || !cch__box_try_ref(box)))
     box = NULL;
   pthread_mutex_unlock(&r->lock);
   return box;
+}
+
+void *cch__registry_find(cch_kind kind, const void *handle) { return find(kind, handle_key(handle)); }
+
+void *cch__registry_find_value(cch_kind kind, const void *value, size_t size) {
+  return find(kind, value_key(value, size));
+}
+
+void cch__registry_insert_value(void *opaque, const void *value, size_t size) {
+  cch__box *box = opaque;
+  registry *r = &registries[box->kind];
+  pthread_mutex_lock(&r->lock);
+  if (!atomic_load_explicit(&box->registered, memory_order_relaxed))
+    insert_locked(r, box, value_key(value, size));
+  pthread_mutex_unlock(&r->lock);
 }
 
 void *cch__registry_take(cch_kind kind, const void *handle) {

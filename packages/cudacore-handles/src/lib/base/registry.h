@@ -32,6 +32,11 @@ void *cch__registry_insert_unless_known(void *box, const void *handle);
  */
 void cch__registry_remove(void *box);
 
+/* Returns the live box of a value with a new reference, or NULL. It does not wait for threads that have a claim. */
+void *cch__registry_find_value(cch_kind kind, const void *value, size_t size);
+/* Enters a box under a value, which lies in the memory of the box, unless the box is registered already. */
+void cch__registry_insert_value(void *box, const void *value, size_t size);
+
 /*
  * Find or claim a value. *out is the live box of the value with a new reference. If it is NULL, the caller creates the
  * resource in `box`. Other threads that look for the value wait until the claim ends with cch__registry_made(), or is

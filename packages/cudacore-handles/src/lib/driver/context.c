@@ -163,7 +163,7 @@ int cch_context_restore(cch_context *context) {
 
 int cch_context_synchronize(cch_context *context) {
   CCH__REQUIRE_USABLE(context);
-  cch__poll_patiently();
+  cch__poll_waiting();
   return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxSynchronize, ()));
 }
 
@@ -218,9 +218,50 @@ int cch_context_is_green(int *out, cch_context *context) {
   return status;
 }
 
+int cch__context_create_stream(CUstream *out, cch_context *context, unsigned flags, int priority) {
+  if (context->green != NULL)
+    return CCH__CALL(cuGreenCtxStreamCreate, (out, context->green, flags, priority));
+  return CCH__IN_CONTEXT(context, CCH__CALL(cuStreamCreateWithPriority, (out, flags, priority)));
+}
+
+/* ---- helper streams ---- */
+
+static atomic_size_t helpers;
+
+size_t cch_helper_stream_count(void) { return atomic_load_explicit(&helpers, memory_order_relaxed); }
+
+/* It is only made in a context that the library owns, because it must be destroyed before the context. */
+int cch__context_helper(CUstream *out, cch_context *context) {
+  CUstream known = atomic_load_explicit(&context->helper, memory_order_acquire), made = NULL;
+  if (known == NULL && context->box.owned) {
+    CCH__RETURN_FAILURE(cch__context_create_stream(&made, context, CU_STREAM_NON_BLOCKING, 0));
+    if (atomic_compare_exchange_strong(&context->helper, &known, made)) {
+      atomic_fetch_add_explicit(&helpers, 1, memory_order_relaxed);
+      known = made;
+    } else { /* another thread was first */
+      cch__report(CCH__CALL(cuStreamDestroy, (made)));
+    }
+  }
+  *out = known;
+  return 0;
+}
+
+static bool end_helper(cch_context *context) {
+  CUstream helper = atomic_load_explicit(&context->helper, memory_order_acquire);
+  if (helper == NULL)
+    return true;
+  if (!cch__ended(CCH__CALL(cuStreamDestroy, (helper))))
+    return false;
+  atomic_store_explicit(&context->helper, NULL, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&helpers, 1, memory_order_relaxed);
+  return true;
+}
+
 bool cch__context_end(cch_context *context) {
   if (!context->box.owned)
     return true;
+  if (!end_helper(context))
+    return false;
   int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
                                       : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
   return cch__ended(status);

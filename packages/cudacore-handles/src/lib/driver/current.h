@@ -35,6 +35,14 @@ static inline int cch__context_check(const cch_context *context, const char *ope
  */
 bool cch__context_is_lost(const cch_context *context);
 
+/* Creates a stream that has no box. */
+int cch__context_create_stream(CUstream *out, cch_context *context, unsigned flags, int priority);
+/*
+ * Gets the stream on which frees of memory in a context wait for several other streams. It is created when it is first
+ * needed, and destroyed with the context. NULL if the library does not own the context.
+ */
+int cch__context_helper(CUstream *out, cch_context *context);
+
 /*
  * Returns whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The
  * same call of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always

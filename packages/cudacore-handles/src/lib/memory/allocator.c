@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "driver/current.h"
-#include "memory/part.h"
 #include "base/registry.h"
 
 #include <dlfcn.h>
@@ -104,7 +103,7 @@ int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
   cch_stream *stream;
   int status = cch_stream_wrap(&stream, raw, NULL, NULL);
   if (status == 0) {
-    status = cch__use_record(box, stream, __func__);
+    status = cch_deviceptr_record_stream(box, stream);
     cch_stream_unref(stream);
   }
   cch_deviceptr_unref(box);

@@ -6,6 +6,7 @@
 #include "memory/peers.h"
 #include "memory/pool.h"
 #include "memory/tracker.h"
+#include "memory/uses.h"
 #include "memory/virtual.h"
 #include "stream/capture.h"
 #include "stream/stream.h"
@@ -128,34 +129,36 @@ static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status)
   return status;
 }
 
-/* The context of the stream must be current. */
+/* Takes over a reference to the resolved stream, unless it fails. The context of the stream must be current. */
 static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
-  int status = capture_of(&ptr->capture, stream->raw);
+  CUstream raw = cch__stream_here(stream);
+  int status = capture_of(&ptr->capture, raw);
   if (status == 0)
-    status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, ptr->size, pool->raw, stream->raw));
-  if (status == 0 && ptr->capture != 0)
-    ptr->graph = graph_of_capture(stream->raw);
-  return status;
+    status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, ptr->size, pool->raw, raw));
+  if (status != 0)
+    return status;
+  if (ptr->capture != 0)
+    ptr->graph = graph_of_capture(raw);
+  ptr->backing = cch__box_ref(pool);
+  atomic_init(&ptr->stream, stream);
+  return 0;
 }
 
 int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, pool, stream);
+  cch_stream *resolved;
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, NULL));
   cch_deviceptr *ptr = NULL;
-  int status = begin_alloc(&ptr, CCH__FROM_POOL, size, stream->context, __func__);
-  if (status != 0)
-    return status;
-  if (stream->context == NULL) /* on a default stream, the free needs the context that is current now */
-    status = cch_context_current(&ptr->context);
-  if (status == 0)
-    status = cch__pool_keep_context(pool);
-  if (status == 0)
-    status = CCH__IN_CONTEXT(stream->context, alloc_async(ptr, pool, stream));
+  int status = begin_alloc(&ptr, CCH__FROM_POOL, size, resolved->context, __func__);
   if (status == 0) {
-    ptr->backing = cch__box_ref(pool);
-    atomic_init(&ptr->stream, cch_stream_ref(stream));
-    ptr->thread = cch__thread();
+    status = cch__pool_keep_context(pool);
+    if (status == 0) /* the context of a default stream that was just resolved is the current one, or there is none */
+      status = CCH__IN_CONTEXT(stream->context, alloc_async(ptr, pool, resolved));
+    status = end_alloc(out, ptr, status);
   }
-  return end_alloc(out, ptr, status);
+  if (status != 0)
+    cch_stream_unref(resolved);
+  return status;
 }
 
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
@@ -226,10 +229,10 @@ static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
   CCH__REQUIRE_USABLE(ptr, stream);
-  cch_stream_ref(stream);
+  cch_stream *resolved;
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, ptr->context));
   pthread_mutex_lock(&stream_lock);
-  cch_stream *old = atomic_exchange_explicit(&ptr->stream, stream, memory_order_acq_rel);
-  ptr->thread = cch__thread();
+  cch_stream *old = atomic_exchange_explicit(&ptr->stream, resolved, memory_order_acq_rel);
   pthread_mutex_unlock(&stream_lock);
   cch_stream_unref(old);
   return 0;
@@ -243,11 +246,14 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_unlock(&stream_lock);
   const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
-  if (whole->graph == NULL)
-    return stream;
-  cch_stream *joined = cch__capture_stream(whole->graph, stream, whole->capture);
+  if (whole->graph != NULL) {
+    cch_stream *joined = cch__capture_stream(whole->graph, stream, whole->capture);
+    cch_stream_unref(stream);
+    stream = joined;
+  }
+  cch_stream *here = cch__stream_ref_here(stream);
   cch_stream_unref(stream);
-  return joined;
+  return here;
 }
 
 int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, const char *operation) {
@@ -346,10 +352,6 @@ int cch_pointer_check(CUdeviceptr raw) {
                    device);
 }
 
-static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
-  return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
-}
-
 cch_context *cch__context_after(const cch_context *lost) {
   cch_context *context = NULL;
   unsigned flags;
@@ -360,11 +362,17 @@ cch_context *cch__context_after(const cch_context *lost) {
   return context;
 }
 
+/*
+ * Calls the function that frees foreign memory. It would take another thread's per-thread default stream for that of
+ * its own thread, so it gets the legacy stream instead.
+ */
 static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
   cch__errors saved;
+  cch_stream *here = cch__stream_ref_here(stream);
   cch__owner_enter(&saved);
-  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, stream);
+  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, here);
   cch__owner_leave(&saved);
+  cch_stream_unref(here);
 }
 
 /* Returns whether memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
@@ -409,11 +417,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
   return cch__checked(result, "cuMemFreeAsync");
 }
 
-/*
- * Waits for a stream; returns the driver's result. On the legacy stream, an event is recorded and waited for, so that
- * only earlier work delays the call.
- */
-static int wait_for(CUstream stream) {
+int cch__wait_for_work(CUstream stream) {
   if (cch__is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream != CU_STREAM_LEGACY)
@@ -433,9 +437,9 @@ static int wait_for(CUstream stream) {
  */
 static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   if (ptr->origin == CCH__FROM_GRAPHICS)
-    return cch__graphics_end_mapping(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY);
+    return cch__graphics_end_mapping(ptr, stream != NULL ? cch__stream_here(stream) : CU_STREAM_LEGACY);
   if (stream != NULL) {
-    int status = wait_for(stream->raw);
+    int status = cch__wait_for_work(cch__stream_here(stream));
     if (cch__not_now(status))
       return status;
     cch__report(status);
@@ -447,6 +451,10 @@ static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   if (ptr->origin == CCH__REGISTERED)
     return CCH__CALL(cuMemHostUnregister, ((void *)(uintptr_t)ptr->ptr));
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
+}
+
+bool cch__free_is_ordered(const cch_deviceptr *ptr) {
+  return ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED || ptr->origin == CCH__FROM_GRAPHICS;
 }
 
 bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
@@ -469,8 +477,8 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
   bool ended = !cch__not_now(entered);
   if (ended && !(entered == CCH_EGONE && from_pool)) {
     CUstreamCaptureMode mode = cch__relaxed_enter();
-    int status =
-        from_pool ? free_async(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY) : free_at_once(ptr, stream);
+    int status = from_pool ? free_async(ptr, stream != NULL ? cch__stream_here(stream) : CU_STREAM_LEGACY)
+                           : free_at_once(ptr, stream);
     cch__relaxed_leave(mode);
     if (entered == 0)
       cch__current_leave(&current);
@@ -492,13 +500,11 @@ static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {
 bool cch__deviceptr_end(cch_deviceptr *ptr) {
   if (ptr->tracks != NULL)
     cch__tracks_freeing(ptr);
-  if (ptr->origin == CCH__PART) {
-    cch__part_end(ptr);
-    return true;
-  }
+  cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
+  if (ptr->origin == CCH__PART) /* a part without a stream was used on the stream of the whole */
+    return stream == NULL || cch__use_end((cch_deviceptr *)ptr->backing, stream);
   if (ptr->origin == CCH__FOREIGN && (ptr->free == NULL || cch__exiting()))
     return true;
-  cch_stream *stream = stream_of_free(ptr);
   if (ptr->graph == NULL)
     return end_of_whole(ptr, stream);
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
@@ -513,6 +519,8 @@ void cch__deviceptr_drop(cch_deviceptr *ptr) {
   if (ptr->tracks != NULL)
     cch__tracks_drop(ptr);
   cch__uses_drop(ptr);
+  if (ptr->origin == CCH__PART)
+    cch__part_drop(ptr);
   free(atomic_load_explicit(&ptr->exported, memory_order_acquire));
   free(ptr->ranges);
   cch_graph_unref(ptr->graph);

@@ -26,7 +26,19 @@ int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, 
  */
 int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation);
 
-/* Frees memory in the order of a stream; false if the driver refuses that now. */
+/* Returns whether the driver frees memory in the order of a stream; before any other free, the host waits. */
+bool cch__free_is_ordered(const cch_deviceptr *ptr);
+/*
+ * Waits for a stream; returns the driver's result. On the legacy stream, an event is recorded and waited for, so that
+ * only earlier work delays the call. The stream's context must be current.
+ */
+int cch__wait_for_work(CUstream stream);
+/*
+ * Returns the context in which to free memory of a pool, or virtual memory, after a reset: such memory survives its
+ * context. A new reference; NULL if there is no primary context.
+ */
+cch_context *cch__context_after(const cch_context *lost);
+/* Frees memory in the order of a resolved stream; false if the driver refuses that now. */
 bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
 
 #endif

@@ -65,12 +65,21 @@ static void finish(cch_graphics *resource, cch_deviceptr *mapped) {
   pthread_mutex_unlock(&lock);
 }
 
-/* The context of the stream must be current. */
+/* The context of the resource must be current. A default stream is that of this context. */
 static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream) {
-  CCH__RETURN_FAILURE(CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw)));
-  int status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
-  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* of several failures, the first one is returned */
-    cch__driver.cuGraphicsUnmapResources(1, &resource->raw, stream->raw);
+  cch_stream *resolved;
+  CUstream raw = cch__stream_here(stream);
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, resource->context));
+  int status = CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, raw));
+  if (status == 0) {
+    status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
+    if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is returned */
+      cch__driver.cuGraphicsUnmapResources(1, &resource->raw, raw);
+  }
+  if (status == 0)
+    atomic_init(&memory->stream, resolved);
+  else
+    cch_stream_unref(resolved);
   return status;
 }
 
@@ -100,8 +109,6 @@ int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *st
   memory->context = cch_context_ref(resource->context);
   memory->box.context = resource->box.context;
   memory->backing = cch__box_ref(resource);
-  memory->thread = cch__thread();
-  atomic_init(&memory->stream, cch_stream_ref(stream));
   finish(resource, memory);
   *out = memory;
   return 0;
@@ -110,7 +117,7 @@ int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *st
 /* Unmaps the memory that begin() returned, and drops the reference. */
 static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stream) {
   cch_stream *used = stream != NULL ? cch_stream_ref(stream) : cch_deviceptr_stream_ref(mapped);
-  CUstream raw = cch__stream_for_thread(used, mapped->thread)->raw;
+  CUstream raw = cch__stream_here(used);
   int status = cch__context_check(used->context, "cuGraphicsUnmapResources");
   if (status == 0)
     status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, raw)));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sharing with other processes. Memory is mapped once, even if it is imported several times. Each import is a part of
- * the mapping, and the registry finds the mapping's box by the exporter's handle.
+ * the mapping, and the registry finds the mapping's box by the memory's name. It finds memory of this process in the
+ * same way, if its name was sent back.
  */
 #include "driver/current.h"
-#include "memory/part.h"
 #include "memory/pool.h"
+#include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -14,10 +15,10 @@
 #include <string.h>
 
 typedef struct mapping {
-  cch_deviceptr ptr;           /* the mapped memory; its backing is the pool */
-  char value[CCH__VALUE_SIZE]; /* the pool and the exporter's handle */
+  cch_deviceptr ptr; /* the mapped memory; its backing is the pool */
+  cch__name name;
 } mapping;
-static_assert(sizeof(CUmemoryPool) + sizeof(cch_ipc_handle) == CCH__VALUE_SIZE, "a mapping's key");
+static_assert(sizeof(cch__name) == CCH__VALUE_SIZE, "the key of memory");
 static_assert(sizeof(cch_ipc_handle) == sizeof(CUmemPoolPtrExportData), "pointers are exported as handles");
 static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are exported as handles");
 
@@ -121,15 +122,18 @@ bool cch_pool_is_imported(const cch_pool *pool) {
  * is imported by two handles, it is mapped twice, and ending one import ends the other. So the first handle is kept.
  */
 static int name_memory(cch_deviceptr *whole, const char *operation) {
-  cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
+  cch__name *made = calloc(1, sizeof *made), *known = NULL;
   if (made == NULL)
     return cch__fail_nomem(operation);
   CUmemPoolPtrExportData data;
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr)));
-  if (status == 0)
-    memcpy(made, &data, sizeof *made);
+  if (status == 0) {
+    memcpy(&made->handle, &data, sizeof made->handle);
+  }
   if (status != 0 || !atomic_compare_exchange_strong(&whole->exported, &known, made))
     free(made);
+  else
+    cch__registry_insert_value(whole, made, sizeof *made);
   return status;
 }
 
@@ -137,7 +141,7 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   CCH__REQUIRE_USABLE(out, ptr);
   cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   if (whole->origin == CCH__MAPPED) { /* the driver cannot export imported memory; the exporter's handle is used */
-    memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
+    *out = ((const mapping *)whole)->name.handle;
     return 0;
   }
   if (atomic_load(&whole->exported) == NULL) {
@@ -145,22 +149,21 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
     if (status != 0)
       return status;
   }
-  *out = *atomic_load(&whole->exported);
+  *out = atomic_load(&whole->exported)->handle;
   return 0;
 }
 
-/*
- * Gets the context in which an import is freed: the context of its stream or, if there is none, the current context or,
- * if there is none, the primary context of its device.
- */
-static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
-  if (stream->context != NULL) {
-    *out = cch_context_ref(stream->context);
-    return 0;
-  }
-  int status = cch_context_current(out);
-  if (status == 0 && *out == NULL)
-    status = cch_context_primary(out, pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : 0);
+/* Resolves the stream of an import. If no context is current, a default stream is that of the pool's device. */
+static int resolve(cch_stream **out, const cch_pool *pool, cch_stream *stream) {
+  int status = cch__stream_resolve(out, stream, NULL);
+  if (status != 0 || (*out)->context != NULL)
+    return status;
+  cch_stream_unref(*out);
+  cch_context *primary;
+  CCH__RETURN_FAILURE(
+      cch_context_primary(&primary, pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : 0));
+  status = cch__stream_resolve(out, stream, primary);
+  cch_context_unref(primary);
   return status;
 }
 
@@ -178,37 +181,11 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
     status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
     if (status != 0) {
       cch__destructor_enter();
-      cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, stream->raw)));
+      cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, cch__stream_here(stream))));
       cch__destructor_leave();
     }
   }
   cch__relaxed_leave(mode);
-  return status;
-}
-
-/*
- * Gets the mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is
- * released.
- */
-static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
-                      const cch_stream *stream, const char *operation) {
-  memcpy(made->value, &pool->raw, sizeof pool->raw);
-  memcpy(made->value + sizeof pool->raw, handle, sizeof *handle);
-  void *known = NULL;
-  int status = cch__registry_claim(&known, made, made->value, sizeof made->value, operation);
-  if (status == 0 && known == NULL) {
-    status = CCH__IN_CONTEXT(made->ptr.context, map(made, pool, handle, stream));
-    if (status == 0) {
-      made->ptr.backing = cch__box_ref(pool);
-      cch__registry_made(made);
-      *out = made;
-      return 0;
-    }
-    cch__registry_remove(made);
-  }
-  cch_context_unref(made->ptr.context);
-  cch__box_discard(made);
-  *out = known;
   return status;
 }
 
@@ -223,54 +200,81 @@ static mapping *new_mapping(cch_context *context, const char *operation) {
   return m;
 }
 
-/* Makes a part of a mapping. Takes over the reference to the mapping. */
-static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size, cch_stream *stream,
-                        const char *operation) {
-  int status = cch__part_begin(part, &m->ptr, offset, size, operation);
+/* Gets the mapping of a handle, as a new reference: an existing one, or a new one. */
+static int mapping_of(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream,
+                      const char *operation) {
+  mapping *made = new_mapping(stream->context, operation);
+  if (made == NULL)
+    return CCH_ENOMEM;
+  made->name = (cch__name){pool->raw, *handle};
+  void *known = NULL;
+  int status = cch__registry_claim(&known, made, &made->name, sizeof made->name, operation);
+  if (status == 0 && known == NULL) {
+    status = CCH__IN_CONTEXT(made->ptr.context, map(made, pool, handle, stream));
+    if (status == 0) {
+      made->ptr.backing = cch__box_ref(pool);
+      cch__registry_made(made);
+      *out = &made->ptr;
+      return 0;
+    }
+    cch__registry_remove(made);
+  }
+  cch_context_unref(made->ptr.context);
+  cch__box_discard(made);
+  *out = known;
+  return status;
+}
+
+/* Gets memory of this process whose name was sent back, as a new reference. */
+static int own_memory_of(cch_deviceptr **out, const cch_ipc_handle *handle, const char *operation) {
+  const cch__name name = {NULL, *handle};
+  *out = cch__registry_find_value(CCH_KIND_DEVICEPTR, &name, sizeof name);
+  return *out != NULL ? 0 : cch__fail(CCH_EGONE, operation, "the memory is of this process, which has freed it");
+}
+
+/* Makes an import, which is a part of a mapping, or of memory of this process. */
+static int import_from(cch_deviceptr **out, cch_deviceptr *whole, size_t offset, size_t size, cch_stream *stream,
+                       const char *operation) {
+  if (offset > whole->size || size > whole->size - offset)
+    return cch__fail(CCH_EMISMATCH, operation, "%zu bytes from byte %zu on are not within the %zu bytes of the memory",
+                     size, offset, whole->size);
+  cch_deviceptr *import;
+  CCH__RETURN_FAILURE(cch_deviceptr_borrow(&import, whole->ptr + offset, size, whole));
+  int status = cch_deviceptr_set_stream(import, stream);
   if (status != 0)
-    cch__part_begin(part, &m->ptr, 0, 0, operation); /* without other references, the mapping ends with the part */
-  cch_deviceptr *ptr = cch__part_ptr(part);
-  atomic_init(&ptr->stream, cch_stream_ref(stream));
-  ptr->thread = cch__thread();
+    cch_deviceptr_unref(import);
+  else
+    *out = import;
   return status;
 }
 
 int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
                               size_t size, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(out, pool, handle, stream);
-  if (!pool->imported)
+  CCH__REQUIRE_USABLE(out, handle, stream);
+  CCH__REQUIRE_USABLE_OR_NULL(pool);
+  if (pool != NULL && !pool->imported)
     return cch__fail(CCH_EINVAL, __func__, "the pool is this process's own; memory is imported into a pool that was");
   if (size == 0)
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
   cch__poll();
-  cch_context *context = NULL;
-  CCH__RETURN_FAILURE(cch__pool_keep_context(pool));
-  CCH__RETURN_FAILURE(context_of(&context, pool, stream));
-  cch__part *part = cch__part_new(__func__);
-  mapping *m = part != NULL ? new_mapping(context, __func__) : NULL;
-  if (m == NULL) {
-    if (part != NULL)
-      cch__part_discard(part);
-    cch_context_unref(context);
-    return CCH_ENOMEM;
+  cch_deviceptr *whole = NULL;
+  cch_stream *resolved = NULL;
+  int status = pool == NULL ? own_memory_of(&whole, handle, __func__) : resolve(&resolved, pool, stream);
+  if (status == 0 && pool != NULL)
+    status = cch__pool_keep_context(pool);
+  if (status == 0 && pool != NULL)
+    status = mapping_of(&whole, pool, handle, resolved, __func__);
+  if (status == 0) {
+    status = import_from(out, whole, offset, size, resolved != NULL ? resolved : stream, __func__);
+    cch_deviceptr_unref(whole); /* the import keeps it */
   }
-  int status = mapping_of(&m, m, pool, handle, stream, __func__);
-  if (status != 0) {
-    cch__part_discard(part);
-    cch_context_unref(context);
-    return status;
-  }
-  cch__part_ptr(part)->context = context;
-  status = begin_import(part, m, offset, size, stream, __func__);
-  if (status != 0)
-    cch_deviceptr_unref(cch__part_ptr(part));
-  else
-    *out = cch__part_ptr(part);
+  cch_stream_unref(resolved);
   return status;
 }
 
 int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
                          cch_stream *stream) {
+  CCH__REQUIRE_USABLE(pool);
   return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
 }
 

@@ -8,10 +8,18 @@
 /* A stream of a capture that was joined into another one: from then on, the work of the two is ordered. */
 struct cch__joined {
   struct cch__joined *next;
-  cch_stream *stream, *into;
+  cch_stream *stream, *into; /* resolved */
   uint64_t capture;
-  uint64_t thread; /* if one of the two is the per-thread default stream, its thread */
 };
+
+static void free_joined(cch__joined *first) {
+  for (cch__joined *one = first, *next; one != NULL; one = next) {
+    next = one->next;
+    cch_stream_unref(one->stream);
+    cch_stream_unref(one->into);
+    free(one);
+  }
+}
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   CCH__REQUIRE(graph, stream);
@@ -29,13 +37,19 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   cch__joined *joined = malloc(sizeof *joined);
   if (joined == NULL)
     return cch__fail_nomem(__func__);
-  int status = cch_stream_wait_stream(into, stream);
+  *joined = (cch__joined){.capture = id};
+  cch_context *context = graph->capture->context;
+  int status = cch__stream_resolve(&joined->stream, stream, context);
+  if (status == 0)
+    status = cch__stream_resolve(&joined->into, into, context);
+  if (status == 0)
+    status = cch_stream_wait_stream(into, stream);
   if (status != 0) {
-    free(joined);
+    free_joined(joined);
     return status;
   }
   pthread_mutex_lock(&cch__captures_lock);
-  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), id, thread};
+  joined->next = graph->joined;
   graph->joined = joined;
   pthread_mutex_unlock(&cch__captures_lock);
   return 0;
@@ -43,25 +57,22 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
 
 /*
  * Returns the last stream that `stream` was joined into, directly or through others; `stream` itself if it was not
- * joined. On any thread but its own, a per-thread default stream is replaced by the legacy stream, which is ordered
- * after it. The lock is held.
+ * joined. The lock is held.
  */
 static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
   /*
    * The latest join is first in the list. A stream that others were joined into was itself joined later than they were.
    */
   const cch__joined *end = NULL, *one = graph->joined;
-  uint64_t thread = cch__thread();
   while (one != end)
-    if (one->stream != stream || one->capture != capture) {
+    if (one->capture != capture || !cch__stream_is_same(one->stream, stream)) {
       one = one->next;
     } else {
       stream = one->into;
-      thread = one->thread;
       end = one;
       one = graph->joined;
     }
-  return cch__stream_for_thread(stream, thread);
+  return stream;
 }
 
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture) {
@@ -71,22 +82,13 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
   return last;
 }
 
-static void free_joined(cch__joined *first) {
-  for (cch__joined *one = first, *next; one != NULL; one = next) {
-    next = one->next;
-    cch_stream_unref(one->stream);
-    cch_stream_unref(one->into);
-    free(one);
-  }
-}
-
 void cch__joined_forget(cch_graph *graph, uint64_t capture) {
   cch__joined *gone;
   do {
     gone = NULL;
     pthread_mutex_lock(&cch__captures_lock);
     for (cch__joined **at = &graph->joined, *one; (one = *at) != NULL;)
-      if (one->capture == capture && cch__box_is_last(&one->stream->box)) {
+      if (one->capture == capture && cch__box_is_last(&one->stream->box) && !cch__stream_is_default(one->stream)) {
         *at = one->next;
         one->next = gone;
         gone = one;

@@ -73,18 +73,20 @@ static int shares_device(bool *out, const cch_context *context) {
  */
 static int recorded(cch_event *event, const cch_stream *stream, int status) {
   if (status == 0)
-    atomic_store_explicit(&event->captured, cch__is_capturing(stream->raw), memory_order_relaxed);
+    atomic_store_explicit(&event->captured, cch__is_capturing(cch__stream_here(stream)), memory_order_relaxed);
   return status;
 }
 
 static int record_here(cch_event *event, const cch_stream *stream) {
-  return recorded(event, stream, CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
+  return recorded(event, stream, CCH__CALL(cuEventRecord, (event->raw, cch__stream_here(stream))));
 }
 
 /* Records an event on a stream of its device. */
 static int record(cch_event *event, const cch_stream *stream) {
-  if (stream->context != NULL)
+  if (!cch__stream_is_default(stream))
     return recorded(event, stream, CCH__CALL_ON(stream, cuEventRecord, (event->raw, stream->raw)));
+  if (stream->context != NULL)
+    return CCH__IN_CONTEXT(stream->context, record_here(event, stream));
   bool is_here = false;
   if (event->context != NULL)
     CCH__RETURN_FAILURE(shares_device(&is_here, event->context));
@@ -156,7 +158,7 @@ int cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);
   CCH__RETURN_FAILURE(check_recorded(event, "cuEventSynchronize"));
-  cch__poll_patiently();
+  cch__poll_waiting();
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }
 

@@ -25,15 +25,11 @@ cch_context *cch_stream_context(const cch_stream *stream) {
 
 int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
   CCH__REQUIRE_USABLE(out, context);
-  int status;
   cch__poll();
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
   if (stream == NULL)
     return CCH_ENOMEM;
-  if (context->green != NULL)
-    status = CCH__CALL(cuGreenCtxStreamCreate, (&stream->raw, context->green, flags, priority));
-  else
-    status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamCreateWithPriority, (&stream->raw, flags, priority)));
+  int status = cch__context_create_stream(&stream->raw, context, flags, priority);
   CCH__RETURN_FAILURE(cch__box_created(stream, status));
   cch__box_in(&stream->box, &stream->context, context);
   cch__registry_insert(stream, stream->raw);
@@ -83,7 +79,7 @@ int cch_stream_priority(int *out, cch_stream *stream) {
 int cch_stream_is_capturing(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   CUstreamCaptureStatus capture;
-  int status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture)));
+  int status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamIsCapturing, (cch__stream_here(stream), &capture)));
   if (status == 0)
     *out = capture != CU_STREAM_CAPTURE_STATUS_NONE;
   return status;
@@ -92,20 +88,20 @@ int cch_stream_is_capturing(int *out, cch_stream *stream) {
 int cch_stream_query(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
-  return CCH__CALL(cuStreamQuery, (stream->raw));
+  return CCH__IN_CONTEXT(cch__stream_needs(stream), CCH__CALL(cuStreamQuery, (cch__stream_here(stream))));
 }
 
 int cch_stream_synchronize(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
-  cch__poll_patiently();
-  return CCH__CALL(cuStreamSynchronize, (stream->raw));
+  cch__poll_waiting();
+  return CCH__IN_CONTEXT(cch__stream_needs(stream), CCH__CALL(cuStreamSynchronize, (cch__stream_here(stream))));
 }
 
 /* Makes a stream wait for an event. Either the stream is a default stream, or the caller has checked its context. */
 static int wait_for_event(cch_stream *stream, CUevent event) {
   cch__poll();
-  return CCH__CALL_ON(stream, cuStreamWaitEvent, (stream->raw, event, CU_EVENT_WAIT_DEFAULT));
+  return CCH__CALL_ON(stream, cuStreamWaitEvent, (cch__stream_here(stream), event, CU_EVENT_WAIT_DEFAULT));
 }
 
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
@@ -117,16 +113,20 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
 }
 
 /*
- * Destroys an event that has no box. If the driver refuses, a box is made, which is queued until the driver permits the
- * call, or reports the failure.
+ * Destroys an event that has no box. If the driver refuses that now, a box is made, which is queued until the driver
+ * permits the call. After any other failure, which can be that of earlier work, the event is gone, and another thread
+ * may have got its handle.
  */
 static void destroy_event(CUevent raw) {
-  if (cch__driver.cuEventDestroy != NULL && cch__driver.cuEventDestroy(raw) == CUDA_SUCCESS)
+  CUresult result = cch__driver.cuEventDestroy != NULL ? cch__driver.cuEventDestroy(raw) : CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS)
     return;
   cch__errors saved; /* the record of an earlier failure that the caller may return */
   cch__owner_enter(&saved);
-  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
-  if (event != NULL) {
+  cch_event *event = cch__not_now(result) ? cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__) : NULL;
+  if (event == NULL) {
+    cch__report(cch__fail_driver((int)result, "cuEventDestroy"));
+  } else {
     event->raw = raw;
     event->box.owned = true;
     cch_event_unref(event);
@@ -145,27 +145,15 @@ static int create_and_record(CUevent *out, CUstream stream) {
 /* The event exists only during this call, so it gets no box. */
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   CCH__REQUIRE_USABLE(stream, other);
-  if (stream == other)
+  if (cch__stream_is_same(stream, other))
     return 0; /* a stream is always in order with itself */
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   CUevent event;
-  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, create_and_record(&event, other->raw)));
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, create_and_record(&event, cch__stream_here(other))));
   int status = wait_for_event(stream, event);
   destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
-}
-
-/*
- * Returns the stream that orders the free. The per-thread default stream is a different one on the thread that frees,
- * so the legacy stream is used there. The legacy stream waits for all blocking streams.
- */
-cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
-  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
-    return stream;
-  cch_stream *legacy = cch_stream_legacy();
-  cch_stream_unref(legacy); /* the box is never freed */
-  return legacy;
 }
 
 bool cch__stream_end(cch_stream *stream) {

@@ -55,7 +55,7 @@ static int trackers_use(trackers *of, PyObject *faces) {
 
 /*
  * Makes a buffer of memory from a pool. The memory is newly allocated; or, if `handle` is given, it is imported from
- * another process.
+ * another process. If `face` is None then, it is memory of this process.
  */
 static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
                               PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {
@@ -70,8 +70,9 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
     return NULL;
   }
   cch_stream *stream = handle_use(ordered_on);
-  cch_pool *pool = stream != NULL ? handle_use(face) : NULL;
-  if (pool != NULL) {
+  cch_pool *pool = stream != NULL && face != Py_None ? handle_use(face) : NULL;
+  bool ready = stream != NULL && (pool != NULL || face == Py_None);
+  if (ready) {
     Py_BEGIN_ALLOW_THREADS;
     if (handle != NULL)
       status = cch_deviceptr_import_part(&box, pool, handle, offset, size, stream);
@@ -80,13 +81,14 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
     else
       status = cch_deviceptr_alloc_tracked(&box, pool, size, stream, by.boxes, (size_t)by.count);
     Py_END_ALLOW_THREADS;
-    handle_done(face);
+    if (pool != NULL)
+      handle_done(face);
   }
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
   trackers_done(&by);
-  if (pool == NULL)
+  if (!ready)
     return NULL;
   if (status != 0)
     return raise_status(st, status);
@@ -293,8 +295,11 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- the type ---- */
 
-/* Sets the stream on which the memory is freed. Returns -1 with an exception on failure. */
-static int set_stream(buffer *self, PyObject *argument) {
+/*
+ * Calls a function with the memory of a buffer and a stream: cch_deviceptr_set_stream() or
+ * cch_deviceptr_record_stream(). Returns -1 with an exception on failure.
+ */
+static int with_stream(buffer *self, PyObject *argument, int (*function)(cch_deviceptr *, cch_stream *)) {
   cch_deviceptr *box = handle_use((PyObject *)self);
   if (box == NULL)
     return -1;
@@ -304,7 +309,7 @@ static int set_stream(buffer *self, PyObject *argument) {
   int status = -1;
   if (stream != NULL) {
     /* The last reference to the previous stream may be released. */
-    WITHOUT_GIL(status = cch_deviceptr_set_stream(box, stream));
+    WITHOUT_GIL(status = function(box, stream));
     handle_done(ordered_on);
   }
   handle_done((PyObject *)self);
@@ -315,7 +320,13 @@ static int set_stream(buffer *self, PyObject *argument) {
 }
 
 static PyObject *set_deallocation_stream(PyObject *self, PyObject *stream) {
-  if (set_stream((buffer *)self, stream) < 0)
+  if (with_stream((buffer *)self, stream, cch_deviceptr_set_stream) < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *record_stream(PyObject *self, PyObject *stream) {
+  if (with_stream((buffer *)self, stream, cch_deviceptr_record_stream) < 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -328,7 +339,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
     return NULL;
   if (self->base.box == NULL)
     Py_RETURN_NONE;
-  if (stream != Py_None && set_stream(self, stream) < 0)
+  if (stream != Py_None && with_stream(self, stream, cch_deviceptr_set_stream) < 0)
     return NULL;
   handle_close(&self->base);
   Py_CLEAR(self->owner);
@@ -423,6 +434,7 @@ static void dealloc(PyObject *object) {
 
 static PyMethodDef methods[] = {
     {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS, DOC_BufferHandle_close},
+    {"record_stream", record_stream, METH_O, DOC_BufferHandle_record_stream},
     {"set_deallocation_stream", set_deallocation_stream, METH_O, DOC_BufferHandle_set_deallocation_stream},
     {"_set_memory_resource", set_memory_resource, METH_O, DOC_BufferHandle__set_memory_resource},
     {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS, DOC_BufferHandle__adopt_memory},

@@ -30,30 +30,40 @@ static int find_capture(int *out, cch_stream *stream) {
   return 0;
 }
 
-static int wait_for(uintptr_t consumer, uintptr_t producer) {
-  cch_stream *waiting = NULL, *ahead = NULL;
+static int wait_for(cch_stream *waiting, cch_stream *ahead) {
   int of_waiting = 0, of_ahead = 0;
-  int status = cch_stream_wrap(&waiting, (CUstream)consumer, NULL, NULL);
-  if (status == 0)
-    status = cch_stream_wrap(&ahead, (CUstream)producer, NULL, NULL);
-  if (status == 0)
-    status = find_capture(&of_waiting, waiting);
+  int status = find_capture(&of_waiting, waiting);
   if (status == 0)
     status = find_capture(&of_ahead, ahead);
   if (status == 0 && of_waiting == of_ahead && of_waiting >= 0)
     status = cch_stream_wait_stream(waiting, ahead);
-  cch_stream_unref(waiting);
-  cch_stream_unref(ahead);
   return status;
 }
 
-int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
+/* Gets the stream that a handle means in the current context; a new reference. */
+static int resolve(cch_stream **out, uintptr_t raw) {
+  cch_stream *wrapped = NULL;
+  int status = cch_stream_wrap(&wrapped, (CUstream)raw, NULL, NULL);
+  if (status == 0)
+    status = cch_stream_resolve(out, wrapped);
+  cch_stream_unref(wrapped);
+  return status;
+}
+
+int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known, int device) {
   cch_context *saved = NULL, *entered = NULL;
+  cch_stream *waiting = NULL, *ahead = cch_stream_ref(known);
   int status = 0;
-  if (device >= 0 && (consumer <= PER_THREAD || producer <= PER_THREAD))
+  if (device >= 0 && (consumer <= PER_THREAD || (known == NULL && producer <= PER_THREAD)))
     status = enter(device, &saved, &entered);
   if (status == 0)
-    status = wait_for(consumer, producer);
+    status = resolve(&waiting, consumer);
+  if (status == 0 && ahead == NULL)
+    status = resolve(&ahead, producer);
+  if (status == 0)
+    status = wait_for(waiting, ahead);
+  cch_stream_unref(waiting);
+  cch_stream_unref(ahead);
   if (entered != NULL) {
     int back = cch_context_restore(saved);
     status = status != 0 ? status : back;
@@ -64,17 +74,24 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
 }
 
 static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
   if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
     return NULL;
+  bool is_face = is_stream(st, arguments[1]);
   size_t consumer = PyLong_AsSize_t(arguments[0]); /* four times as fast as PyLong_AsUnsignedLongLong() */
-  size_t producer = PyErr_Occurred() ? 0 : PyLong_AsSize_t(arguments[1]);
+  size_t producer = PyErr_Occurred() || is_face ? 0 : PyLong_AsSize_t(arguments[1]);
   long device = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[2]);
   if (PyErr_Occurred())
     return NULL;
+  cch_stream *known = is_face ? handle_use(arguments[1]) : NULL;
+  if (is_face && known == NULL)
+    return NULL;
   int status;
-  WITHOUT_GIL(status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, (int)device));
+  WITHOUT_GIL(status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, known, (int)device));
+  if (is_face)
+    handle_done(arguments[1]);
   if (status != 0)
-    return raise_status(PyModule_GetState(module), status);
+    return raise_status(st, status);
   Py_RETURN_NONE;
 }
 

@@ -20,8 +20,11 @@ int add_event_type(PyObject *module, state *st);
 int add_stream_type(PyObject *module, state *st);
 int add_order_functions(PyObject *module);
 
-/* Makes a stream wait for another stream, as order_streams() does. Call it without the GIL. */
-int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
+/*
+ * Makes a stream wait for another stream, as order_streams() does. `known` is the producer's stream; if it is NULL, the
+ * stream is that of the handle `producer`. Call it without the GIL.
+ */
+int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known, int device);
 
 /*
  * Returns the Stream that an argument is or represents, as a new reference; NULL with an exception on failure. Runs

@@ -341,6 +341,29 @@ static void refused_boxes_cost_little(void) {
   CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even without a call that waits */
 }
 
+/* While a stream is captured, each wait for another one would try again to destroy all boxes that wait. */
+static void waiting_retries_few_boxes(void) {
+  enum { MANY = 1000 };
+  static cch_deviceptr *ptrs[MANY];
+  for (int i = 0; i < MANY; i++)
+    ptrs[i] = buffer(stream);
+  begin(stream);
+  for (int i = 0; i < MANY; i++)
+    cch_unref(ptrs[i]);
+  cch_event *event = new_event();
+  sim.reset();
+  driver.cuThreadExchangeStreamCaptureMode(&(CUstreamCaptureMode){CU_STREAM_CAPTURE_MODE_RELAXED});
+  for (int i = 0; i < 10; i++)
+    OK(cch_event_synchronize(event));
+  driver.cuThreadExchangeStreamCaptureMode(&(CUstreamCaptureMode){CU_STREAM_CAPTURE_MODE_GLOBAL});
+  CHECK(sim.calls("cuStreamIsCapturing") + sim.calls("cuMemFreeAsync") < 500);
+  CHECK_EQ(cch_reclaim_pending(), MANY);
+  end(stream);
+  OK(cch_event_synchronize(event));
+  CHECK_EQ(cch_reclaim_pending(), 0); /* they are all destroyed by the first wait after the capture */
+  cch_unref(event);
+}
+
 /* Allocating and freeing memory would take more driver calls than necessary. */
 static void usual_path_is_short(void) {
   OK(cch_context_set_current(context));
@@ -478,6 +501,7 @@ int main(void) {
   RUN(memory_of_a_capture_is_freed_in_it);
   RUN(legacy_stream_waits_for_captures);
   RUN(refused_boxes_cost_little);
+  RUN(waiting_retries_few_boxes);
   RUN(usual_path_is_short);
   RUN(every_call_drains);
   RUN(per_thread_stream_is_the_allocating_threads);

@@ -84,6 +84,14 @@ static size_t position_of(const char *name, const void *stream) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
+static int calls_on(const char *name, const void *stream) {
+  cudasim_call call;
+  int count = 0;
+  for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
+    count += strcmp(call.function, name) == 0 && call.stream == stream;
+  return count;
+}
+
 /* Memory would be freed while work is in progress on a stream on which a part was closed. */
 static void memory_ends_behind_its_parts(void) {
   for (int last = 0; last < 2; last++) {
@@ -100,9 +108,92 @@ static void memory_ends_behind_its_parts(void) {
     CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[0])) < end);
     CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[1])) < end);
     CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
-    CHECK_EQ(sim.live(CUDASIM_STREAM), 2);
+    CHECK_EQ(sim.live(CUDASIM_STREAM), 2 + (int)cch_helper_stream_count());
     close_memory(&m);
+    CHECK_EQ(cch_helper_stream_count(), 0); /* it ends with the context */
   }
+}
+
+static void free_behind_two_streams(memory *m) {
+  cch_deviceptr *whole;
+  OK(cch_deviceptr_alloc_async(&whole, m->pool, SIZE, m->streams[0]));
+  OK(cch_deviceptr_record_stream(whole, m->streams[1]));
+  cch_deviceptr_unref(whole);
+}
+
+/* Each free behind several streams would create and destroy a stream, or make a stream of the program wait. */
+static void frees_share_a_helper_stream(void) {
+  memory m;
+  open_memory(&m);
+  CHECK_EQ(sim.fail("cuStreamCreateWithPriority", 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+  free_behind_two_streams(&m);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1); /* on a stream of the memory */
+  sim.reset();
+  for (int i = 0; i < 10; i++)
+    free_behind_two_streams(&m);
+  CHECK_EQ(sim.calls("cuStreamCreateWithPriority"), 1);
+  CHECK_EQ(sim.calls("cuStreamDestroy"), 0);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 10);
+  for (int i = 0; i < 2; i++)
+    CHECK_EQ(calls_on("cuStreamWaitEvent", cch_stream_raw(m.streams[i])), 0);
+  cch_deviceptr_unref(m.whole);
+  close_memory(&m);
+}
+
+enum { STREAMS = 40 };
+
+/* Streams that were recorded earlier would be forgotten, though they can get work before the free. */
+static void all_recorded_streams_are_waited_for(void) {
+  memory m;
+  cch_stream *streams[STREAMS];
+  open_memory(&m);
+  for (int i = 0; i < STREAMS; i++) {
+    OK(cch_stream_create(&streams[i], m.context, CCH_STREAM_NON_BLOCKING, 0));
+    for (int j = 0; j < 3; j++)
+      OK(cch_deviceptr_record_stream(m.whole, streams[i]));
+  }
+  sim.reset();
+  cch_deviceptr_unref(m.whole);
+  for (int i = 0; i < STREAMS; i++) {
+    CHECK_EQ(calls_on("cuEventRecord", cch_stream_raw(streams[i])), 1);
+    cch_stream_unref(streams[i]);
+  }
+  close_memory(&m);
+}
+
+/* Long-lived memory would keep all streams on which it was used. */
+static void memory_does_not_keep_all_streams(void) {
+  memory m;
+  open_memory(&m);
+  for (int i = 0; i < 10 * STREAMS; i++) {
+    cch_stream *stream;
+    OK(cch_stream_create(&stream, m.context, CCH_STREAM_NON_BLOCKING, 0));
+    OK(cch_deviceptr_record_stream(m.whole, stream));
+    cch_stream_unref(stream);
+  }
+  CHECK(cch_live_count(CCH_KIND_STREAM) < 30);
+  cch_deviceptr_unref(m.whole);
+  close_memory(&m);
+}
+
+/* Each use on a stream of other code would add to the uses. */
+static void uses_of_foreign_streams_are_a_set(void) {
+  memory m;
+  CUstream foreign;
+  open_memory(&m);
+  OK(cch_context_set_current(m.context));
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&foreign, 0, 0), CUDA_SUCCESS);
+  for (int i = 0; i < 10 * STREAMS; i++) {
+    cch_stream *stream;
+    OK(cch_stream_wrap(&stream, foreign, NULL, NULL));
+    OK(cch_deviceptr_record_stream(m.whole, stream));
+    cch_stream_unref(stream);
+  }
+  CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 3);
+  cch_deviceptr_unref(m.whole);
+  CHECK_EQ(driver.cuStreamDestroy(foreign), CUDA_SUCCESS);
+  OK(cch_context_set_current(NULL));
+  close_memory(&m);
 }
 
 typedef struct freed {
@@ -138,7 +229,7 @@ static void foreign_memory_is_freed_once(void) {
     CHECK_EQ(f.count, 1);
     CHECK_EQ(f.ptr, cch_deviceptr_raw(m.whole));
     CHECK_EQ(f.size, SIZE);
-    CHECK_EQ(sim.calls("cuEventRecord"), streams < 2 ? 0 : streams - 1);
+    CHECK_EQ(sim.calls("cuEventRecord"), streams < 2 ? 0 : 1); /* one of the streams waits for the other */
     cch_deviceptr_unref(m.whole);
     close_memory(&m);
   }
@@ -237,6 +328,10 @@ int main(void) {
   RUN(parts_keep_the_memory);
   RUN(bad_parts_are_refused);
   RUN(memory_ends_behind_its_parts);
+  RUN(frees_share_a_helper_stream);
+  RUN(all_recorded_streams_are_waited_for);
+  RUN(memory_does_not_keep_all_streams);
+  RUN(uses_of_foreign_streams_are_a_set);
   RUN(foreign_memory_is_freed_once);
   RUN(pinned_memory_waits_for_its_parts);
   RUN(memory_waits_for_a_capture);

@@ -61,6 +61,9 @@ void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock) 
   for (auto units = outstanding(*green); !std::all_of(units.begin(), units.end(), is_done); units = outstanding(*green))
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
+  for (const UnitPtr &unit : outstanding(*green))
+    if (unit != nullptr)
+      mark_known_done(unit->ordered.get());
   if (green->destroyed)
     return; /* another thread destroyed the context while the lock was released */
   green->destroyed = true;

@@ -154,7 +154,11 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
 
 namespace {
 
-const char *name_of(const Stream &stream) { return stream.legacy ? "default stream" : "per-thread default stream"; }
+const char *name_of(const Stream &stream) {
+  if (!stream.green.expired())
+    return "default stream of a green context";
+  return stream.legacy ? "default stream" : "per-thread default stream";
+}
 
 void trace_on(const Stream &stream, Traced &work) {
   work.stream = stream.context.lock()->id << 32 | stream.id;

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that is used on several streams, and in several contexts, is freed after the work of all of them.
+
+Each scenario runs in a process of its own. On the simulator, the check `order` reports a free that is not ordered after
+the work. On a GPU, the memory would be reused while the work is queued, and the copy would have other values.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+import cudacore_handles as ch
+
+PRELUDE = """
+import os, threading
+import cudacore_handles as ch
+
+LEGACY, PER_THREAD = ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM
+SIZE = 1 << 20
+ROUNDS = 3 if os.environ.get("CUDACORE_DRIVER") == "sim" else 3000
+devices = ch.Device.get_all_devices()
+device = devices[0]
+device.set_current()
+stream = device.create_stream()
+pool = ch.DeviceMemoryResource(device, {})
+pinned = ch.LegacyPinnedMemoryResource()
+copied = pinned.allocate(SIZE)
+
+def green() -> ch.Context:
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=8))
+    return device.create_context(ch.ContextOptions([group]))
+
+def full(mr: ch.MemoryResource = pool) -> ch.Buffer:
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(7, stream=stream)
+    stream.sync()
+    return buffer
+
+def use(buffer: ch.Buffer, on: ch.Stream, into: ch.Buffer = copied) -> None:
+    '''Queue a copy of the buffer behind long work.'''
+    scratch = ch.Device().allocate(SIZE, stream=on)
+    for _ in range(ROUNDS):
+        scratch.fill(0, stream=on)
+    buffer.copy_to(into, stream=on)
+
+def reuse(mr: ch.MemoryResource = pool) -> None:
+    '''Write to memory that was just freed.'''
+    device.set_current()
+    for _ in range(3):
+        mr.allocate(SIZE, stream=stream).fill(9, stream=stream)
+    stream.sync()
+
+def check(*results: ch.Buffer) -> None:
+    for each in devices:
+        each.sync()
+    for result in results or (copied,):
+        assert set(bytes(result.__buffer__())) == {7}
+"""
+
+SCENARIOS = {
+    "default stream of a green context": """
+        buffer = full()
+        device.set_current(green())
+        use(buffer, LEGACY)
+        buffer.close(LEGACY)
+        reuse()
+        check()
+    """,
+    "allocated on the default stream of a green context": """
+        context = green()
+        device.set_current(context)
+        buffer = pool.allocate(SIZE, stream=LEGACY)
+        buffer.fill(7, stream=LEGACY)
+        use(buffer, LEGACY)
+        device.set_current()
+        buffer.close()
+        reuse()
+        check()
+    """,
+    "part, default stream of a green context": """
+        buffer = full()
+        part = buffer[: SIZE // 2]
+        device.set_current(green())
+        use(buffer, LEGACY)
+        part.close(LEGACY)
+        device.set_current()
+        buffer.close()
+        reuse()
+        check()
+    """,
+    "recorded default stream of a green context": """
+        buffer = full()
+        device.set_current(green())
+        use(buffer, LEGACY)
+        buffer.record_stream(LEGACY)
+        device.set_current()
+        buffer.close()
+        reuse()
+        check()
+    """,
+    "deallocation stream of a green context": """
+        buffer = full()
+        device.set_current(green())
+        use(buffer, LEGACY)
+        buffer.set_deallocation_stream(LEGACY)
+        device.set_current()
+        del buffer
+        reuse()
+        check()
+    """,
+    "pinned memory, default stream of a green context": """
+        buffer = full(pinned)
+        device.set_current(green())
+        use(buffer, LEGACY)
+        buffer.set_deallocation_stream(LEGACY)
+        device.set_current()
+        buffer.close()
+        check()
+    """,
+    "default stream of another device": """
+        buffer = full()
+        devices[1].set_current()
+        use(buffer, LEGACY)
+        buffer.close(LEGACY)
+        reuse()
+        check()
+    """,
+    "part, default stream of another device": """
+        buffer = full()
+        part = buffer[: SIZE // 2]
+        devices[1].set_current()
+        use(buffer, LEGACY)
+        part.close(LEGACY)
+        buffer.close()
+        reuse()
+        check()
+    """,
+    "per-thread default stream of another device": """
+        buffer = full()
+        devices[1].set_current()
+        use(buffer, PER_THREAD)
+        buffer.close(PER_THREAD)
+        reuse()
+        check()
+    """,
+    "per-thread default streams of two threads": """
+        buffer = full()
+        results = [pinned.allocate(SIZE) for _ in range(2)]
+
+        def work(result: ch.Buffer) -> None:
+            device.set_current()
+            use(buffer, PER_THREAD, result)
+            buffer.record_stream(PER_THREAD)
+
+        threads = [threading.Thread(target=work, args=(result,)) for result in results]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        buffer.close()
+        reuse()
+        check(*results)
+    """,
+    "borrowed by another buffer": """
+        second = device.create_stream()
+        owner = full()
+        buffer = ch.Buffer.from_handle(owner.handle, SIZE, owner=owner)
+        use(buffer, second)
+        owner.close()
+        buffer.close(second)
+        reuse()
+        check()
+    """,
+    "part of a borrowed buffer": """
+        second = device.create_stream()
+        owner = full()
+        buffer = ch.Buffer.from_handle(owner.handle, SIZE, owner=owner[:])
+        part = buffer[: SIZE // 2]
+        use(buffer, second)
+        part.close(second)
+        buffer.close()
+        owner.close()
+        reuse()
+        check()
+    """,
+    "borrowed from memory with a resource of one's own": """
+        class Resource(ch.MemoryResource):
+            is_device_accessible, is_host_accessible, device_id = True, False, 0
+
+            def allocate(self, size, *, stream):
+                self.block = pool.allocate(size, stream=stream)
+                return ch.Buffer.from_handle(self.block.handle, size, mr=self, stream=stream)
+
+            def deallocate(self, ptr, size, *, stream):
+                self.block.close(stream)
+
+        owner = full(Resource())
+        second = device.create_stream()
+        buffer = ch.Buffer.from_handle(owner.handle, SIZE, owner=owner)
+        use(buffer, second)
+        buffer.close(second)
+        owner.close()
+        reuse()
+        check()
+    """,
+    "many recorded streams, idle when they are recorded": """
+        streams = [device.create_stream() for _ in range(30)]
+        buffer = full()
+        for each in streams:
+            buffer.record_stream(each)
+        use(buffer, streams[0])
+        buffer.close()
+        reuse()
+        check()
+    """,
+    "recorded part": """
+        second = device.create_stream()
+        buffer = full()
+        part = buffer[:8]
+        use(buffer, second)
+        part.record_stream(second)
+        part.close()
+        buffer.close()
+        reuse()
+        check()
+    """,
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario(run_on_driver: Callable[..., str], scenario: str) -> None:
+    """Memory would be reused while work that uses it is still queued."""
+    if "device" in scenario and len(ch.Device.get_all_devices()) < 2:
+        pytest.skip("needs two devices")
+    run_on_driver(PRELUDE + textwrap.dedent(SCENARIOS[scenario]), CUDACORE_SIM_CHECK="order")
