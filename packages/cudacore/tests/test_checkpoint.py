@@ -237,6 +237,41 @@ def test_timeouts(timeout: Any, error: type[Exception], text: str) -> None:
         Process(os.getpid()).lock(timeout)
 
 
+OWN_LOCK = """
+import os, sys, threading, warnings
+import cudacore as core
+process = core.checkpoint.Process(os.getpid())
+device = core.Device()
+device.set_current()
+warnings.simplefilter("error")
+try:
+    process.lock()
+except RuntimeWarning as warning:
+    assert "this process locks itself" in str(warning), warning
+else:
+    raise AssertionError("nothing was said")
+device.sync()
+assert process.state == "running"
+"""
+UNLOCK_OWN = """
+warnings.simplefilter("ignore")
+garbage = [device.allocate(64, stream=device.create_stream())]
+garbage.append(garbage)
+del garbage
+process.lock()
+assert process.state == "locked"
+process.unlock()
+device.sync()
+"""
+
+
+@pytest.mark.parametrize("code", [OWN_LOCK, pytest.param(OWN_LOCK + UNLOCK_OWN, marks=pytest.mark.cuda_sim)])
+def test_own_process(code: str, on_sim: bool) -> None:
+    """A process that locks itself would hang in its next call of CUDA, without a word about the reason."""
+    environment = os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {})
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+
+
 OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
 
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import string
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +31,11 @@ _ORDER = "A running process is locked, checkpointed, restored and unlocked, in t
 _BUSY = (
     "Work that it submitted is still running. Wait longer (timeout_ms=0: as long as it takes), or lock the process "
     "when it has less to do"
+)
+
+_IS_CALLER = (
+    "this process locks itself: from now on, every call of CUDA waits for ever, on all threads and in destructors, "
+    "until unlock() or another process unlocks it; lock it from another process, or use nothing of CUDA in between"
 )
 
 
@@ -100,6 +108,9 @@ class Process:
 
         The call returns when the work that the process has submitted is done.
 
+        A process that locks itself must not use CUDA before :meth:`unlock`, on any thread, not even by dropping an
+        object of CUDA: the next call would wait for ever. Therefore there is a warning, and garbage is collected first.
+
         Parameters
         ----------
         timeout_ms : int, optional
@@ -110,10 +121,18 @@ class Process:
         CUDAError
             When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``). In the latter case, the
             process continues to run.
+
+        Warns
+        -----
+        RuntimeWarning
+            If it is the calling process.
         """
         timeout = check_int("timeout_ms", timeout_ms, "an int, in milliseconds")
         if not 0 <= timeout <= _MAX_TIMEOUT:
             raise ValueError(f"timeout_ms must be from 0 (no limit) to {_MAX_TIMEOUT}, not {timeout}")
+        if self._pid == os.getpid():
+            warnings.warn(_IS_CALLER, RuntimeWarning, stacklevel=2)
+            gc.collect()
         status = lib.cch_checkpoint_lock(self._pid, timeout)
         if status == lib.CCH_NOT_READY:
             meaning = f"process {self._pid} was not locked within {timeout} ms, and runs on"
