@@ -339,6 +339,15 @@ def fuzz_cache(session: nox.Session) -> None:
     session.run("python", str(COMPILE / "tests" / "cache" / "fuzz_cache.py"), *(session.posargs or ("60",)))
 
 
+@nox.session(default=False)
+def fuzz_memory(session: nox.Session) -> None:
+    """Run random programs of memory, streams and captures for 60 s, or as given by ``-- --seconds 600 --seed 7``."""
+    install(session, "editable")
+    env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2", "CUDACORE_SIM_CHECK": "order"}
+    arguments = session.posargs or ("--seconds", "60")
+    session.run("python", str(ROOT / "packages" / "cudacore-graph" / "tests" / "fuzz_memory.py"), *arguments, env=env)
+
+
 @nox.session(requires=["build"], default=False)
 @nox.parametrize("client", list(CLIENTS))
 def clients(session: nox.Session, client: str) -> None:

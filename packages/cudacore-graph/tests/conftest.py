@@ -86,11 +86,11 @@ def run(stream: ch.Stream) -> Callable[[GraphDefinition], None]:
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run code in a fresh interpreter, with the driver of this process."""
 
-    def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(text: str, timeout: float = 240, **env: str) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "child.py"
         script.write_text(textwrap.dedent(text))
         child_env = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(TESTS)))} | env
         command = [sys.executable, "-X", "faulthandler", str(script)]
-        return subprocess.run(command, env=child_env, capture_output=True, text=True, timeout=240, check=False)
+        return subprocess.run(command, env=child_env, capture_output=True, text=True, timeout=timeout, check=False)
 
     return run

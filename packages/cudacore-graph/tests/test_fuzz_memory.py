@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+# CUDACORE_FUZZ_SECONDS=600 tries more programs, and CUDACORE_FUZZ_SEED others.
+SECONDS = float(os.environ.get("CUDACORE_FUZZ_SECONDS", "8"))
+SEED = int(os.environ.get("CUDACORE_FUZZ_SEED", "1"))
+
+FUZZ = """
+import fuzz_memory
+fuzz_memory.main(["--seconds", "{seconds}", "--seed", "{seed}", "--without", "default", "borrowed"])
+"""
+
+
+@pytest.mark.parametrize("check", ["order", ""], ids=["checked", "unchecked"])
+def test_random_programs(run_python: Callable[..., subprocess.CompletedProcess[str]], on_sim: bool, check: str) -> None:
+    """Memory would be freed or reused before work with it is done, or work would be lost, where features are combined.
+
+    The simulated driver reports work without order if it checks the order. Otherwise, it reuses addresses at once.
+    """
+    env = {"CUDACORE_SIM_CHECK": check} if check else {"CUDACORE_SIM_REUSE": "1"}
+    if on_sim:
+        env |= {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2"}
+    elif check:
+        pytest.skip("only the simulated driver checks the order")
+    done = run_python(FUZZ.format(seconds=SECONDS, seed=SEED), timeout=SECONDS + 240, **env)
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    assert not done.stderr, f"{done.stdout[-1000:]}\n{done.stderr[-6000:]}"
