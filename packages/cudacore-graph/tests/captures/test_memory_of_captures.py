@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from graph_tools import MODES, ONE, Numbers, kinds_of, launch
+from graph_tools import MODES, ONE, Numbers, kinds_of, launch, on_another_thread
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -258,3 +258,72 @@ def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -
     gc.collect()
     assert ch.live_counts()["graph"] == graphs - 1
     stream.sync()
+
+
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+@pytest.mark.parametrize("kind", ["whole", "slice", "of a resource", "of a fork"])
+def test_memory_that_is_dropped_around_launches(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, kind: str, when: str
+) -> None:
+    """Memory would be freed while the graph runs on another stream, or nobody could free it between two launches."""
+    reached, go = threading.Event(), threading.Event()
+    other = device.create_stream()
+    builder = stream.create_graph_builder().begin_building()
+    if kind == "of a fork":
+        _, fork = builder.split(2)
+        memory = device.allocate(64, stream=fork)
+        builder.join(builder, fork)
+        del _, fork
+    else:
+        resource = cg.GraphMemoryResource(device) if kind == "of a resource" else device
+        memory = resource.allocate(64, stream=builder)
+    memory.fill(0, stream=builder)
+    builder.callback(lambda: (reached.set(), go.wait(10)))
+    ch.launch(builder, ONE, add, memory, 4)
+    ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+    graph = builder.end_building().complete()
+    if kind == "slice":
+        memory = memory[16:]
+    if when == "before":
+        memory.close()
+    graph.launch(other)
+    if when == "during":
+        assert reached.wait(10)
+        memory.close()
+        stream.sync()  # the captured stream does not wait for the launch
+    go.set()
+    other.sync()
+    if when == "after":
+        memory.close()
+    for _ in range(3):
+        assert numbers[0] == 4
+        numbers.buffer.fill(0, stream=other)
+        graph.launch(other)
+        other.sync()
+    del builder
+    graph.launch(stream)  # on a stream that was not used for a launch before
+    stream.sync()
+
+
+def test_memory_of_a_graph_that_is_launched_by_two_threads(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers
+) -> None:
+    """The last launch would be forgotten with the executable graph, or freed memory would be freed again."""
+    go = threading.Event()
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        builder.callback(lambda: go.wait(10))
+        memory.fill(4, stream=builder)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+    graph = builder.complete()
+    graph.launch(ch.PER_THREAD_DEFAULT_STREAM)
+    graph.close()
+    del graph
+    on_another_thread(memory.close)
+    go.set()
+    ch.PER_THREAD_DEFAULT_STREAM.sync()
+    assert numbers[0] == 0x04040404
+    stream.sync()
+    graph = builder.complete()
+    for _ in range(2):
+        launch(graph, stream)

@@ -226,10 +226,11 @@ struct cch_surface {
   cch_array *array;
 };
 
-/* Defined in graph/graph.h and stream/capture_join.c. */
+/* Defined in graph/graph.h, stream/capture_join.c and stream/capture_memory.c. */
 typedef struct cch__hierarchy cch__hierarchy;
 typedef struct cch__level cch__level;
 typedef struct cch__joined cch__joined;
+typedef struct cch__runs cch__runs;
 
 /* A capture into a graph. It ends when the graph's box is destroyed, or earlier. */
 typedef struct cch__capture {
@@ -257,6 +258,7 @@ struct cch_graph {
    * streams with memory that the capture allocated.
    */
   cch__joined *joined;
+  cch__runs *runs; /* of a root with memory that captures allocated; guarded by cch__captures_lock */
 };
 
 /*

@@ -362,6 +362,7 @@ void cch__capture_drop(cch_graph *graph) {
     forget_capture(graph);
   }
   cch__joined_drop(graph);
+  cch__runs_unref(graph->runs);
 }
 
 /* ---- nodes ---- */

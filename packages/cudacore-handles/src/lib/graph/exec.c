@@ -41,6 +41,7 @@ struct cch_graph_exec {
   current_use **uses;   /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* a list, in the order of the launches that use the objects */
+  cch__runs *runs;         /* if captures into the graph have allocated memory */
   bool destroyed;          /* destroyed, but launches are still in flight */
 };
 
@@ -135,6 +136,7 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   if (exec->made_in != NULL)
     exec->box.context = exec->made_in->box.context;
   exec->last = &exec->first;
+  exec->runs = cch__runs_of(graph);
   exec->serial = graph->hierarchy->serial;
   exec->source = graph->raw;
   *out = exec;
@@ -497,7 +499,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     CCH__REQUIRE_CONTEXT(stream->context);
   int status = 0;
   cch__poll();
-  if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
+  if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL && exec->runs == NULL)
     return launch(exec->raw, stream);
   cch_context *context = NULL;
   if (exec->first != NULL)
@@ -514,6 +516,8 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     status = launch(exec->raw, stream);
   if (status == 0 && !captured)
     note_launch(exec, stream, context);
+  if (status == 0 && !captured && exec->runs != NULL)
+    status = cch__runs_launched(exec->runs, stream);
   cch_context_unref(context);
   return status;
 }
@@ -553,4 +557,5 @@ void cch__graph_exec_drop(cch_graph_exec *exec) {
   cch_context_unref(exec->context);
   cch_context_unref(exec->made_in);
   cch_event_unref(exec->behind);
+  cch__runs_unref(exec->runs);
 }

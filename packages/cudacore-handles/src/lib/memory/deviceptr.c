@@ -133,12 +133,16 @@ static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status)
 static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
   CUstream raw = cch__stream_here(stream);
   int status = capture_of(&ptr->capture, raw);
+  cch_graph *graph = status == 0 && ptr->capture != 0 ? graph_of_capture(raw) : NULL;
+  if (graph != NULL)
+    status = cch__runs_reserve(graph, "cuMemAllocFromPoolAsync");
   if (status == 0)
     status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, ptr->size, pool->raw, raw));
-  if (status != 0)
+  if (status != 0) {
+    cch_graph_unref(graph);
     return status;
-  if (ptr->capture != 0)
-    ptr->graph = graph_of_capture(raw);
+  }
+  ptr->graph = graph;
   ptr->backing = cch__box_ref(pool);
   atomic_init(&ptr->stream, stream);
   return 0;
@@ -510,7 +514,13 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
-  bool ended = end_of_whole(ptr, stream);
+  bool captured = cch__graph_is_captured(ptr->graph); /* then the free is captured, too */
+  cch_stream *launched = captured ? NULL : cch__runs_stream(ptr->graph);
+  bool ended = launched == NULL || launched == stream || cch__use_record(ptr, launched, __func__) == 0;
+  ended = ended && end_of_whole(ptr, stream);
+  if (ended && !captured)
+    cch__runs_dropped(ptr->graph, ptr->ptr);
+  cch_stream_unref(launched);
   cch_stream_unref(stream);
   return ended;
 }

@@ -85,4 +85,21 @@ void cch__joined_forget(cch_graph *graph, uint64_t capture);
 /* Forgets the forks of a graph whose box is being freed. */
 void cch__joined_drop(cch_graph *graph);
 
+/* ---- capture_memory.c ---- */
+
+/*
+ * Called before a capture into the graph allocates memory. Makes the record of the runs of the graph's hierarchy, if
+ * there is none, with room for the memory.
+ */
+int cch__runs_reserve(cch_graph *graph, const char *operation);
+/* Returns that record, as a new reference; NULL if no capture has allocated memory. */
+cch__runs *cch__runs_of(cch_graph *graph);
+void cch__runs_unref(cch__runs *runs);
+/* Returns the resolved stream of the last launch, as a new reference; NULL if there was no launch. */
+cch_stream *cch__runs_stream(cch_graph *graph);
+/* Records that memory was dropped after its capture: from now on, it is freed behind each launch. */
+void cch__runs_dropped(cch_graph *graph, CUdeviceptr address);
+/* Records a launch on a stream, and frees the dropped memory behind it. */
+int cch__runs_launched(cch__runs *runs, cch_stream *stream);
+
 #endif
