@@ -351,13 +351,15 @@ def _pointer_kinds() -> list[int]:
 
 def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
     """A graph would copy from memory that was freed, or would read host memory after the captured call has returned."""
+    from cuda.bindings import driver
+
     from cudacore_handles._base.errors import call_driver
 
     array, buffer = make_array(device, (4,)), device.allocate(16, stream=stream)
     out = device.allocate(16, stream=stream)
     buffer.copy_from(np.arange(4, dtype=np.float32), stream=stream)
     stream.sync()
-    call_driver("cuStreamBeginCapture", stream.handle, 1)
+    call_driver("cuStreamBeginCapture", stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
     array.copy_from(buffer, stream=stream)
     array.copy_to(out, stream=stream)
     with pytest.raises(ValueError, match="the stream is being captured"):
