@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates device addresses and their memory. */
 #include "sim/driver/base/memory.h"
+#include "sim/driver/base/host_memory.h"
 #include "sim/driver/base/state.h"
 
 #include "sim/control/report.h"
@@ -12,7 +13,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t small_alignment = 512, page = 4096;
+constexpr uint64_t small_alignment = 512;
 
 /* The bytes that stay free after every allocation, so that accesses beyond its end are detected. */
 constexpr uint64_t gap = 256;
@@ -33,6 +34,8 @@ constexpr uint64_t max_addresses = uint64_t{1} << 43;
 uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 } // namespace
+
+uint64_t Arena::file_header() { return system_page(); }
 
 bool Arena::open(uint64_t wanted) {
   wanted = wanted < max_addresses ? round_up(wanted, large) : max_addresses;
@@ -66,7 +69,7 @@ bool Arena::open_file(uint64_t wanted) {
   for (; wanted >= large; wanted /= 2)
     if ((behind = SharedFile::create(wanted)) != nullptr) {
       length = wanted;
-      insert(file_header, length - file_header);
+      insert(file_header(), length - file_header());
       return true;
     }
   return false;
@@ -81,10 +84,10 @@ void Arena::forget_writes(uint64_t base, uint64_t size) {
   if (marks == nullptr)
     return;
   uint64_t begin = value_of(marks + offset(base)), end = begin + size;
-  uint64_t from = std::min(round_up(begin, page), end), to = std::max(end / page * page, from);
+  uint64_t from = std::min(page_above(begin), end), to = std::max(page_below(end), from);
+  if (to > from && madvise(handle_of<void *>(from), to - from, MADV_DONTNEED) != 0)
+    from = to = end;
   std::memset(handle_of<void *>(begin), 0, from - begin);
-  if (to > from)
-    madvise(handle_of<void *>(from), to - from, MADV_DONTNEED);
   std::memset(handle_of<void *>(to), 0, end - to);
 }
 
@@ -119,7 +122,7 @@ void Arena::vacate(uint64_t start, uint64_t bytes) {
   }
   insert(from, to - from);
   /* A page that the freed range shared with its neighbours may now be completely vacant. */
-  uint64_t low = std::max(from, start / page * page), high = std::min(to, round_up(start + bytes, page));
+  uint64_t low = std::max(from, page_below(start)), high = std::min(to, page_above(start + bytes));
   behind->punch(low, high - low);
 }
 
@@ -186,7 +189,9 @@ void Arena::give_back_exactly(uint64_t base, uint64_t bytes) {
     end_rest();
 }
 
-std::byte *Physical::host() const { return file != nullptr ? file->at(Arena::file_header) : state().arena.host(base); }
+std::byte *Physical::host() const {
+  return file != nullptr ? file->at(Arena::file_header()) : state().arena.host(base);
+}
 
 Physical::~Physical() {
   if (device != nullptr && !imported)

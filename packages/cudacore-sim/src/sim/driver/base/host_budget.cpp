@@ -3,6 +3,7 @@
 #include "sim/driver/base/host_budget.h"
 
 #include "sim/control/config.h"
+#include "sim/driver/base/host_memory.h"
 #include "sim/driver/base/state.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 constexpr uint64_t check_threshold = uint64_t{1} << 30;
 constexpr uint64_t min_left = 256 << 20; /* bytes that are left to the process itself and to other processes */
 constexpr auto check_interval = std::chrono::milliseconds(20);
-constexpr uint64_t page = 4096, piece = 64 << 20;
+constexpr uint64_t piece = 64 << 20;
 
 struct Managed {
   uint64_t bytes;
@@ -128,7 +129,7 @@ void remove_managed(const std::byte *memory) {
 }
 
 uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes) {
-  uint64_t begin = value_of(memory) / page * page;
+  uint64_t page = system_page(), begin = page_below(value_of(memory));
   uint64_t pages = (value_of(memory) + bytes - begin + page - 1) / page, there = 0;
   std::vector<unsigned char> part(std::min<uint64_t>(pages, piece / page));
   for (uint64_t done = 0; done < pages; done += part.size()) {

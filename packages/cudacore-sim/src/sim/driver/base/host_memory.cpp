@@ -11,6 +11,7 @@
 #include <memory>
 #include <sys/mman.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -19,8 +20,6 @@
 
 namespace sim {
 namespace {
-
-constexpr uint64_t page = 4096;
 
 bool is_range(uint64_t address, uint64_t bytes) { return address != 0 && bytes != 0 && bytes <= UINT64_MAX - address; }
 
@@ -72,10 +71,15 @@ bool is_in_memory(const char *path) {
 
 } // namespace
 
+uint64_t system_page() {
+  static const uint64_t size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
 bool is_usable(uint64_t address, uint64_t bytes, bool write) {
   if (!is_range(address, bytes))
     return false;
-  uint64_t start = address / page * page, end = address + bytes;
+  uint64_t start = page_below(address), end = address + bytes;
   if (bytes >= much && all_mappings(address, end, false, [write](const Mapping &mapping) {
         return is_accessible(mapping, write) && mapping.file == 0;
       }))
@@ -88,7 +92,7 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write) {
 }
 
 bool is_mapped(uint64_t address, uint64_t bytes) {
-  uint64_t start = address / page * page;
+  uint64_t start = page_below(address);
   return is_range(address, bytes) && msync(reinterpret_cast<void *>(start), address + bytes - start, MS_ASYNC) == 0;
 }
 

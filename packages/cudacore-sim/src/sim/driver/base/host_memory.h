@@ -6,6 +6,11 @@
 
 namespace sim {
 
+/* The size of the system's pages: mappings, what is mapped of a file, and advice about memory begin at a page. */
+uint64_t system_page();
+inline uint64_t page_below(uint64_t address) { return address / system_page() * system_page(); }
+inline uint64_t page_above(uint64_t address) { return page_below(address + system_page() - 1); }
+
 /*
  * Queries of the system about memory of the application. Another thread may unmap the memory at any time, so a result
  * holds only at that moment.

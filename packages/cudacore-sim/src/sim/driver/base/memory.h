@@ -31,7 +31,7 @@ struct Pool;
 class Arena {
 public:
   static constexpr uint64_t large = 2 << 20; /* alignment of large allocations, as on a GPU */
-  static constexpr uint64_t file_header = 4096;
+  static uint64_t file_header();             /* what follows it in a file can be mapped */
 
   bool open(uint64_t wanted);
   bool open_file(uint64_t wanted); /* no device addresses: take() returns offsets, from file_header on */

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "sim/driver/base/shared_file.h"
+#include "sim/driver/base/host_memory.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -19,7 +20,6 @@ namespace {
 constexpr char name[] = "cudacore-sim";
 constexpr char link[] = "/memfd:cudacore-sim (deleted)";
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr uint64_t page = 4096;
 
 } // namespace
 
@@ -60,7 +60,7 @@ SharedFile::~SharedFile() {
 }
 
 bool SharedFile::map(uint64_t from, uint64_t bytes) {
-  uint64_t start = from / page * page;
+  uint64_t start = page_below(from);
   if (window != nullptr || bytes == 0 || from > length || bytes > length - from)
     return false;
   void *memory = mmap(nullptr, from - start + bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor,
@@ -80,7 +80,7 @@ bool SharedFile::read(uint64_t offset, void *out, size_t bytes) const {
 }
 
 void SharedFile::punch(uint64_t offset, uint64_t bytes) {
-  uint64_t from = (offset + page - 1) / page * page, to = (offset + bytes) / page * page;
+  uint64_t from = page_above(offset), to = page_below(offset + bytes);
   if (to > from)
     fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
               static_cast<off_t>(to - from));

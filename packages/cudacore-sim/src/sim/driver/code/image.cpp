@@ -17,7 +17,6 @@ namespace sim {
 namespace {
 
 constexpr uint32_t wrapper_magic = 0x466243B1, fat_magic = 0xBA55ED50;
-constexpr uint64_t page = 4096;
 constexpr size_t largest = size_t{1} << 31;
 
 struct FatWrapper {
@@ -93,7 +92,7 @@ bool find_directive(std::string_view text, std::string_view directive, std::stri
 /* The length of a text. Memory that is not mapped is not accessed. */
 bool text_length(const char *text, size_t &out) {
   for (size_t length = 0; length < largest;) {
-    uint64_t here = reinterpret_cast<uint64_t>(text + length), to_page_end = page - here % page;
+    uint64_t here = reinterpret_cast<uint64_t>(text + length), to_page_end = page_below(here) + system_page() - here;
     if (!is_usable(here, 1, false))
       return false;
     if (const void *end = std::memchr(text + length, 0, to_page_end)) {
@@ -113,7 +112,7 @@ static uint32_t magic_of(const void *code) {
   uint64_t address = reinterpret_cast<uint64_t>(code);
   uint32_t magic = 0;
   for (size_t i = 0; i < sizeof magic; i++) {
-    if (((address + i) % page == 0 || i == 0) && !is_usable(address + i, 1, false))
+    if (((address + i) % system_page() == 0 || i == 0) && !is_usable(address + i, 1, false))
       return 0;
     if (bytes[i] == 0)
       return 0;

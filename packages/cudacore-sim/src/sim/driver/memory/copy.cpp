@@ -24,8 +24,6 @@ uint64_t extent(const Side &side, const Shape &shape) {
   return all;
 }
 
-constexpr uint64_t page = 4096;
-
 /* A fill with zeros of at least this size returns whole pages to the system. */
 constexpr uint64_t min_given_back = 16 << 20;
 
@@ -89,8 +87,8 @@ public:
       if (address < usable_from || address + run > usable_to) {
         if (!is_usable(address, run, write))
           return nullptr;
-        usable_from = address / page * page;
-        usable_to = (address + run + page - 1) / page * page;
+        usable_from = page_below(address);
+        usable_to = page_above(address + run);
       }
     }
     return span->host + (address - span->begin);
@@ -191,7 +189,7 @@ bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, 
 
 /* Clears memory. Whole pages are returned to the system: they then read as zeros, and need no memory. */
 void clear(std::byte *target, uint64_t bytes) {
-  uint64_t begin = value_of(target), from = (begin + page - 1) / page * page, to = (begin + bytes) / page * page;
+  uint64_t begin = value_of(target), from = page_above(begin), to = page_below(begin + bytes);
   if (madvise(handle_of<void *>(from), to - from, MADV_REMOVE) != 0)
     from = to = begin + bytes;
   std::memset(target, 0, from - begin);

@@ -13,10 +13,6 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t page = 4096;
-
-uint64_t whole_pages(uint64_t size) { return (size + page - 1) / page * page; }
-
 /* Allocates memory that host and devices share at one address. */
 CUresult new_host_memory(const ContextPtr &context, Allocation::Kind kind, size_t size, unsigned flags,
                          AllocationPtr &out) {
@@ -71,11 +67,11 @@ std::byte *map_host_memory(uint64_t size) {
   if (size > SIZE_MAX / 2)
     return nullptr;
   void *memory =
-      mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, page_above(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
 }
 
-void unmap_host_memory(std::byte *memory, uint64_t size) { munmap(memory, whole_pages(size)); }
+void unmap_host_memory(std::byte *memory, uint64_t size) { munmap(memory, page_above(size)); }
 
 void hide_from_host(Allocation &mapping) {
   if (mapping.on_host)

@@ -28,7 +28,7 @@ struct Header {
   CUmemPoolProps pool;
   CUmemAllocationProp physical;
 };
-static_assert(sizeof(Header) <= Arena::file_header);
+static_assert(sizeof(Header) <= 4096); /* the smallest page: see Arena::file_header() */
 
 /* The contents of the 64 bytes of handles of cuIpcGet*Handle and cuMemPoolExportPointer. */
 struct Reference {

@@ -30,7 +30,7 @@ struct Hints {
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = 4096; /* of the simulated system, whatever pages this one has */
 
 struct Pages {
   AllocationPtr allocation;

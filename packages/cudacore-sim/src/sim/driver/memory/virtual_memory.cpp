@@ -43,7 +43,7 @@ bool is_host(const CUmemLocation &location) {
 CUresult show_to_host(Allocation &mapping) {
   void *wanted = handle_of<void *>(mapping.base);
   if (mmap(wanted, mapping.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-           mapping.physical->file->number(), static_cast<off_t>(Arena::file_header + mapping.offset)) == MAP_FAILED)
+           mapping.physical->file->number(), static_cast<off_t>(Arena::file_header() + mapping.offset)) == MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;
   mapping.on_host = true;
   return CUDA_SUCCESS;
@@ -59,13 +59,13 @@ CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Phys
 bool back(Physical &physical) {
   if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE && physical.device != nullptr)
     return (physical.base = state().arena.take(physical.size)) != 0;
-  if (physical.size > UINT64_MAX - Arena::file_header)
+  if (physical.size > UINT64_MAX - Arena::file_header())
     return false;
-  physical.file = SharedFile::create(Arena::file_header + physical.size);
+  physical.file = SharedFile::create(Arena::file_header() + physical.size);
   if (physical.file == nullptr)
     return false;
   Header header{};
-  header.record.offset = Arena::file_header;
+  header.record.offset = Arena::file_header();
   header.record.size = physical.size;
   header.physical = physical.properties;
   write_header(*physical.file, header, Shared::physical, physical.device);
@@ -335,7 +335,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
   std::unique_ptr<SharedFile> file = import_descriptor(osHandle, Shared::physical, header);
   if (file == nullptr)
     return import_descriptor(osHandle, Shared::pool, header) != nullptr ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_UNKNOWN;
-  if (header.record.offset != Arena::file_header || device_of(header.record, device) != CUDA_SUCCESS)
+  if (header.record.offset != Arena::file_header() || device_of(header.record, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (!file->map(0, file->size()))
     return CUDA_ERROR_OUT_OF_MEMORY;
