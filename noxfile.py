@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -50,6 +51,9 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
+# What tests_all installs with a Python instead of the newest versions. With the oldest Python, it also installs the
+# oldest versions that the packages accept. NumPy 2.1.0 crashes where other versions raise an exception.
+PINS = {"3.10": ["numpy==1.26.*"], "3.11": ["numpy==2.0.*"], "3.12": ["numpy==2.1.0"]}
 # Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that major
 # version, but their PTX runs only on a driver of the same version or a newer one.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
@@ -100,7 +104,17 @@ def wheels_of(folder: Path) -> list[str]:
     return [str(wheel) for wheels in found for wheel in wheels]
 
 
-def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path = WHEELS) -> None:
+def oldest_versions() -> list[str]:
+    """Return pins to the oldest versions of what the packages depend on, apart from CUDA's and NumPy's."""
+    projects = [nox.project.load_toml(ROOT / "packages" / name / "pyproject.toml")["project"] for name in PACKAGES]
+    wanted = [each for project in projects for each in project.get("dependencies", ())]
+    pairs = [re.fullmatch(r"([\w-]+)>=([\d.]+)", each) for each in wanted]
+    return sorted({f"{pair[1]}=={pair[2]}" for pair in pairs if pair is not None})
+
+
+def install(
+    session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path = WHEELS, more: Sequence[str] = ()
+) -> None:
     """Install the wheels in a folder with the compilers and headers of a CUDA version, and dependency groups."""
     # Some kernels of the simulator's tests include cuRAND's headers, and need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
@@ -110,7 +124,7 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path
     pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
     wheels = wheels_of(folder)
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
-    session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
+    session.install(*wheels, umbrella, *pins, *more, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip does not install a wheel if its version is installed already, even if the contents differ.
     session.install("--no-deps", "--force-reinstall", *wheels)
 
@@ -119,12 +133,14 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path
 PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
 
 
-def run_tests(session: nox.Session, cuda: str, driver: str | None = None, folder: Path = WHEELS) -> None:
+def run_tests(
+    session: nox.Session, cuda: str, driver: str | None = None, folder: Path = WHEELS, more: Sequence[str] = ()
+) -> None:
     """Run the tests on the simulated driver, or on another one: ``-- --cuda-driver=gpu`` uses the machine's driver.
 
-    If `driver` is a version of CUDA, the simulated driver has that version.
+    If `driver` is a version of CUDA, the simulated driver has that version. `more` is installed, too.
     """
-    install(session, "test", cuda=cuda, folder=folder)
+    install(session, "test", cuda=cuda, folder=folder, more=more)
     settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=settings)
@@ -195,8 +211,9 @@ def tests(session: nox.Session, cuda: str) -> None:
 @nox.session(requires=["build"], python=PYTHONS, default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_all(session: nox.Session, cuda: str) -> None:
-    """Run the tests on every Python that is found, with every CUDA."""
-    run_tests(session, cuda)
+    """Run the tests on every Python that is found, with every CUDA; with old Pythons, also old NumPys: see PINS."""
+    python = str(session.python)
+    run_tests(session, cuda, more=[*PINS.get(python, ()), *(oldest_versions() if python == PYTHONS[0] else ())])
 
 
 @nox.session(requires=["build"], default=False)
@@ -440,9 +457,12 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def dist(session: nox.Session) -> None:
-    """Build the releases into build/dist, source distributions and wheels for two architectures, and check them."""
+    """Build the releases into build/dist, source distributions and wheels for two architectures, and check them.
+
+    ``-- PACKAGE...`` builds only these packages, ``-- --architecture aarch64`` only wheels for this architecture.
+    """
     session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
-    session.run("python", "ci/build_dist.py", str(DIST), *(session.posargs or PACKAGES))
+    session.run("python", "ci/build_dist.py", str(DIST), *session.posargs)
     files = sorted(map(str, DIST.iterdir()))
     wheels = [name for name in files if name.endswith(".whl")]
     session.run("twine", "check", "--strict", *files)

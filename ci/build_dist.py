@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the releases into a folder: source distributions, and wheels for x86-64 and aarch64 with glibc 2.28 or later.
 
-usage: build_dist.py FOLDER PACKAGE...       needs the group "dist" of pyproject.toml
+Needs the group "dist" of pyproject.toml.
 
 Zig's C and C++ compilers can link for any version of glibc and any architecture. The wheels are linked for glibc 2.28.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -68,16 +69,21 @@ def build_wheel(package: Path, architecture: str, out: Path) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    out = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder, which is emptied first")
+    every = sorted(file.parent.name for file in PACKAGES.glob("*/pyproject.toml"))
+    parser.add_argument("packages", nargs="*", default=every, help="the packages to build (default: all)")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, help="the only architecture to build wheels for")
+    arguments = parser.parse_args()
+    architectures = (arguments.architecture,) if arguments.architecture else ARCHITECTURES
+    out = arguments.folder.resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
-    for package in (PACKAGES / name for name in sys.argv[2:]):
+    for package in (PACKAGES / name for name in arguments.packages):
         subprocess.run([sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(package)], check=True)
         if is_compiled(package):
-            for architecture in ARCHITECTURES:
+            for architecture in architectures:
                 build_wheel(package, architecture, out)
         else:
             subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(package)], check=True)
