@@ -29,7 +29,6 @@ from cudacore_handles._base.errors import call_driver
 SIZES = (64, 256, 4096)
 STEPS = 60  # of a program
 MAX_ROOTS = 12
-FEATURES = ("default", "borrowed")  # the host waits instead of freeing on a default stream, or through borrowed memory
 
 
 class ForeignStream:
@@ -54,10 +53,6 @@ class Place:
         self.name, self.device, self.given, self.enter = name, device, given, enter
 
     @property
-    def is_default(self) -> bool:
-        return self.given in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM)
-
-    @property
     def stream(self) -> ch.Stream:
         """The stream; a new object each time, if it is of another library."""
         return self.given if isinstance(self.given, ch.Stream) else self.device.create_stream(self.given)
@@ -70,7 +65,6 @@ class Root:
         self.kind, self.device = kind, device
         self.values = np.zeros(size, np.uint8)
         self.parts: list[tuple[Any, int, int]] = []  # buffers, with offset and size; the first is the whole
-        self.is_borrowed = False  # whether a part is borrowed
         self.last: Place | None = None
         self.event: ch.Event | None = None
 
@@ -78,9 +72,8 @@ class Root:
 class Program:
     """A random program."""
 
-    def __init__(self, seed: int, without: tuple[str, ...] = ()) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.without = without
         self.log: list[str] = []
         self.devices = ch.Device.get_all_devices()[:2]
         self.threads = [ThreadPoolExecutor(1) for _ in range(2)]
@@ -157,7 +150,7 @@ class Program:
         if len(self.roots) >= MAX_ROOTS:
             self.close()
         device, size = self.random.choice(self.devices), self.random.choice(SIZES)
-        kind = self.random.choice(["pool"] * 4 + ["pinned", "pinned pool", "managed"])
+        kind = self.random.choice(["pool"] * 4 + ["pinned", "pinned pool", "managed", "virtual"])
         root = Root(kind, device, size)
         place = self.random.choice(self.places) if kind == "pool" else self.place_on(device)
 
@@ -167,8 +160,10 @@ class Program:
                 "pinned": ch.LegacyPinnedMemoryResource,
                 "pinned pool": ch.PinnedMemoryResource,
                 "managed": ch.LegacyManagedMemoryResource,
+                "virtual": lambda: ch.VirtualMemoryResource(device, {"handle_type": None}),
             }[kind]()
-            root.parts.append((resource.allocate(size, stream=stream), 0, size))
+            made = resource.allocate(size, stream=stream)
+            root.parts.append((made if made.size == size else made[:size], 0, size))
 
         self.do(place, f"allocate {size} bytes, {kind} of device {device.device_id}", work, root)
         self.roots.append(root)
@@ -243,7 +238,6 @@ class Program:
         begin = 16 * self.random.randrange(size // 32)
         length = max(32, (size - begin) // 32 * 16)
         if self.random.random() < 0.3:
-            root.is_borrowed = True
             part = ch.Buffer.from_handle(int(buffer.handle) + begin, length, owner=buffer)
             self.log.append(f"borrow {length} bytes at {offset + begin}")
         else:
@@ -256,10 +250,8 @@ class Program:
         if not self.roots:
             return
         root = self.roots.pop(self.random.randrange(len(self.roots)))
-        place, how = root.last, self.random.choice(["close", "close a part", "set stream", "wait"])
+        place, how = root.last, self.random.choice(["close", "close a part", "set stream", "record", "wait"])
         assert place is not None
-        if ("default" in self.without and place.is_default) or ("borrowed" in self.without and root.is_borrowed):
-            how = "wait"
         parts = [part for part, _, _ in root.parts]
         self.random.shuffle(parts)
         root.parts.clear()
@@ -269,6 +261,8 @@ class Program:
                 place.stream.sync()
             elif how == "set stream":
                 parts[0].set_deallocation_stream(stream)
+            elif how == "record":
+                parts[0].record_stream(stream)
             elif how == "close a part":
                 parts[0].close(stream)
             else:
@@ -301,17 +295,21 @@ class Program:
         else:
             builder = stream.create_graph_builder().begin_building()
         effects: list[Callable[[], None]] = []
+        branches = [builder]
+        if not foreign and len(roots) > 1 and self.random.random() < 0.5:
+            branches = list(builder.split(2))
         for _ in range(self.random.randrange(1, 5)):
-            root = self.random.choice(roots)
+            branch = self.random.randrange(len(branches))
+            root = self.random.choice(roots[branch :: len(branches)])  # the branches share no memory
             buffer, offset, size = self.random.choice(root.parts)
             values = root.values[offset : offset + size]
             if self.random.random() < 0.5:
                 value = self.random.randrange(256)
-                buffer.fill(value, stream=builder)
+                buffer.fill(value, stream=branches[branch])
                 effects.append(lambda values=values, value=value: values.fill(value))
             else:
                 amount = self.random.randrange(1000)
-                ch.launch(builder, ONE, self.kernels[device.device_id], buffer, amount)
+                ch.launch(branches[branch], ONE, self.kernels[device.device_id], buffer, amount)
                 effects.append(lambda values=values, amount=amount: add(values, amount))
         self.log.append(f"capture of {'another library' if foreign else 'a builder'} with {len(effects)} nodes")
         if foreign:
@@ -319,6 +317,8 @@ class Program:
             graph: Any = call_driver("cuGraphInstantiate", raw, 0)
             call_driver("cuGraphDestroy", raw)
         else:
+            if len(branches) > 1:
+                builder = cg.GraphBuilder.join(*branches)
             graph = builder.end_building().complete()
         self.graphs.append((graph, roots, effects, device))
 
@@ -343,9 +343,11 @@ class Program:
     def end_graph(self) -> None:
         if self.graphs:
             graph, roots, *_ = self.graphs.pop(self.random.randrange(len(self.graphs)))
+            waits = self.random.random() < 0.5
             for root in roots:
-                self.settle(root)
-            self.log.append("end a graph")
+                if waits:
+                    self.settle(root)
+            self.log.append(f"end a graph {'after' if waits else 'during'} its launches")
             if not isinstance(graph, cg.Graph):
                 call_driver("cuGraphExecDestroy", graph)
 
@@ -408,7 +410,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="how long to run; at least one program is run")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first program; the next one has the next seed")
-    parser.add_argument("--without", nargs="*", default=(), choices=FEATURES, help="where frees have no order")
     given = parser.parse_args(arguments)
     sim: Any = None
     if os.environ.get("CUDACORE_DRIVER") == "sim":
@@ -419,7 +420,7 @@ def main(arguments: list[str] | None = None) -> None:
     end, seed = time.monotonic() + given.seconds, given.seed
     while True:
         try:
-            Program(seed, tuple(given.without)).run()
+            Program(seed).run()
             assert sim is None or not sim.reports(), sim.reports()
         except BaseException:
             print(f"the program of seed {seed} failed: --seconds 0 --seed {seed}")

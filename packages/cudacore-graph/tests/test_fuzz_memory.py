@@ -13,7 +13,7 @@ SEED = int(os.environ.get("CUDACORE_FUZZ_SEED", "1"))
 
 FUZZ = """
 import fuzz_memory
-fuzz_memory.main(["--seconds", "{seconds}", "--seed", "{seed}", "--without", "default", "borrowed"])
+fuzz_memory.main(["--seconds", "{seconds}", "--seed", "{seed}"])
 """
 
 
