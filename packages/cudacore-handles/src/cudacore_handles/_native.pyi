@@ -277,6 +277,17 @@ class ViewHandle:
     @property
     def _stream(self) -> Stream | None: ...
     def _check_memory(self) -> None: ...
+    def record_stream(self, stream: Stream | IsStreamType, /) -> None:
+        """Record that work on a stream uses the memory, which must be that of a :class:`Buffer`.
+
+        The memory is freed after all work that the stream has when it is freed; see :meth:`Buffer.record_stream`. This
+        orders the free after work that used the view when the buffer is already closed.
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream.
+        """
 
 class KernelHandle(Handle):
     """The base of Kernel."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import cudacore_handles as ch
@@ -28,10 +29,12 @@ stream = device.create_stream()
 pool = ch.DeviceMemoryResource(device, {})
 pinned = ch.LegacyPinnedMemoryResource()
 copied = pinned.allocate(SIZE)
+contexts: list[ch.Context] = []
 
 def green() -> ch.Context:
     (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=8))
-    return device.create_context(ch.ContextOptions([group]))
+    contexts.append(device.create_context(ch.ContextOptions([group])))  # the end of a context would wait for its work
+    return contexts[-1]
 
 def full(mr: ch.MemoryResource = pool) -> ch.Buffer:
     buffer = mr.allocate(SIZE, stream=stream)
@@ -111,14 +114,16 @@ SCENARIOS = {
         reuse()
         check()
     """,
-    "pinned memory, default stream of a green context": """
-        buffer = full(pinned)
-        device.set_current(green())
-        use(buffer, LEGACY)
-        buffer.set_deallocation_stream(LEGACY)
+    "pinned memory, default stream of another device": """
+        buffer = full()
+        target = pinned.allocate(SIZE)
+        devices[1].set_current()
+        use(buffer, LEGACY, target)
+        target.set_deallocation_stream(LEGACY)
         device.set_current()
-        buffer.close()
-        check()
+        target.close()  # waits
+        for each in devices:
+            each.sync()
     """,
     "default stream of another device": """
         buffer = full()
@@ -216,6 +221,17 @@ SCENARIOS = {
         reuse()
         check()
     """,
+    "view of a closed buffer": """
+        second = device.create_stream()
+        buffer = full()
+        view = buffer.view("u1")
+        use(buffer, second)
+        buffer.close()
+        view.view(dtype="int8").record_stream(second)
+        del view
+        reuse()
+        check()
+    """,
     "recorded part": """
         second = device.create_stream()
         buffer = full()
@@ -228,6 +244,13 @@ SCENARIOS = {
         check()
     """,
 }
+
+
+def test_views_of_other_memory(stream: ch.Stream) -> None:
+    """A stream would be recorded, without effect, for memory that another library frees."""
+    view = ch.StridedMemoryView.from_any_interface(np.zeros(4, np.int32), -1)
+    with pytest.raises(TypeError, match="the memory of the view is not a Buffer's: its own library must order"):
+        view.record_stream(stream)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

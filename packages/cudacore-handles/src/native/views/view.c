@@ -453,6 +453,25 @@ static PyObject *get_stream(PyObject *object, void *closure) {
   return stream_face(self->st, self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL);
 }
 
+static PyObject *record_stream(PyObject *object, PyObject *argument) {
+  const view *self = (view *)object;
+  if (self->box == NULL)
+    return PyErr_Format(PyExc_TypeError,
+                        "the memory of the view is not a Buffer's: its own library must order the free "
+                        "after the work of the stream");
+  PyObject *face = stream_accept(self->st, argument);
+  cch_stream *stream = face != NULL ? handle_use(face) : NULL;
+  int status = -1;
+  if (stream != NULL) {
+    WITHOUT_GIL(status = cch_deviceptr_record_stream(self->box, stream));
+    handle_done(face);
+    if (status != 0)
+      raise_status(self->st, status);
+  }
+  Py_XDECREF(face);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 static int view_traverse(PyObject *object, visitproc visit, void *arg) {
   const view *self = (view *)object;
   Py_VISIT(Py_TYPE(object));
@@ -511,6 +530,7 @@ static PyGetSetDef properties[] = {
 
 static PyMethodDef methods[] = {
     {"_check_memory", check_memory, METH_NOARGS, NULL},
+    {"record_stream", record_stream, METH_O, DOC_ViewHandle_record_stream},
     {NULL, NULL, 0, NULL},
 };
 
