@@ -19,7 +19,8 @@ from graph_tools import ONE, Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._sdk import graph_native as _native
+from cudacore_graph._nodes import node as node_module
+from cudacore_handles._sdk import hold
 
 
 def add_one_of_each(definition: cg.GraphDefinition, kernel: ch.Kernel, numbers: Numbers) -> list[cg.GraphNode]:
@@ -478,13 +479,12 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
 def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a thread destroys a node between our check and the driver's call, the usual error would not be raised."""
     node = definition.memset(numbers.buffer, 0, 4)
-    call = _native.locked_call
 
-    def late(*args: Any) -> Any:
+    def late(face: Any) -> Any:
         node.destroy()
-        return call(*args)
+        return hold(face)
 
-    monkeypatch.setattr(_native, "locked_call", late)
+    monkeypatch.setattr(node_module, "hold", late)
     with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
         _ = node.value
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)

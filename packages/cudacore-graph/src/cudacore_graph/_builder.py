@@ -165,11 +165,7 @@ class GraphBuilder(Builder):
             check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
             self._capture = Capture(adopt(GraphDefinition, out))
         else:
-            graph = self._capture.graph
-            status = _native.locked_call(
-                graph, None, lib.cch_capture_begin_to, hold(graph), stream, ffi.NULL, 0, _MODES[mode]
-            )
-            check_begun(status)
+            check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, ffi.NULL, 0, _MODES[mode]))
         if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
             self._capture.thread = threading.get_ident()
         self._capture.mode = mode
@@ -301,10 +297,7 @@ class GraphBuilder(Builder):
         for builder in graph_builders:
             if builder is not rest:
                 stream, graph = builder._own_stream(), captures[0].graph
-                status = _native.locked_call(
-                    graph, None, lib.cch_capture_join, hold(graph), hold(stream), hold(rest._own_stream())
-                )
-                check(status)
+                check(lib.cch_capture_join(hold(graph), hold(stream), hold(rest._own_stream())))
                 captures[0].unjoined.pop(stream, None)
                 builder.close()
         return rest

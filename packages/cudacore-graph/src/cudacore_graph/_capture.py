@@ -8,7 +8,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cudacore_handles import Stream
-from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Shared:
 
     def end(self, graph: GraphDefinition, stream: Stream) -> int:
         """End a capture, and return the library's status."""
-        status: int = _native.locked_call(graph, None, lib.cch_capture_end, hold(graph), hold(stream))
+        status: int = lib.cch_capture_end(hold(graph), hold(stream))
         if status and not graph.is_valid and not self.failures:
             self.failures.append(str(last_error(status)))
         return status
@@ -108,7 +107,7 @@ class Capture:
 
     def _join_forks(self, rest: Stream) -> None:
         for stream in list(self.unjoined):
-            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
+            lib.cch_capture_join(hold(self.graph), hold(stream), hold(rest))
 
     def end(self, stream: Stream) -> int:
         """End the capture, and return the library's status."""

@@ -59,10 +59,7 @@ def create_condition(
             raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
     out = ffi.new("CUgraphConditionalHandle *")
     where = ffi.NULL if context is None else hold(context)
-    status = _native.locked_call(
-        graph, None, lib.cch_graph_condition, out, hold_there(graph), where, default_value is not None, value
-    )
-    check(status)
+    check(lib.cch_graph_condition(out, hold_there(graph), where, default_value is not None, value))
     return GraphCondition(graph, int(out[0]))
 
 

@@ -200,7 +200,7 @@ class GraphDefinition(_native.GraphHandle):
     def copy(self) -> GraphDefinition:
         """Copy the graph, with child graphs (cuGraphClone), like :meth:`clone`, but without listing its nodes."""
         out = out_box("cch_graph")
-        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
+        status = lib.cch_graph_clone(out, hold_there(self))
         if status:
             raise explain(last_error(status), HINTS["clone"])
         return adopt(type(self), out)
@@ -221,7 +221,7 @@ class GraphDefinition(_native.GraphHandle):
         where = os.fsencode(path)
         if b"\0" in where:
             raise ValueError(f"path has a NUL character, which would end it: {path!r}")
-        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold_there(self), where, flags)
+        status = lib.cch_graph_debug_dot_print(hold_there(self), where, flags)
         cannot_write = status == results.OPERATING_SYSTEM
         check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written" if cannot_write else "")
 
@@ -275,5 +275,5 @@ class GraphDefinition(_native.GraphHandle):
             raise closed(self)
         if not self.is_valid:
             raise gone(self)
-        check(_native.locked_call(self, None, lib.cch_graph_share, hold(self)))
+        check(lib.cch_graph_share(hold(self)))
         return driver.CUgraph(self._raw)

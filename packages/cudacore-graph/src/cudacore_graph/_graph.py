@@ -165,7 +165,7 @@ def instantiate(
             held.append(hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True)))
             params.upload = held[-1]
     out = out_box("cch_graph_exec")
-    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
+    status = lib.cch_graph_instantiate(out, hold_there(definition), params)
     if status:
         raise _not_instantiated(status, definition)
     return Graph._init(out, definition)

@@ -12,7 +12,6 @@ from graph_tools import MODES, ONE, Numbers, launch
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._stream.stream import is_capturing
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -60,20 +59,6 @@ def test_garbage_in_a_capture(
     assert [type(node) for node in builder.graph_definition.nodes()] == [cg.KernelNode] * 2
     launch(builder.complete(), stream)
     assert (numbers[0], numbers[1]) == (1, 1)
-
-
-def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
-    """A garbage collection in the middle of a call would wait forever for the lock of that call."""
-    from cudacore_handles._sdk import graph_native as _native
-
-    builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # so many that some share a lock
-    streams = [builder.stream for builder in builders]
-    definition = cg.GraphDefinition()
-    cycle: list[Any] = [builders]
-    cycle.append(cycle)
-    del builders, cycle
-    _native.locked_call(definition, None, gc.collect)
-    assert not any(map(is_capturing, streams))
 
 
 @pytest.mark.parametrize("mode", MODES)

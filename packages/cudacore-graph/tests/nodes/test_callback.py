@@ -17,7 +17,6 @@ from graph_tools import Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._sdk import graph_native as _native
 
 
 class TestCallback:
@@ -203,14 +202,11 @@ class TestCallback:
         used.update(definition=definition, graph=definition.instantiate(), node=node)
 
         def launch() -> None:
+            device.set_current()
             used["graph"].launch(stream)
             stream.sync()
 
-        def hold_locks() -> None:
-            device.set_current()
-            _native.locked_call(definition, None, launch)
-
-        thread = threading.Thread(target=hold_locks, daemon=True)
+        thread = threading.Thread(target=launch, daemon=True)
         thread.start()
         thread.join(60)
         assert not thread.is_alive()

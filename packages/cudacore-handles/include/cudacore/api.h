@@ -389,6 +389,8 @@ typedef struct cch_api {
   cch_status (*deviceptr_borrow)(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_deviceptr *owner);
   size_t (*helper_stream_count)(void);
   cch_status (*stream_resolve)(cch_stream **out, cch_stream *stream);
+  cch_status (*graph_clone_pairs)(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph);
+  cch_status (*graph_node_read)(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node);
 } cch_api;
 
 /**

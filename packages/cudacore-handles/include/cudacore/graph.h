@@ -19,8 +19,9 @@
  * CUDA cannot remove nodes or edges from a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE). In such a
  * graph, a function that fails cannot remove the nodes that it has added: they remain, with everything that they use.
  *
- * CUDA allows one thread at a time to work on a hierarchy: *caller serialises* all functions that change or list it.
- * References and cch_is_valid() can be used on any thread.
+ * CUDA allows one thread at a time to work on a hierarchy, or on an executable graph. The library sees to that: a
+ * function waits while another thread is in a call for the same hierarchy, or for the same executable graph. So all
+ * functions can be called on any thread.
  */
 
 #include <cudacore/base.h>
@@ -143,6 +144,12 @@ typedef struct cch_conditional_node {
 
 /* ---- graphs ---- */
 
+/** Nodes, each with a reference. To take over a reference, replace it with NULL. */
+typedef struct cch_node_list {
+  size_t count;
+  cch_graph_node **nodes;
+} cch_node_list;
+
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT cch_status cch_graph_create(cch_graph **out);
 
@@ -157,6 +164,13 @@ CCH_EXPORT cch_status cch_graph_adopt(cch_graph **out, CUgraph raw);
  * @since 0.1
  */
 CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
+
+/**
+ * Like cch_graph_clone(), and lists the nodes of the graph, and for each of them its copy (cuGraphNodeFindInClone). The
+ * lists have the same length, whatever other threads do. The caller releases them. @since 0.1
+ */
+CCH_EXPORT cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies,
+                                            cch_graph *graph);
 
 /** The graph that contains a child graph or a body, borrowed; NULL for a root graph. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
@@ -298,6 +312,13 @@ CCH_EXPORT cch_status cch_graph_node_set(cch_graph_node *node, const void *CCH_N
 CCH_EXPORT cch_status cch_graph_node_get(void *params, cch_graph_node *node);
 
 /**
+ * Like cch_graph_node_get(), but what the parameters point to stays as long as the caller keeps `*kept`, even if other
+ * threads read or change the node. `*bundle` becomes the bundle that cch_graph_node_bundle() returns for these
+ * parameters. Both are new references, or NULL. @since 0.1
+ */
+CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node);
+
+/**
  * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
  * fills that other code added. @since 0.1
  */
@@ -324,12 +345,6 @@ CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, 
 CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
-
-/** Nodes, each with a reference. To take over a reference, replace it with NULL. */
-typedef struct cch_node_list {
-  size_t count;
-  cch_graph_node **nodes;
-} cch_node_list;
 
 /** One edge: `to` waits for `from`. */
 typedef struct cch_edge {

@@ -65,7 +65,7 @@ class GraphNode(_native.NodeHandle):
         if not self.is_valid:
             raise gone(self)
         held = hold(self)
-        check(_native.locked_call(self, None, lib.cch_graph_share, lib.cch_graph_node_graph(held)))
+        check(lib.cch_graph_share(lib.cch_graph_node_graph(held)))
         return driver.CUgraphNode(self._raw)
 
     def _read(self, kind: str, **fields: Any) -> Any:
@@ -78,8 +78,7 @@ class GraphNode(_native.NodeHandle):
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
         if kind in _DESTRUCTORS:
             params = ffi.gc(params, _DESTRUCTORS[kind])
-        status = _native.locked_call(self, None, lib.cch_graph_node_get, params, hold(self))
-        check(status)
+        check(lib.cch_graph_node_get(params, hold(self)))
         return params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
@@ -94,8 +93,7 @@ class GraphNode(_native.NodeHandle):
         if not self.is_valid:
             raise gone(self)
         out = out_box("cch_graph")
-        status = _native.locked_call(self, None, lib.cch_graph_node_child, out, hold(self), index)
-        check(status)
+        check(lib.cch_graph_node_child(out, hold(self), index))
         return adopt(GraphDefinition, out)
 
     def _describe(self) -> Description:

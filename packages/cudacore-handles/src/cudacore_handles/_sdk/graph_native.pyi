@@ -470,11 +470,6 @@ def exec_enabled(graph: ExecHandle, node: NodeHandle, enabled: bool | None = Non
     None changes nothing.
     """
 
-def locked_call(
-    graph: GraphHandle | NodeHandle, other: GraphHandle | NodeHandle | None, function: Any, /, *arguments: Any
-) -> Any:
-    """Call a function of the library while no other thread changes the graphs of one or two objects."""
-
 def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     """Copy a graph (cuGraphClone).
 

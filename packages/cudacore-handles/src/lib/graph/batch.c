@@ -226,31 +226,23 @@ void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
     cch__node_undo(graph, added[count]);
 }
 
-int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
-                        size_t *failed) {
-  CCH__REQUIRE_USABLE(graph);
-  CCH__REQUIRE_ARRAY(specs, count);
-  if (count == 0)
-    return 0;
-  int status = 0;
-  cch__poll();
+static int add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed,
+                     const char *operation) {
+  int status = CCH__USABLE(graph, "the graph", operation);
   CUgraphNode *added = malloc(count * sizeof *added);
   cch_graph_node **boxes = out != NULL ? malloc(count * sizeof *boxes) : NULL;
   size_t done = 0, at = 0;
-  if (added == NULL || (out != NULL && boxes == NULL))
-    status = cch__fail_nomem(__func__);
-  for (at = 0; status == 0 && at < count; at += status == 0)
-    if (spec_at(specs, at)->size != specs->size)
-      status = cch__fail(CCH_EINVAL, __func__, "the nodes of a batch are of different sizes");
+  if (status == 0 && (added == NULL || (out != NULL && boxes == NULL)))
+    status = cch__fail_nomem(operation);
   bool keeps = count > 1 && has_memory_nodes(specs, count);
   if (status == 0 && count > 1 && !keeps)
     status = cch__graph_keeps_nodes(&keeps, graph);
   if (status == 0 && keeps)
-    status = try_batch(graph, specs, count, &at, __func__);
+    status = try_batch(graph, specs, count, &at, operation);
   if (status == 0) {
     for (; status == 0 && done < count; done += status == 0)
       status = cch__node_add_spec(&added[done], boxes != NULL ? &boxes[done] : NULL, graph, spec_at(specs, done), added,
-                                  done, __func__);
+                                  done, operation);
     at = done;
   }
   if (status == 0 && boxes != NULL)
@@ -264,5 +256,38 @@ int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_s
   }
   free(boxes);
   free(added);
+  return status;
+}
+
+int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
+                        size_t *failed) {
+  CCH__REQUIRE_USABLE(graph);
+  CCH__REQUIRE_ARRAY(specs, count);
+  if (count == 0)
+    return 0;
+  cch__poll();
+  cch__hierarchy **turns = malloc((count + 1) * sizeof *turns);
+  if (turns == NULL)
+    return cch__fail_nomem(__func__);
+  size_t turn_count = 0;
+  int status = 0;
+  turns[turn_count++] = graph->hierarchy;
+  for (size_t at = 0; status == 0 && at < count; at++) {
+    const cch_node_spec *spec = spec_at(specs, at);
+    const cch_graph *child = spec->size == specs->size ? cch__child_in(spec->type, spec->params) : NULL;
+    if (child != NULL)
+      turns[turn_count++] = child->hierarchy;
+    if (spec->size != specs->size) {
+      status = cch__fail(CCH_EINVAL, __func__, "the nodes of a batch are of different sizes");
+      if (failed != NULL)
+        *failed = at;
+    }
+  }
+  if (status == 0) {
+    turn_count = cch__turn_take(turns, turn_count);
+    status = add_batch(out, graph, specs, count, failed, __func__);
+    cch__turn_give(turns, turn_count);
+  }
+  free(turns);
   return status;
 }

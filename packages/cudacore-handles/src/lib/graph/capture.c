@@ -36,9 +36,9 @@ static int new_capture(cch__capture **out, cch_stream *stream, int mode, bool ma
 }
 
 static void free_capture(cch__capture *capture) {
-  cch_bundle_unref(capture->kept);
-  cch_stream_unref(capture->stream);
-  cch_context_unref(capture->context);
+  cch__unref_later(capture->kept);
+  cch__unref_later(capture->stream);
+  cch__unref_later(capture->context);
   free(capture);
 }
 
@@ -110,7 +110,8 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   return 0;
 }
 
-static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *before, size_t count, int mode) {
+static int begin_to_in_context(cch_graph *graph, cch__capture *capture, const CUgraphNode *before, size_t count,
+                               int mode) {
   CUstream stream = capture->stream->raw;
   CUgraph raw;
   int status =
@@ -123,29 +124,24 @@ static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *
   return status;
 }
 
-int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
-                         int mode) {
-  CCH__REQUIRE_USABLE(graph, stream);
-  CCH__REQUIRE_ARRAY(dependencies, count);
-  int status = check_mode(mode, __func__);
-  if (status == 0 && graph->capture != NULL)
-    status = cch__fail(CCH_EINVAL, __func__, "a stream is being captured into the graph already");
-  if (status != 0)
-    return status;
-  cch__poll_patiently();
+static int begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count, int mode,
+                    const char *operation) {
+  if (graph->capture != NULL)
+    return cch__fail(CCH_EINVAL, operation, "a stream is being captured into the graph already");
   CUgraphNode *before = count > 0 ? malloc(count * sizeof *before) : NULL;
   if (count > 0 && before == NULL)
-    return cch__fail_nomem(__func__);
+    return cch__fail_nomem(operation);
+  int status = 0;
   for (size_t i = 0; i < count && status == 0; i++) {
-    status = cch__node_is_of(dependencies[i], graph, __func__);
+    status = cch__node_is_of(dependencies[i], graph, operation);
     if (status == 0)
       before[i] = dependencies[i]->raw;
   }
   cch__capture *capture = NULL;
   if (status == 0)
-    status = new_capture(&capture, stream, mode, false, __func__);
+    status = new_capture(&capture, stream, mode, false, operation);
   if (status == 0) {
-    status = CCH__IN_CONTEXT(stream->context, begin_to(graph, capture, before, count, mode));
+    status = CCH__IN_CONTEXT(stream->context, begin_to_in_context(graph, capture, before, count, mode));
     if (status == 0)
       cch__capture_begun(graph, capture);
     else
@@ -153,6 +149,15 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
   }
   free(before);
   return status;
+}
+
+int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
+                         int mode) {
+  CCH__REQUIRE_USABLE(graph, stream);
+  CCH__REQUIRE_ARRAY(dependencies, count);
+  CCH__RETURN_FAILURE(check_mode(mode, __func__));
+  cch__poll_patiently();
+  return CCH__IN_TURN(graph, NULL, begin_to(graph, stream, dependencies, count, mode, __func__));
 }
 
 /* ---- end ---- */
@@ -270,26 +275,21 @@ static int end_in_driver(bool *ended, const cch_graph *graph, const cch__capture
   return status;
 }
 
-int cch_capture_end(cch_graph *graph, cch_stream *stream) {
-  CCH__REQUIRE(graph);
-  if (cch__in_callback())
-    return cch__fail_forbidden(__func__);
-  CCH__REQUIRE_USABLE(stream);
-  cch__poll_patiently(); /* another capture of the hierarchy may have been handed back to this thread */
+static int end(cch_graph *graph, const cch_stream *stream, const char *operation) {
   cch__capture *capture = graph->capture;
   if (capture == NULL) /* an abandoned graph can still be the target of a capture: see fail_graph() */
-    CCH__REQUIRE_USABLE(graph);
+    CCH__RETURN_FAILURE(CCH__USABLE(graph, "the argument graph", operation));
   if (capture == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+    return cch__fail(CCH_EINVAL, operation, "no stream is being captured into the graph");
   if (capture->stream->raw != stream->raw)
-    return cch__fail(CCH_EMISMATCH, __func__, "the capture into the graph began on the stream %p, not on %p",
+    return cch__fail(CCH_EMISMATCH, operation, "the capture into the graph began on the stream %p, not on %p",
                      (void *)capture->stream->raw, (void *)stream->raw);
   if (!can_end_here(graph, capture))
-    return cch__fail(CCH_EMISMATCH, __func__,
+    return cch__fail(CCH_EMISMATCH, operation,
                      "the capture into the graph began on another thread, by its default stream or in a mode that is "
                      "not relaxed, and can end only there");
   bool ended = false;
-  int status = CCH__IN_CONTEXT(capture->context, end_in_driver(&ended, graph, capture, __func__));
+  int status = CCH__IN_CONTEXT(capture->context, end_in_driver(&ended, graph, capture, operation));
   if (!ended)
     return status;
   bool makes_graph = capture->makes_graph;
@@ -298,6 +298,16 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     graph->box.owned = graph->box.owned || makes_graph;
   else if (!cch__is_gone(graph))
     fail_graph(graph);
+  return status;
+}
+
+int cch_capture_end(cch_graph *graph, cch_stream *stream) {
+  CCH__REQUIRE(graph);
+  if (cch__in_callback())
+    return cch__fail_forbidden(__func__);
+  CCH__REQUIRE_USABLE(stream);
+  cch__poll_patiently(); /* another capture of the hierarchy may have been handed back to this thread */
+  const int status = CCH__IN_TURNS(graph, NULL, 0, end(graph, stream, __func__));
   cch__poll_patiently(); /* destroys boxes that could not be destroyed during the capture */
   return status;
 }
@@ -346,7 +356,11 @@ bool cch__capture_abandon(cch_graph *graph) {
   int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
     return false;
-  int status = CCH__RELAXED(abandon(graph, capture));
+  int status = CUDA_ERROR_NOT_PERMITTED; /* later, if another thread works on the graph */
+  if (cch__turn_try(graph)) {
+    status = CCH__RELAXED(abandon(graph, capture));
+    cch__turn_give(&graph->hierarchy, 1);
+  }
   if (entered == 0)
     cch__current_leave(&current);
   if (cch__not_now(status))
@@ -367,11 +381,11 @@ void cch__capture_drop(cch_graph *graph) {
 
 /* ---- nodes ---- */
 
-static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
+static int add_in_turn(cch_graph_node **out, cch_graph *graph, cch_stream *stream, const cch_node_spec *spec,
+                       const char *operation) {
   cch__capture_info info;
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream->raw));
-  cch_graph *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
-  if (graph == NULL)
+  if (info.graph != graph->raw)
     return cch__fail(CCH_EINVAL, operation, "the stream is not being captured into a graph that has a box");
   cch_graph_node *node = NULL;
   CUgraphNode raw;
@@ -386,6 +400,16 @@ static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_no
     *out = node;
   else
     cch_graph_node_unref(node);
+  return status;
+}
+
+static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
+  cch_graph *graph = NULL;
+  CCH__RETURN_FAILURE(cch_capture_graph(&graph, stream));
+  if (graph == NULL)
+    return cch__fail(CCH_EINVAL, operation, "the stream is not being captured into a graph that has a box");
+  const int status =
+      CCH__IN_TURN(graph, cch__child_in(spec->type, spec->params), add_in_turn(out, graph, stream, spec, operation));
   cch_graph_unref(graph);
   return status;
 }

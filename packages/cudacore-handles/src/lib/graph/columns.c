@@ -236,7 +236,9 @@ static int prepare(addition *self) {
 static int add_in_context(addition *self, uint64_t *first, size_t *done) {
   CUuserObject object;
   bool keeps = false, room = false;
-  int status = prepare(self);
+  int status = check_given(self, self->graph);
+  if (status == 0)
+    status = prepare(self);
   if (status == 0) { /* fails before the graph is changed, if there is not enough memory */
     cch__graph_lock(self->graph);
     room = self->graph->level != NULL && cch__level_reserve(self->graph->level, self->count);
@@ -293,9 +295,7 @@ int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, c
   if (status == 0)
     status = CCH__IN_CONTEXT(known.context, cch__kernel_params(&self.layout, known.kernel));
   if (status == 0)
-    status = check_given(&self, graph);
-  if (status == 0)
-    status = CCH__IN_CONTEXT(known.context, add_in_context(&self, first, &done));
+    status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(known.context, add_in_context(&self, first, &done)));
   if (status == 0)
     memcpy(out, self.added, count * sizeof *out);
   else if (failed != NULL)
@@ -310,11 +310,7 @@ int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, c
 
 int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number) {
   CCH__REQUIRE_USABLE(out, graph, raw);
-  cch__graph_lock(graph);
-  const cch__record *record = cch__record_find(graph->level, raw);
-  const bool same = record != NULL && number != 0 && record->number == number;
-  cch__graph_unlock(graph);
-  if (!same)
-    return cch__fail(CCH_EGONE, __func__, "the node %p was destroyed", (void *)raw);
-  return cch__node_box(out, graph, raw, CU_GRAPH_NODE_TYPE_KERNEL, __func__);
+  if (number == 0)
+    return cch__fail(CCH_EGONE, __func__, "no node has the number 0");
+  return cch__node_box_numbered(out, graph, raw, CU_GRAPH_NODE_TYPE_KERNEL, number, __func__);
 }

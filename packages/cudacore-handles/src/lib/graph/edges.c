@@ -131,19 +131,23 @@ static int list_nodes(cch_node_list *out, cch_graph *graph, query_fn query, cons
   return status;
 }
 
+int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation) {
+  return list_nodes(out, graph, query_nodes, graph->raw, false, operation);
+}
+
 int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
-  return list_nodes(out, graph, query_nodes, graph->raw, false, __func__);
+  return CCH__IN_TURN(graph, NULL, cch__graph_list(out, graph, __func__));
 }
 
 int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
-  return list_nodes(out, node->graph, query_dependencies, node->raw, true, __func__);
+  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependencies, node->raw, true, __func__));
 }
 
 int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
-  return list_nodes(out, node->graph, query_dependents, node->raw, true, __func__);
+  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependents, node->raw, true, __func__));
 }
 
 static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
@@ -167,14 +171,18 @@ static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw,
   return status;
 }
 
-int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
-  CCH__REQUIRE_USABLE(out, graph);
+static int list_edges(cch_edge_list *out, cch_graph *graph, const char *operation) {
   raw_list raw;
-  int status = query_list(&raw, query_edges, graph->raw, true, true, __func__);
+  int status = query_list(&raw, query_edges, graph->raw, true, true, operation);
   if (status == 0)
-    status = give_edges(out, graph, &raw, __func__);
+    status = give_edges(out, graph, &raw, operation);
   free_raw(&raw);
   return status;
+}
+
+int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
+  return CCH__IN_TURN(graph, NULL, list_edges(out, graph, __func__));
 }
 
 /* ---- edges ---- */
@@ -223,36 +231,69 @@ static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
                       "cuGraphRemoveDependencies");
 }
 
-/* Reads the data of edges, if the driver has edges that are not plain. */
-static int look_up(raw_list *edges, const char *operation) {
+/* Reads the data of an edge. It remains zero if there is no such edge, or if the driver has only plain ones. */
+static int look_up(raw_list *edges, size_t i, const char *operation) {
   if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
     return 0;
-  edges->edges = calloc(edges->count, sizeof *edges->edges);
-  if (edges->edges == NULL)
-    return cch__fail_nomem(operation);
-  for (size_t i = 0; i < edges->count; i++) {
-    raw_list before;
-    int status = query_list(&before, query_dependencies, edges->others[i], false, true, operation);
-    for (size_t k = 0; status == 0 && k < before.count; k++)
-      if (before.nodes[k] == edges->nodes[i])
-        edges->edges[i] = before.edges[k];
-    free_raw(&before);
-    if (status != 0)
-      return status;
-  }
-  return 0;
+  raw_list before;
+  int status = query_list(&before, query_dependencies, edges->others[i], false, true, operation);
+  for (size_t k = 0; status == 0 && k < before.count; k++)
+    if (before.nodes[k] == edges->nodes[i])
+      edges->edges[i] = before.edges[k];
+  free_raw(&before);
+  return status;
 }
 
-/* Changes each edge. After a failure, undoes the changes made so far. */
-static int change_each(CUgraph graph, const raw_list *edges, change_fn change, change_fn undo) {
-  int status = 0;
-  size_t done = 0;
-  for (; done < edges->count && status == 0; done += status == 0)
-    status = change(graph, edges, done);
+/*
+ * Removes an edge. Nearly all edges are plain, so it is removed as a plain edge first: to read the data of the edges of
+ * a node with n dependencies costs a call with n results.
+ */
+static int remove_any(CUgraph graph, raw_list *edges, size_t i, const char *operation) {
+  int status = remove_edge(graph, edges, i);
+  if (status != CUDA_ERROR_INVALID_VALUE)
+    return status;
+  CCH__RETURN_FAILURE(look_up(edges, i, operation));
+  return remove_edge(graph, edges, i);
+}
+
+/* Undoes the changes of the first edges. */
+static void undo_each(CUgraph graph, const raw_list *edges, size_t done, change_fn undo) {
   cch__destructor_enter();
-  while (status != 0 && done-- > 0)
+  while (done-- > 0)
     cch__report(undo(graph, edges, done));
   cch__destructor_leave();
+}
+
+static int change(CUgraph graph, raw_list *lost, const raw_list *gained, const char *operation) {
+  int status = 0;
+  size_t removed = 0, added = 0;
+  for (; status == 0 && removed < lost->count; removed += status == 0)
+    status = remove_any(graph, lost, removed, operation);
+  for (; status == 0 && added < gained->count; added += status == 0)
+    status = add_edge(graph, gained, added);
+  if (status != 0) {
+    undo_each(graph, gained, added, remove_edge);
+    undo_each(graph, lost, removed, add_edge);
+  }
+  return status;
+}
+
+static int rewire_in_turn(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                          cch_graph_node *const *from, cch_graph_node *const *to, size_t count, const char *operation) {
+  int status = 0;
+  raw_list lost = {0}, gained = {0};
+  if (lost_count > 0)
+    status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
+  if (status == 0 && count > 0)
+    status = read_edges(&gained, from, to, count, operation);
+  if (status == 0 && lost_count > 0 && count > 0)
+    status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
+  if (status == 0 && lost_count > 0 && (lost.edges = calloc(lost_count, sizeof *lost.edges)) == NULL)
+    status = cch__fail_nomem(operation);
+  if (status == 0)
+    status = change((count > 0 ? from : lost_from)[0]->graph->raw, &lost, &gained, operation);
+  free_raw(&lost);
+  free_raw(&gained);
   return status;
 }
 
@@ -261,29 +302,10 @@ static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_
   int status = cch__ready();
   if (status != 0 || (lost_count == 0 && count == 0))
     return status;
-  raw_list lost = {0}, gained = {0};
-  if (lost_count > 0)
-    status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
-  if (status == 0 && count > 0)
-    status = read_edges(&gained, from, to, count, operation);
-  if (status == 0 && lost_count > 0 && count > 0)
-    status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
-  if (status == 0 && lost_count > 0)
-    status = look_up(&lost, operation);
-  if (status == 0) {
-    CUgraph graph = (count > 0 ? from : lost_from)[0]->graph->raw;
-    status = change_each(graph, &lost, remove_edge, add_edge);
-    if (status == 0) {
-      status = change_each(graph, &gained, add_edge, remove_edge);
-      cch__destructor_enter();
-      for (size_t i = 0; status != 0 && i < lost.count; i++)
-        cch__report(add_edge(graph, &lost, i));
-      cch__destructor_leave();
-    }
-  }
-  free_raw(&lost);
-  free_raw(&gained);
-  return status;
+  const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
+  CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", operation));
+  return CCH__IN_TURNS(first->graph, NULL, 0,
+                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, operation));
 }
 
 int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,

@@ -29,14 +29,16 @@ typedef struct replaced {
 
 struct cch_graph_exec {
   cch__box box;
+  pthread_mutex_t turn; /* held by the thread that launches or changes the graph */
   CUgraphExec raw;
   uint64_t serial; /* the serial number of the hierarchy that the executable graph was made from */
   CUgraph source;
   cch_stream *stream;   /* the stream of the last launch */
   cch_context *context; /* the context of the last launch, if `stream` is a default stream */
   cch_context *made_in; /* the context with which the executable graph is lost */
-  cch_event *behind;    /* an event after the last launch, if the stream may be destroyed before the next query */
+  cch_event *behind;    /* an event after the last launch; NULL until one is needed */
   uint64_t launches;    /* the number of launches so far */
+  uint64_t done;        /* how many of them are known to be done; all or less */
   current_use whole;    /* the bundle of the graph that this one was made from, or last updated from */
   current_use **uses;   /* the bundles that were set for single nodes: a hash table */
   size_t count, buckets;
@@ -47,6 +49,15 @@ struct cch_graph_exec {
 
 /* cch_graph_exec_raw() */
 CCH__DEFINE_RAW(cch_graph_exec, CUgraphExec, raw)
+
+/* A call in the turn of an executable graph. It can take the turns of graphs, but not the other way round. */
+#define IN_TURN(exec, ...)                                                                                             \
+  __extension__({                                                                                                      \
+    pthread_mutex_lock(&(exec)->turn);                                                                                 \
+    const int status_of_exec = (__VA_ARGS__);                                                                          \
+    pthread_mutex_unlock(&(exec)->turn);                                                                               \
+    status_of_exec;                                                                                                    \
+  })
 
 /* ---- instantiation ---- */
 
@@ -65,11 +76,15 @@ static const char *why(CUgraphInstantiateResult result) {
   }
 }
 
-static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
+/* Instantiates a graph in the current context. After a failure, the caller releases what the box has. */
+static int instantiate(cch_graph_exec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params,
+                       const char *operation) {
   static const char name[] = "cuGraphInstantiateWithParams";
   if (cch__driver.cuGraphInstantiateWithParams == NULL)
     return cch__fail_missing(name);
   CUgraphExec raw = NULL;
+  CCH__RETURN_FAILURE(cch__graph_uses(&out->whole.bundle, graph, operation));
+  CCH__RETURN_FAILURE(cch_context_current(&out->made_in));
   int status = (int)cch__driver.cuGraphInstantiateWithParams(&raw, graph->raw, params);
   /* The driver's call can succeed, and still report a failure in `result_out`. */
   if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
@@ -81,7 +96,7 @@ static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIAT
     status = CUDA_ERROR_INVALID_VALUE;
   }
   if (status == 0) {
-    *out = raw;
+    out->raw = raw;
     return 0;
   }
   cch__fail_driver(status, name);
@@ -114,24 +129,16 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   const cch_context *context = known.context;
   if (context == NULL && known.upload != NULL)
     context = known.upload->context;
-  cch__current current;
-  status = cch__graph_uses(&exec->whole.bundle, graph, __func__);
-  if (status == 0)
-    status = cch__current_enter(&current, context);
-  if (status == 0) {
-    CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
-                                            .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
-    status = cch_context_current(&exec->made_in);
-    if (status == 0)
-      status = instantiate(&exec->raw, graph, &native);
-    cch__current_leave(&current);
-  }
+  CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
+                                          .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
+  status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(context, instantiate(exec, graph, &native, __func__)));
   if (status != 0) {
     cch_context_unref(exec->made_in);
     cch_bundle_unref(exec->whole.bundle);
     cch__box_discard(exec);
     return status;
   }
+  pthread_mutex_init(&exec->turn, NULL);
   exec->box.owned = true;
   if (exec->made_in != NULL)
     exec->box.context = exec->made_in->box.context;
@@ -147,7 +154,7 @@ int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
   CCH__REQUIRE_USABLE(out, exec);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   cuuint64_t flags;
-  int status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
+  const int status = IN_TURN(exec, CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags)));
   if (status == 0)
     *out = flags;
   return status;
@@ -201,22 +208,26 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
 }
 
 /*
- * Records an event after the last launch; returns the driver's result. On this thread, the per-thread default stream
+ * Gets the event after the last launch, which is recorded when it is first needed; returns the driver's result. On this
+ * thread, the per-thread default stream
  * may be another one than that of the launch. So the legacy stream is used instead, which is ordered after the
  * per-thread default streams of all threads.
  */
-static int mark(cch_event **out, const cch_graph_exec *exec) {
+static int mark(cch_event **out, cch_graph_exec *exec) {
   if (exec->behind != NULL) {
     *out = cch_event_ref(exec->behind);
     return 0;
   }
   cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
   cch__destructor_enter();
-  int status = CCH__RELAXED(record_in(out, exec->context != NULL ? exec->context : exec->stream->context, on));
+  int status =
+      CCH__RELAXED(record_in(&exec->behind, exec->context != NULL ? exec->context : exec->stream->context, on));
   if (!cch__not_now(status))
     cch__report(status);
   cch__destructor_leave();
   cch_stream_unref(on);
+  if (status == 0)
+    *out = cch_event_ref(exec->behind);
   return status;
 }
 
@@ -224,7 +235,7 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
  * Returns whether no launch uses a replaced bundle any longer. The result is also true if the query fails, unless the
  * driver only refuses the call temporarily: all other failures are sticky, and no work runs after them.
  */
-static bool is_done(const cch_graph_exec *exec, replaced *one) {
+static bool is_done(cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
     return true;
   if (one->event == NULL) {
@@ -248,14 +259,21 @@ static bool is_done(const cch_graph_exec *exec, replaced *one) {
  * them.
  */
 static bool settle(cch_graph_exec *exec) {
+  const cch_event *occurred = NULL; /* the objects that were replaced after one launch share an event */
   for (replaced *one; (one = exec->first) != NULL;) {
-    if (!is_done(exec, one))
+    if ((one->event == NULL || one->event != occurred) && !is_done(exec, one))
       return false;
+    occurred = one->event;
+    if (occurred != NULL && occurred == exec->behind) { /* no launch is in flight */
+      exec->done = exec->launches;
+      cch__unref_later(exec->behind);
+      exec->behind = NULL;
+    }
     exec->first = one->next;
     if (exec->first == NULL)
       exec->last = &exec->first;
-    cch_bundle_unref(one->bundle);
-    cch_event_unref(one->event);
+    cch__unref_later(one->bundle);
+    cch__unref_later(one->event);
     free(one);
   }
   return true;
@@ -266,8 +284,8 @@ static bool settle(cch_graph_exec *exec) {
  * freed.
  */
 static void retire(cch_graph_exec *exec, const current_use *one, replaced *room) {
-  if (one->bundle == NULL || one->launches == exec->launches) {
-    cch_bundle_unref(one->bundle);
+  if (one->bundle == NULL || one->launches == exec->launches || exec->done == exec->launches) {
+    cch__unref_later(one->bundle);
     free(room);
     return;
   }
@@ -304,6 +322,27 @@ static void retire_all(cch_graph_exec *exec) {
 
 /* ---- update ---- */
 
+static int update(cch_graph_exec *exec, cch_graph *graph, CUgraphExecUpdateResultInfo *native, const char *operation) {
+  cch_bundle *uses = NULL;
+  replaced *room = malloc(sizeof *room);
+  int status = room != NULL ? cch__graph_uses(&uses, graph, operation) : cch__fail_nomem(operation);
+  if (status == 0) {
+    status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, native));
+    if (status != 0)
+      cch__fail_at_node(native->errorNode);
+  }
+  if (status == 0) {
+    retire_whole(exec, room);
+    exec->whole.bundle = uses;
+    retire_all(exec);
+  } else {
+    cch__unref_later(uses);
+    free(room);
+  }
+  settle(exec);
+  return status;
+}
+
 int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
   CCH__REQUIRE_USABLE(exec, graph);
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
@@ -314,23 +353,8 @@ int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_res
                      result->size, (int)RESULT_0_1);
   cch__poll();
   CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
-  cch_bundle *uses = NULL;
-  replaced *room = malloc(sizeof *room);
-  int status = room != NULL ? cch__graph_uses(&uses, graph, __func__) : cch__fail_nomem(__func__);
-  if (status == 0) {
-    status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
-    if (status != 0)
-      cch__fail_at_node(native.errorNode);
-  }
-  if (status == 0) {
-    retire_whole(exec, room);
-    exec->whole.bundle = uses;
-    retire_all(exec);
-  } else {
-    cch_bundle_unref(uses);
-    free(room);
-  }
-  settle(exec);
+  const int status = IN_TURN(exec, CCH__IN_TURN(graph, NULL, update(exec, graph, &native, __func__)));
+  cch__poll(); /* destroys boxes that are no longer needed */
   if (result != NULL) {
     size_t size = result->size;
     memset(result, 0, size);
@@ -418,20 +442,26 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
   CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
-  return CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__));
+  const int status = IN_TURN(
+      exec, CCH__IN_TURN(node, cch__child_in(node->type, params),
+                         CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__))));
+  cch__poll(); /* destroys boxes that are no longer needed */
+  return status;
 }
 
 int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
   CCH__REQUIRE_USABLE(exec, node);
-  int status = check_has(exec, node, __func__);
-  return status != 0 ? status : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0));
+  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
+  return IN_TURN(exec,
+                 CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0))));
 }
 
 int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, exec, node);
   CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   unsigned enabled;
-  int status = CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled));
+  const int status =
+      IN_TURN(exec, CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled))));
   if (status == 0)
     *out = enabled != 0;
   return status;
@@ -443,7 +473,7 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   cch__poll();
-  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw)));
+  return IN_TURN(exec, CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw))));
 }
 
 static int launch(CUgraphExec raw, const cch_stream *stream) {
@@ -484,25 +514,24 @@ static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *c
     cch_context *last_context = exec->context;
     exec->stream = cch_stream_ref(stream);
     exec->context = cch_context_ref(context);
-    cch_stream_unref(last);
-    cch_context_unref(last_context);
+    cch__unref_later(last);
+    cch__unref_later(last_context);
   }
-  if (!stays(stream))
-    mark(&exec->behind, exec);
-  cch_event_unref(behind);
+  if (!stays(stream)) {
+    cch_event *event = NULL;
+    mark(&event, exec);
+    cch__unref_later(event); /* the executable graph has a reference */
+  }
+  cch__unref_later(behind);
 }
 
-int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(exec, stream);
-  CCH__REQUIRE_CONTEXT(exec->made_in);
-  if (stream->context != exec->made_in)
-    CCH__REQUIRE_CONTEXT(stream->context);
+static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops) {
   int status = 0;
-  cch__poll();
   if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL && exec->runs == NULL)
     return launch(exec->raw, stream);
   cch_context *context = NULL;
-  if (exec->first != NULL)
+  *drops = exec->first != NULL;
+  if (*drops)
     settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
@@ -518,7 +547,20 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     note_launch(exec, stream, context);
   if (status == 0 && !captured && exec->runs != NULL)
     status = cch__runs_launched(exec->runs, stream);
-  cch_context_unref(context);
+  cch__unref_later(context);
+  return status;
+}
+
+int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(exec, stream);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  if (stream->context != exec->made_in)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  cch__poll();
+  bool drops = false;
+  const int status = IN_TURN(exec, launch_in_turn(exec, stream, &drops));
+  if (drops)
+    cch__poll();
   return status;
 }
 
@@ -545,6 +587,7 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
 }
 
 void cch__graph_exec_drop(cch_graph_exec *exec) {
+  pthread_mutex_destroy(&exec->turn);
   for (size_t i = 0; i < exec->buckets; i++)
     for (current_use *one = exec->uses[i], *next; one != NULL; one = next) {
       next = one->next;

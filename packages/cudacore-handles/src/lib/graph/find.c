@@ -4,11 +4,16 @@
 
 #include <stdlib.h>
 
+static int find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone, const char *operation) {
+  CUgraphNode raw;
+  CCH__RETURN_FAILURE(CCH__USABLE(clone, "the clone", operation));
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw)));
+  return cch__node_box(out, clone, raw, node->type, operation);
+}
+
 int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone) {
   CCH__REQUIRE_USABLE(out, node, clone);
-  CUgraphNode raw;
-  int status = CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw));
-  return status != 0 ? status : cch__node_box(out, clone, raw, node->type, __func__);
+  return CCH__IN_TURN(node, clone, find_in_clone(out, node, clone, __func__));
 }
 
 static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation);
@@ -27,7 +32,7 @@ static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CU
   status = cch__node_child_count(&count, node);
   for (unsigned i = 0; status == 0 && i < count && *out == NULL; i++) {
     cch_graph *child;
-    status = cch_graph_node_child(&child, node, i);
+    status = cch__node_child(&child, node, i, operation);
     if (status == 0) {
       status = look_in(out, child, raw, operation);
       cch_graph_unref(child);
@@ -58,7 +63,7 @@ static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, cons
 int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw) {
   CCH__REQUIRE_USABLE(out, graph, raw);
   cch_graph_node *found = NULL;
-  int status = look_in(&found, graph, raw, __func__);
+  int status = CCH__IN_TURN(graph, NULL, look_in(&found, graph, raw, __func__));
   if (status == 0 && found == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "%p is not a node of the graph %p, nor of a graph in it", (void *)raw,
                        (void *)graph->raw);

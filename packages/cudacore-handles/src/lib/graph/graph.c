@@ -26,6 +26,7 @@ int cch__graph_new(cch_graph **out, const char *operation) {
     return CCH_ENOMEM;
   }
   pthread_mutex_init(&hierarchy->lock, NULL);
+  pthread_mutex_init(&hierarchy->turn, NULL);
   hierarchy->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
   hierarchy->root.box = graph;
   graph->hierarchy = hierarchy;
@@ -54,6 +55,7 @@ static void free_hierarchy(cch__hierarchy *hierarchy) {
   cch__level_end(&hierarchy->root);
   cch_context_unref(hierarchy->context);
   pthread_mutex_destroy(&hierarchy->lock);
+  pthread_mutex_destroy(&hierarchy->turn);
   free(hierarchy);
 }
 
@@ -98,16 +100,13 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   return 0;
 }
 
-int cch_graph_clone(cch_graph **out, cch_graph *graph) {
-  CCH__REQUIRE_USABLE(out, graph);
-  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
-  cch__poll();
+static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation) {
   cch_graph *clone;
-  CCH__RETURN_FAILURE(cch__graph_new(&clone, __func__));
+  CCH__RETURN_FAILURE(cch__graph_new(&clone, operation));
   cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
   CUgraph raw;
   cch_bundle *uses;
-  int status = cch__graph_uses(&uses, graph, __func__);
+  int status = cch__graph_uses(&uses, graph, operation);
   if (status == 0) {
     status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
     if (status != 0)
@@ -123,10 +122,60 @@ int cch_graph_clone(cch_graph **out, cch_graph *graph) {
   return 0;
 }
 
+int cch_graph_clone(cch_graph **out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  cch__poll();
+  return CCH__IN_TURN(graph, NULL, clone_graph(out, graph, __func__));
+}
+
+/* Lists the nodes of a graph, and the nodes of its copy that correspond to them. */
+static int list_pairs(cch_node_list *nodes, cch_node_list *twins, cch_graph *graph, cch_graph *clone,
+                      const char *operation) {
+  CCH__RETURN_FAILURE(cch__graph_list(nodes, graph, operation));
+  twins->nodes = calloc(nodes->count + 1, sizeof(void *));
+  if (twins->nodes == NULL)
+    return cch__fail_nomem(operation);
+  int status = 0;
+  for (; status == 0 && twins->count < nodes->count; twins->count += status == 0) {
+    cch_graph_node *node = nodes->nodes[twins->count];
+    CUgraphNode raw;
+    status = CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw));
+    if (status == 0)
+      status = cch__node_box(&twins->nodes[twins->count], clone, raw, node->type, operation);
+  }
+  return status;
+}
+
+static int clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *twins, cch_graph *graph,
+                       const char *operation) {
+  cch_graph *clone;
+  CCH__RETURN_FAILURE(clone_graph(&clone, graph, operation));
+  cch_node_list from = {0}, to = {0};
+  const int status = list_pairs(&from, &to, graph, clone, operation);
+  if (status == 0) {
+    *out = clone;
+    *nodes = from;
+    *twins = to;
+    return 0;
+  }
+  cch_node_list_free(&from);
+  cch_node_list_free(&to);
+  cch_graph_unref(clone);
+  return status;
+}
+
+int cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, nodes, copies, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  cch__poll();
+  return CCH__IN_TURN(graph, NULL, clone_pairs(out, nodes, copies, graph, __func__));
+}
+
 int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
   CCH__REQUIRE_USABLE(graph, bundle);
   cch__poll();
-  return cch__graph_keep(graph, bundle, __func__);
+  return CCH__IN_TURN(graph, NULL, cch__graph_keep(graph, bundle, __func__));
 }
 
 int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
@@ -143,8 +192,9 @@ int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_con
   if (status != 0)
     return status;
   CUgraphConditionalHandle condition;
-  status = CCH__CALL(cuGraphConditionalHandleCreate,
-                     (&condition, graph->raw, raw, value, has_default ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0));
+  status = CCH__IN_TURN(graph, NULL,
+                        CCH__CALL(cuGraphConditionalHandleCreate, (&condition, graph->raw, raw, value,
+                                                                   has_default ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0)));
   if (status == 0)
     *out = condition;
   return status;
@@ -174,7 +224,7 @@ int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHa
 
 int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
   CCH__REQUIRE_USABLE(graph, path);
-  return CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));
+  return CCH__IN_TURN(graph, NULL, CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags)));
 }
 
 /* ---- graphs in nodes ---- */

@@ -5,6 +5,7 @@
 /* The library's records about graphs and their nodes, in addition to the driver's own data. */
 
 #include "base/bundle.h"
+#include "base/reclaim.h"
 #include "driver/current.h"
 #include "driver/user_object.h"
 
@@ -40,9 +41,11 @@ struct cch__level {
 
 /*
  * A root graph and everything in it. The lock guards levels and records, and is never held during a call of the driver.
+ * A thread that calls the driver for any of its graphs holds the turn: see turn.c.
  */
 struct cch__hierarchy {
   pthread_mutex_t lock;
+  pthread_mutex_t turn;
   uint64_t serial;      /* a number that no other hierarchy has */
   uint64_t numbers;     /* how many numbers were given to nodes */
   bool shared;          /* a handle was exported: from then on, the driver also keeps the objects that nodes use */
@@ -55,7 +58,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
-  void *block; /* the arguments of a kernel node, as last read, if other code set them */
+  cch_bundle *read; /* the arguments of a kernel node, as last read, if other code set them; guarded by the turn */
 };
 
 /* ---- table.c. The caller holds the hierarchy's lock ---- */
@@ -82,6 +85,46 @@ void cch__record_end_children(cch__record *record);
 void cch__level_end(cch__level *level);
 /* From the children of a node, removes those that no longer have a box or records. */
 void cch__children_trim(cch__level *level, cch__record *record);
+
+/* ---- turn.c: one thread at a time ---- */
+
+/*
+ * CUDA allows one thread at a time to work on a hierarchy of graphs. So a public function that calls the driver for a
+ * graph takes the turn of its hierarchy, and checks only then that the graph or node still exists, because the thread
+ * whose turn it was may have destroyed it. The turn is held for the driver's call, however long that takes, but only
+ * threads that work on the same graphs wait for it. No code of the caller and no destructor runs in a turn: references
+ * are given back by cch__unref_later(), and the boxes are destroyed after the turn. A destructor that needs a turn does
+ * not wait for it. An executable graph has a turn of its own, which is taken before those of graphs.
+ *
+ *   CCH__IN_TURN(graph, NULL, call)            in the turn of a graph's hierarchy
+ *   CCH__IN_TURN(node, child, call)            likewise, for a node; also in the turn of a second graph, if it is not
+ *                                              NULL
+ *   CCH__IN_TURNS(graph, other, check, call)   with another check than that of `graph`
+ */
+#define CCH__IN_TURN(box, other, ...)                                                                                  \
+  CCH__IN_TURNS(CCH__GRAPH_OF(box), other, CCH__USABLE(box, "the argument " #box, __func__), __VA_ARGS__)
+#define CCH__IN_TURNS(graph, other, check, ...)                                                                        \
+  __extension__({                                                                                                      \
+    const cch_graph *other_here = (other);                                                                             \
+    cch__hierarchy *turns_here[] = {(graph)->hierarchy, other_here != NULL ? other_here->hierarchy : NULL};            \
+    const size_t turn_count_here = cch__turn_take(turns_here, other_here != NULL ? 2 : 1);                             \
+    int status_in_turn = (check);                                                                                      \
+    if (status_in_turn == 0)                                                                                           \
+      status_in_turn = (__VA_ARGS__);                                                                                  \
+    cch__turn_give(turns_here, turn_count_here);                                                                       \
+    status_in_turn;                                                                                                    \
+  })
+#define CCH__GRAPH_OF(box) _Generic((box), cch_graph_node *: cch__graph_of_node, cch_graph *: cch__graph_itself)(box)
+static inline const cch_graph *cch__graph_of_node(const cch_graph_node *node) { return node->graph; }
+static inline const cch_graph *cch__graph_itself(const cch_graph *graph) { return graph; }
+
+/* Sorts hierarchies, removes duplicates, and takes the turn of each. Returns the number of hierarchies left. */
+size_t cch__turn_take(cch__hierarchy **all, size_t count);
+void cch__turn_give(cch__hierarchy *const *all, size_t count);
+/* For destructors: takes the turn if no other thread has it. */
+static inline bool cch__turn_try(const cch_graph *graph) { return pthread_mutex_trylock(&graph->hierarchy->turn) == 0; }
+/* Returns the graph that parameters of a node copy into the node; NULL if they are not those of a child graph node. */
+const cch_graph *cch__child_in(int type, const void *params);
 
 /* ---- graph.c ---- */
 
@@ -212,6 +255,9 @@ cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 /* Gets the box of a node of this graph, as a new reference. `type` is negative if it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
+/* Likewise, for a node of a known type that has this number, which is not 0; CCH_EGONE if it was destroyed. */
+int cch__node_box_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, uint64_t number,
+                           const char *operation);
 /* Adds a node that depends on the nodes whose handles are given. `edges` is NULL if all edges are plain. */
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation);
@@ -246,6 +292,9 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
 
 /* ---- node_read.c ---- */
 
+/* cch_graph_node_child() and cch_graph_nodes() in the turn of the caller. */
+int cch__node_child(cch_graph **out, cch_graph_node *node, unsigned index, const char *operation);
+int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation);
 /* Gets the number of graphs in a node. */
 int cch__node_child_count(unsigned *out, cch_graph_node *node);
 

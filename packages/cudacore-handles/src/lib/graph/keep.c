@@ -86,17 +86,15 @@ int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundl
   return graph->hierarchy->shared && bundle != NULL ? cch__driver_keep(out, graph->raw, bundle) : 0;
 }
 
-int cch_graph_share(cch_graph *graph) {
-  CCH__REQUIRE_USABLE(graph);
+static int share(cch_graph *graph, const char *operation) {
   cch__graph_lock(graph);
   bool exported = graph->level != NULL && graph->level->exported;
   cch__graph_unlock(graph);
   if (exported)
     return 0;
-  cch__poll();
   cch_bundle *uses = NULL;
   CUuserObject object;
-  int status = cch__graph_uses(&uses, graph, __func__);
+  int status = cch__graph_uses(&uses, graph, operation);
   if (status == 0 && uses != NULL)
     status = cch__driver_keep(&object, graph->raw, uses);
   if (status == 0) {
@@ -106,6 +104,12 @@ int cch_graph_share(cch_graph *graph) {
       graph->level->exported = true;
     cch__graph_unlock(graph);
   }
-  cch_bundle_unref(uses);
+  cch__unref_later(uses);
   return status;
+}
+
+int cch_graph_share(cch_graph *graph) {
+  CCH__REQUIRE_USABLE(graph);
+  cch__poll();
+  return CCH__IN_TURN(graph, NULL, share(graph, __func__));
 }

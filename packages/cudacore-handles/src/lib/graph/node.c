@@ -51,21 +51,33 @@ static cch_graph_node *known_box(cch_graph *graph, CUgraphNode raw) {
 }
 
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation) {
-  cch_graph_node *node = known_box(graph, raw), *known = NULL;
+  cch_graph_node *node = known_box(graph, raw);
   if (node != NULL) {
     *out = node;
     return 0;
   }
   CUgraphNodeType found = (CUgraphNodeType)type;
   int status = type >= 0 ? 0 : CCH__CALL(cuGraphNodeGetType, (raw, &found));
-  if (status != 0)
-    return status;
-  node = new_node(graph, raw, (int)found, operation);
+  return status != 0 ? status : cch__node_box_numbered(out, graph, raw, (int)found, 0, operation);
+}
+
+/* Returns whether the node of a record has a number; always true for 0. The lock is held. */
+static bool has_number(const cch_graph *graph, CUgraphNode raw, uint64_t number) {
+  const cch__record *record = number != 0 ? cch__record_find(graph->level, raw) : NULL;
+  return number == 0 || (record != NULL && record->number == number);
+}
+
+int cch__node_box_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, uint64_t number,
+                           const char *operation) {
+  cch_graph_node *node = new_node(graph, raw, type, operation), *known = NULL;
   if (node == NULL)
     return CCH_ENOMEM;
+  int status = 0;
   cch__graph_lock(graph);
   if (graph->level == NULL) {
     status = cch__fail_gone(graph, operation);
+  } else if (!has_number(graph, raw, number)) {
+    status = cch__fail(CCH_EGONE, operation, "the node %p was destroyed", (void *)raw);
   } else if (!cch__level_reserve(graph->level, 1)) {
     status = cch__fail_nomem(operation);
   } else {
@@ -100,7 +112,7 @@ void cch__graph_node_drop(cch_graph_node *node) {
   leave_record(node);
   cch__graph_unlock(node->graph);
   cch_graph_unref(node->graph);
-  free(node->block);
+  cch_bundle_unref(node->read);
 }
 
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
@@ -113,7 +125,7 @@ cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
   cch__graph_unlock(graph);
   if (!last)
     return NULL;
-  free(node->block);
+  cch__unref_later(node->read);
   cch__box_discard(node);
   return cch__box_unref_unless_last(&graph->box) ? NULL : graph;
 }
@@ -334,7 +346,8 @@ int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *s
   CCH__REQUIRE_USABLE(graph, spec);
   cch__poll();
   CUgraphNode raw;
-  return cch__node_add_spec(&raw, out, graph, spec, NULL, 0, __func__);
+  return CCH__IN_TURN(graph, cch__child_in(spec->type, spec->params),
+                      cch__node_add_spec(&raw, out, graph, spec, NULL, 0, __func__));
 }
 
 /* ---- change ---- */
@@ -359,14 +372,19 @@ static int check_not_captured(const cch_graph_node *node, const char *operation)
   return status;
 }
 
-int cch_graph_node_destroy(cch_graph_node *node) {
-  CCH__REQUIRE_USABLE(node);
-  cch__poll();
+static int destroy(cch_graph_node *node) {
   CCH__RETURN_FAILURE(check_not_captured(node, "cuGraphDestroyNode"));
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphDestroyNode, (node->raw)));
   forget(node->graph, node->raw);
-  cch__poll(); /* destroys boxes that are no longer needed */
   return 0;
+}
+
+int cch_graph_node_destroy(cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(node);
+  cch__poll();
+  const int status = CCH__IN_TURN(node, NULL, destroy(node));
+  cch__poll(); /* destroys boxes that are no longer needed */
+  return status;
 }
 
 static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *bundle, const cch_context *context,
@@ -407,7 +425,8 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
-  int status = CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__));
+  const int status = CCH__IN_TURN(node, cch__child_in(node->type, params),
+                                  CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__)));
   cch__poll(); /* destroys boxes that are no longer needed */
   return status;
 }

@@ -20,26 +20,52 @@ cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
   return given;
 }
 
+/* Gets parameters, and the bundle that has what they point to. */
+static int get(void *params, cch_bundle **kept, cch_graph_node *node, const char *operation) {
+  cch_bundle *bundle = bundle_of(node);
+  int status = cch__node_params_get(params, node, bundle, operation);
+  if (status == 0 && node->read != NULL) { /* this has the arguments and, if there are any, the caller's owners */
+    cch__unref_later(bundle);
+    bundle = cch_bundle_ref(node->read);
+  }
+  if (status == 0)
+    *kept = bundle;
+  else
+    cch__unref_later(bundle);
+  return status;
+}
+
 int cch_graph_node_get(void *params, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(params, node);
-  cch_bundle *bundle = bundle_of(node);
-  int status = cch__node_params_get(params, node, bundle, __func__);
-  cch_bundle_unref(bundle); /* the graph keeps the bundle as long as the node has these parameters */
+  cch_bundle *kept = NULL;
+  int status = CCH__IN_TURN(node, NULL, get(params, &kept, node, __func__));
+  cch_bundle_unref(kept); /* the node keeps what the parameters point to, as long as it has them */
   return status;
+}
+
+int cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(params, kept, bundle, node);
+  CCH__RETURN_FAILURE(CCH__IN_TURN(node, NULL, get(params, kept, node, __func__)));
+  *bundle = cch_bundle_ref(cch__bundle_given(*kept));
+  return 0;
 }
 
 /* ---- graphs in nodes ---- */
 
-int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
-  CCH__REQUIRE_USABLE(out, node);
+int cch__node_child(cch_graph **out, cch_graph_node *node, unsigned index, const char *operation) {
   const cch__node_type *type = cch__node_type_of(node->type);
   if (type->child == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "a node of type %d has no graph number %u", node->type, index);
+    return cch__fail(CCH_EINVAL, operation, "a node of type %d has no graph number %u", node->type, index);
   CUgraph raw = NULL;
   cch_bundle *bundle = bundle_of(node);
-  int status = type->child(&raw, node, index, bundle, __func__);
-  cch_bundle_unref(bundle);
-  return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, __func__);
+  int status = type->child(&raw, node, index, bundle, operation);
+  cch__unref_later(bundle);
+  return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, operation);
+}
+
+int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
+  CCH__REQUIRE_USABLE(out, node);
+  return CCH__IN_TURN(node, NULL, cch__node_child(out, node, index, __func__));
 }
 
 int cch__node_child_count(unsigned *out, cch_graph_node *node) {
@@ -49,8 +75,19 @@ int cch__node_child_count(unsigned *out, cch_graph_node *node) {
     return 0;
   cch_bundle *bundle = bundle_of(node);
   int status = type->child_count(out, node, bundle);
-  cch_bundle_unref(bundle);
+  cch__unref_later(bundle);
   return status;
+}
+
+/* Queries the context of a node, and records it. */
+static int query_context(CUcontext *out, cch_graph_node *node, const cch__node_type *type) {
+  CCH__RETURN_FAILURE(type->context(out, node->raw));
+  cch__graph_lock(node->graph);
+  cch__record *found = cch__record_find(node->graph->level, node->raw);
+  if (found != NULL && !node->graph->hierarchy->shared)
+    found->context = *out; /* no other code can change the context */
+  cch__graph_unlock(node->graph);
+  return 0;
 }
 
 /* Gets the context of a node's parameters; NULL if they have none. */
@@ -62,13 +99,7 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
   const cch__node_type *type = cch__node_type_of(node->type);
   if (*out != NULL || type->context == NULL)
     return 0;
-  CCH__RETURN_FAILURE(type->context(out, node->raw));
-  cch__graph_lock(node->graph);
-  cch__record *found = cch__record_find(node->graph->level, node->raw);
-  if (found != NULL && !node->graph->hierarchy->shared)
-    found->context = *out; /* no other code can change the context */
-  cch__graph_unlock(node->graph);
-  return 0;
+  return CCH__IN_TURN(node, NULL, query_context(out, node, type));
 }
 
 int cch_graph_node_context(cch_context **out, cch_graph_node *node) {

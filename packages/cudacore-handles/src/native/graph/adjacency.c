@@ -46,7 +46,7 @@ static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *
 static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
   cch_node_list list = {0};
   int status;
-  WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_nodes(&list, graph));
+  WITHOUT_GIL(status = cch_graph_nodes(&list, graph));
   if (status == 0)
     status = add_faces(st, list.nodes, list.count, place);
   else
@@ -58,7 +58,7 @@ static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
 static int add_edges(state *st, cch_graph *graph, PyObject *place) {
   cch_edge_list list = {0};
   int status;
-  WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_edges(&list, graph));
+  WITHOUT_GIL(status = cch_graph_edges(&list, graph));
   if (status != 0)
     raise_status(st, status);
   for (size_t i = 0; status == 0 && i < list.count; i++) {
@@ -107,9 +107,7 @@ static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool o
     return NULL;
   cch_node_list list = {0};
   int status;
-  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL,
-                    status =
-                        forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
+  WITHOUT_GIL(status = forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
   if (status != 0)
     return raise_status(st, status);
   PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
@@ -182,10 +180,9 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
   edges lost = {.own = lost.few}, gained = {.own = gained.few};
   int status = -1;
   if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
-    WITH_GRAPH_LOCKED(
-        cch_graph_node_graph(node), NULL,
-        status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
-                         : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count));
+    WITHOUT_GIL(status = forward
+                             ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
+                             : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count));
     if (status == CUDA_ERROR_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)

@@ -66,13 +66,13 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   if (node == NULL)
     return NULL;
   cch_host_node params = {.size = sizeof params};
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  cch_bundle *kept = NULL, *bundle = NULL;
   int status;
-  WITHOUT_GIL(status = cch_graph_node_get(&params, node));
-  /* The graph keeps this function until the node is given another function. */
+  WITHOUT_GIL(status = cch_graph_node_read(&params, &kept, &bundle, node));
   PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
   Py_INCREF(result);
-  graph_lock_give(lock);
+  box_let_go(kept); /* until here, this kept the function, which another thread can replace */
+  box_let_go(bundle);
   if (status == 0)
     return result;
   Py_DECREF(result);

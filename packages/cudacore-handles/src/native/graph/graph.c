@@ -1,191 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements the frequent operations of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
+/* Implements the frequent operations of GraphDefinition, GraphCondition and Graph. */
 #include "base/failure.h"
 #include "graph/graph.h"
 
 #include <cuda.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-
-/* ---- locks: a few for all hierarchies, chosen by the root ---- */
-
-enum { STRIPES = 16 /* at most 32, because a graph_lock has a bit for each */ };
-
-/*
- * Locks of the process, because interpreters can share a box. They are recursive: an allocation under a lock can start
- * a garbage collection, which can end a capture.
- */
-static struct stripe {
-  pthread_mutex_t lock;
-  atomic_ulong owner; /* the thread that holds the lock; 0 if none does */
-  unsigned depth;     /* how many times that thread holds it */
-} stripes[STRIPES];
-static atomic_bool
-    forked; /* after a fork, locks held by other threads stay locked; but the child makes no CUDA calls */
-
-static void in_forked_child(void) { atomic_store(&forked, true); }
-
-/*
- * Returns whether the library refuses all work on graphs: in a forked child, and on a thread that runs a host function.
- * Then locks must not be taken: the thread that holds one may no longer exist, or may wait for the host function.
- */
-static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
-
-static void make_stripes(void) {
-  for (int i = 0; i < STRIPES; i++)
-    pthread_mutex_init(&stripes[i].lock, NULL);
-  pthread_atfork(NULL, NULL, in_forked_child);
-}
-
-static int stripe_of(const cch_graph *graph) {
-  for (const cch_graph *parent = cch_graph_parent(graph); parent != NULL; parent = cch_graph_parent(parent))
-    graph = parent;
-  return (int)(((uintptr_t)graph * UINT64_C(0x9E3779B97F4A7C15) >> 32) % STRIPES);
-}
-
-static void take(pthread_mutex_t *lock) {
-  if (pthread_mutex_trylock(lock) == 0)
-    return;
-  WITHOUT_GIL(pthread_mutex_lock(lock));
-}
-
-static void take_stripe(int number) {
-  struct stripe *self = &stripes[number];
-  const unsigned long thread = PyThread_get_thread_ident();
-  if (atomic_load_explicit(&self->owner, memory_order_relaxed) != thread) {
-    take(&self->lock);
-    atomic_store_explicit(&self->owner, thread, memory_order_relaxed);
-  }
-  self->depth++;
-}
-
-static void give_stripe(int number) {
-  struct stripe *self = &stripes[number];
-  if (--self->depth != 0)
-    return;
-  atomic_store_explicit(&self->owner, 0, memory_order_relaxed);
-  pthread_mutex_unlock(&self->lock);
-}
-
-void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |= UINT32_C(1) << stripe_of(graph); }
-
-void graph_lock_take_added(graph_lock *lock) {
-  if (needs_no_lock())
-    lock->stripes = 0;
-  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* locks are always taken in the same order */
-    take_stripe(__builtin_ctz(left));
-}
-
-graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
-  graph_lock lock = {0};
-  graph_lock_add(&lock, graph);
-  if (other != NULL)
-    graph_lock_add(&lock, other);
-  graph_lock_take_added(&lock);
-  return lock;
-}
-
-void graph_lock_give(graph_lock lock) {
-  for (uint32_t left = lock.stripes; left != 0; left &= left - 1)
-    give_stripe(__builtin_ctz(left));
-}
-
-/* Returns the graph of a definition or a node, as a new reference; NULL with an exception on failure. */
-static cch_graph *hold_graph(const state *st, PyObject *face) {
-  if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
-    raise_about(PyExc_TypeError, "a GraphDefinition or a GraphNode is needed, not '%U'", face, 0, 0);
-    return NULL;
-  }
-  void *box = handle_hold(face);
-  if (box == NULL || cch_kind_of(box) == CCH_KIND_GRAPH)
-    return box;
-  cch_graph *graph = cch_graph_ref(cch_graph_node_graph(box));
-  box_let_go(box);
-  return graph;
-}
-
-static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "locked_call(graph, other, function, ...) takes 3 arguments, not %zd", count);
-  cch_graph *graph = hold_graph(st, arguments[0]), *other = NULL;
-  if (graph != NULL && arguments[1] != Py_None && (other = hold_graph(st, arguments[1])) == NULL) {
-    box_let_go(graph);
-    return NULL;
-  }
-  PyObject *given = graph != NULL ? PyTuple_New(count - 3) : NULL, *result = NULL;
-  for (Py_ssize_t i = 3; given != NULL && i < count; i++)
-    PyTuple_SetItem(given, i - 3, Py_NewRef(arguments[i]));
-  if (given != NULL) {
-    graph_lock lock = graph_lock_take(graph, other);
-    result = PyObject_CallObject(arguments[2], given);
-    graph_lock_give(lock);
-  }
-  KEEPING_EXCEPTION(Py_XDECREF(given); box_let_go(other); box_let_go(graph));
-  return result;
-}
-
-/*
- * Finds the nodes of a copy that correspond to those of a graph. After a failure, the caller releases the boxes made so
- * far.
- */
-static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_graph *copy) {
-  int status = 0;
-  for (size_t i = 0; status == 0 && i < list->count; i++)
-    status = cch_graph_find_in_clone(&out[i], list->nodes[i], copy);
-  return status;
-}
 
 static PyObject *clone_graph(PyObject *module, PyObject *face) {
   state *st = PyModule_GetState(module);
   cch_graph *graph = graph_use(st, face, "a GraphDefinition is needed, not '%U'"), *copy = NULL;
   if (graph == NULL)
     return NULL;
-  cch_node_list list = {0};
-  cch_graph_node **found = NULL;
-  const char *what = "clone";
-  bool no_memory = false;
+  cch_node_list list = {0}, copies = {0};
   int status;
-  /* Both lists are made under one lock, so that they match, whatever other threads do. */
-  graph_lock lock = graph_lock_take(graph, NULL);
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_clone(&copy, graph);
-  if (status == 0) {
-    what = "find in a clone";
-    status = cch_graph_nodes(&list, graph);
-  }
-  if (status == 0) {
-    found = calloc(list.count + 1, sizeof *found);
-    no_memory = found == NULL;
-    if (!no_memory)
-      status = find_clones(found, &list, copy);
-  }
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
-  handle_done(face);
-  PyObject *pairs = NULL;
+  WITHOUT_GIL(status = cch_graph_clone_pairs(&copy, &list, &copies, graph));
   if (status != 0)
-    raise_failed(st, status, what, NO_PLACE);
-  else if (no_memory)
-    PyErr_NoMemory();
-  else
-    pairs = PyDict_New();
-  for (size_t i = 0; i < list.count; i++) {
-    cch_graph_node *node = list.nodes[i], *twin = found != NULL ? found[i] : NULL;
-    list.nodes[i] = NULL;
-    if (pairs == NULL) {
-      box_let_go(node);
-      box_let_go(twin);
-      continue;
-    }
+    raise_failed(st, status, "clone", NO_PLACE);
+  handle_done(face);
+  if (status != 0)
+    return NULL;
+  PyObject *pairs = PyDict_New();
+  for (size_t i = 0; pairs != NULL && i < list.count; i++) {
+    cch_graph_node *node = list.nodes[i], *twin = copies.nodes[i];
+    list.nodes[i] = copies.nodes[i] = NULL; /* the faces take over the references */
     PyObject *key = node_face(st, node, -1), *value = node_face(st, twin, -1);
     if (key == NULL || value == NULL || PyDict_SetItem(pairs, key, value) < 0)
       Py_CLEAR(pairs);
     Py_XDECREF(key);
     Py_XDECREF(value);
   }
-  free(found);
   cch_node_list_free(&list);
+  cch_node_list_free(&copies);
   if (pairs == NULL) {
     KEEPING_EXCEPTION(box_let_go(copy));
     return NULL;
@@ -269,27 +114,6 @@ static PyType_Spec condition_spec =
 
 /* ---- methods of Graph that programs call often ---- */
 
-int exec_use(PyObject *face, cch_graph_exec **out) {
-  exec *self = (exec *)face;
-  cch_graph_exec *box = handle_use(face);
-  if (box == NULL)
-    return -1;
-  if (!self->has_lock) {
-    pthread_mutex_init(&self->lock, NULL);
-    self->has_lock = true;
-  }
-  if (!needs_no_lock())
-    take(&self->lock);
-  *out = box;
-  return 0;
-}
-
-void exec_done(PyObject *face) {
-  if (!needs_no_lock())
-    pthread_mutex_unlock(&((exec *)face)->lock);
-  handle_done(face);
-}
-
 /*
  * Reads the stream from a method's arguments, and calls a function of the library with an executable graph and that
  * stream. `method` is the name in messages.
@@ -308,15 +132,15 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
   }
   PyObject *face = st != NULL ? stream_accept(st, argument) : handle_hold(self);
   cch_stream *stream = face != NULL ? handle_use(face) : NULL;
-  cch_graph_exec *box;
+  cch_graph_exec *box = stream != NULL ? handle_use(self) : NULL;
   int status = -1;
-  if (stream != NULL && exec_use(self, &box) == 0) {
+  if (box != NULL) {
     WITHOUT_GIL(status = call(box, stream));
-    exec_done(self);
     if (status == CUDA_ERROR_INVALID_VALUE)
       raise_failed(st, status, method, PLACE_IN_EXEC); /* the message lists the possible reasons */
     else if (status != 0)
       raise_status(st, status);
+    handle_done(self);
   }
   if (stream != NULL)
     handle_done(face);
@@ -342,27 +166,20 @@ static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ss
   if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type))
     return PyErr_Format(PyExc_TypeError, "a Graph is needed");
   cch_graph *graph = graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
-  cch_graph_exec *box;
   if (graph == NULL)
     return NULL;
   PyObject *result = NULL;
-  if (exec_use(arguments[0], &box) == 0) {
+  cch_graph_exec *box = handle_use(arguments[0]);
+  if (box != NULL) {
     cch_update_result found = {.size = sizeof found};
     int status;
-    WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_exec_update(box, graph, &found));
-    exec_done(arguments[0]);
+    WITHOUT_GIL(status = cch_graph_exec_update(box, graph, &found));
     result = Py_BuildValue("NiKK", failure_status(status), (int)found.result, (unsigned long long)(uintptr_t)found.node,
                            (unsigned long long)(uintptr_t)found.from);
+    handle_done(arguments[0]);
   }
   handle_done(arguments[1]);
   return result;
-}
-
-static void exec_dealloc(PyObject *object) {
-  exec *self = (exec *)object;
-  if (self->has_lock)
-    pthread_mutex_destroy(&self->lock);
-  handle_dealloc(object);
 }
 
 static PyMethodDef exec_methods[] = {
@@ -371,19 +188,16 @@ static PyMethodDef exec_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Spec exec_spec = TYPE_SPEC("cudacore_graph.Graph", exec, SLOT(tp_doc, DOC_ExecHandle),
-                                         SLOT(tp_dealloc, exec_dealloc), SLOT(tp_methods, exec_methods));
+static PyType_Spec exec_spec = TYPE_SPEC("cudacore_graph.Graph", handle, SLOT(tp_doc, DOC_ExecHandle),
+                                         SLOT(tp_dealloc, handle_dealloc), SLOT(tp_methods, exec_methods));
 
 static PyMethodDef functions[] = {
-    {"locked_call", FASTCALL(locked_call), METH_FASTCALL, DOC_locked_call},
     {"clone_graph", clone_graph, METH_O, DOC_clone_graph},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, DOC_update_exec},
     {NULL, NULL, 0, NULL},
 };
 
 int add_graph_types(PyObject *module, state *st) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, make_stripes);
   if (add_type(module, functions, "GraphHandle", &graph_spec, st->handle_type, &st->graph_type) < 0 ||
       add_type(module, NULL, "Condition", &condition_spec, NULL, &st->condition_type) < 0 ||
       PyModule_AddIntConstant(module, "PLACE_IN_EXEC", PLACE_IN_EXEC) < 0)

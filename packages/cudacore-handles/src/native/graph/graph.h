@@ -10,49 +10,12 @@
 
 /* ---- graph.c ---- */
 
-/*
- * CUDA allows only one thread at a time to work on a hierarchy of graphs, and calls release the GIL. So a function that
- * changes a graph, or lists its contents, takes the hierarchy's lock. The lock is taken last, and released before any
- * Python code runs.
- */
-typedef struct graph_lock {
-  uint32_t stripes; /* a bit for each lock */
-} graph_lock;
-
-/* Takes the locks of a graph and of `other`, which may be NULL. Releases the GIL while it waits for them. */
-graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
-/* Locks any number of graphs: add each to a lock that is all zero, then take the lock. */
-void graph_lock_add(graph_lock *lock, const cch_graph *graph);
-void graph_lock_take_added(graph_lock *lock);
-void graph_lock_give(graph_lock lock);
-
-/* One call of the library for one or two graphs: with their lock, and without the GIL. `other` may be NULL. */
-#define WITH_GRAPH_LOCKED(graph, other, call)                                                                          \
-  do {                                                                                                                 \
-    graph_lock lock_ = graph_lock_take(graph, other);                                                                  \
-    WITHOUT_GIL(call);                                                                                                 \
-    graph_lock_give(lock_);                                                                                            \
-  } while (0)
-
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
   bool used;                               /* a conditional node has used the condition, and may still use it */
   bool pending;                            /* a node that uses the condition is being added */
 } condition;
-
-typedef struct exec {
-  handle base;
-  pthread_mutex_t lock; /* held during launches and updates, which are serialised */
-  bool has_lock;        /* set by the first launch or update */
-} exec;
-
-/*
- * Gets the box of a Graph, for a call that is serialised with other calls. Returns -1 with an exception on failure. No
- * Python code may run before exec_done().
- */
-int exec_use(PyObject *face, cch_graph_exec **out);
-void exec_done(PyObject *face);
 
 int add_graph_types(PyObject *module, state *st);
 int add_node_set_functions(PyObject *module);

@@ -69,8 +69,10 @@ static int class_of(cch_graph_node *box) {
   if (type != CCH_NODE_CONDITIONAL)
     return type;
   cch_conditional_node params = {.size = sizeof params};
-  if (cch_graph_node_get(&params, box) != 0)
-    return CCH_NODE_CONDITIONAL; /* an older driver does not report the kind of conditional node */
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_get(&params, box));
+  if (status != 0) /* an older driver does not report the kind; or another thread has just destroyed the node */
+    return CCH_NODE_CONDITIONAL;
   switch (params.type) {
   case CCH_CONDITIONAL_IF:
     return params.count > 1 ? CLASS_IF_ELSE : CLASS_IF;
@@ -200,9 +202,10 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   cch_graph_node *node = self->box;
   if (node == NULL)
     return handle_hold(object);
-  int status;
-  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL, status = cch_is_valid(node) ? cch_graph_node_destroy(node) : 0);
-  if (status != 0)
+  int status = 0;
+  if (cch_is_valid(node))
+    WITHOUT_GIL(status = cch_graph_node_destroy(node));
+  if (status != 0 && cch_is_valid(node)) /* otherwise another thread has just destroyed it */
     return raise_failed(st, status, "destroy", NO_PLACE);
   owners_drain(st);
   Py_RETURN_NONE;

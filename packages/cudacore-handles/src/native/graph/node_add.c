@@ -36,7 +36,7 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
     cch_graph_node *node = NULL;
     node_params_done(params); /* before the call, because another thread could otherwise use the condition in it */
     int status;
-    WITH_GRAPH_LOCKED(graph, node_params_child(params), status = cch_graph_add(&node, graph, &spec));
+    WITHOUT_GIL(status = cch_graph_add(&node, graph, &spec));
     if (status == 0) {
       result = node_face(st, node, params->class);
     } else {

@@ -152,15 +152,8 @@ static int add(batch *self, cch_graph_node **out) {
                                .earlier_count = s->index_count};
   }
   size_t failed = 0;
-  graph_lock lock = {0};
-  graph_lock_add(&lock, self->graph);
-  for (size_t i = 0; i < self->count; i++)
-    if (node_params_child(&self->params[i]) != NULL)
-      graph_lock_add(&lock, node_params_child(&self->params[i]));
-  graph_lock_take_added(&lock);
   int status;
   WITHOUT_GIL(status = cch_graph_add_batch(out, self->graph, specs, self->count, &failed));
-  graph_lock_give(lock);
   PyMem_Free(specs);
   if (status == 0)
     return 0;

@@ -168,8 +168,7 @@ static PyObject *add(additions *self) {
   size_t failed = 0;
   uint64_t first = 0;
   int status;
-  WITH_GRAPH_LOCKED(self->graph, NULL,
-                    status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed));
+  WITHOUT_GIL(status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed));
   if (status != 0) {
     Py_DECREF(handles);
     return raise_node_failed(self->st, status, &node_methods[METHOD_launch], (Py_ssize_t)failed);

@@ -29,7 +29,7 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
     cch_graph_node *node = NULL;
     node_params_done(&params);
     int status;
-    WITH_GRAPH_LOCKED(graph, node_params_child(&params), status = cch_capture_add(&node, stream, &spec));
+    WITHOUT_GIL(status = cch_capture_add(&node, stream, &spec));
     if (status == 0) {
       result = node_face(st, node, params.class);
     } else {
@@ -53,17 +53,16 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
   cch_graph_exec *used = NULL;
   /* An executable graph cannot contain itself, so a child graph for one of its nodes needs no check. */
   if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
-      (exec != NULL && exec_use(exec, &used) < 0))
+      (exec != NULL && (used = handle_use(exec)) == NULL))
     return NULL;
   int status;
-  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), node_params_child(params),
-                    status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
-                                          : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL));
-  if (used != NULL)
-    exec_done(exec);
+  WITHOUT_GIL(status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
+                                    : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL));
   if (status != 0)
-    return raise_node_failed(st, status, method, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
-  Py_RETURN_NONE;
+    raise_node_failed(st, status, method, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
+  if (used != NULL)
+    handle_done(exec);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* The context that was current before a node's context was entered. */
@@ -82,12 +81,12 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
   *out = (context_change){NULL, false};
   if (node == NULL)
     return -1;
-  int is_current = 0;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_is_current(&is_current, node); /* this never waits, so the GIL is kept */
+  int is_current = 0, status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_node_is_current(&is_current, node);
   if (status == 0 && !is_current)
     status = cch_graph_node_context(&own, node);
-  graph_lock_give(lock);
+  Py_END_ALLOW_THREADS;
   if (status == 0 && own != NULL && (status = cch_context_current(&out->before)) == 0) {
     status = cch_context_set_current(own);
     out->changed = status == 0;
@@ -143,48 +142,24 @@ static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_
 }
 
 /*
- * Gets the parameters of a node and a reference to their bundle, which is NULL if there is none. The caller holds the
- * graph's lock. Returns the library's status.
+ * Reads the parameters that a kernel node has now. `*kernel` becomes a reference, and so does `*kept`, which has the
+ * argument block. Returns -1 with an exception on failure.
  */
-static int get_params(cch_graph_node *node, void *params, cch_bundle **bundle) {
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_node_get(params, node);
-  if (status == 0)
-    *bundle = cch_graph_node_bundle(node);
-  Py_END_ALLOW_THREADS;
-  return status;
-}
-
-/*
- * Reads the parameters that a kernel node has now, with a copy of its argument block. `*kernel` becomes a reference.
- * Returns -1 with an exception on failure.
- */
-static int read_kernel_node(const state *st, PyObject *face, node_params *out, cch_kernel **kernel) {
+static int read_kernel_node(const state *st, PyObject *face, node_params *out, cch_kernel **kernel, cch_bundle **kept) {
   cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
     return -1;
   cch_kernel_node *params = &out->of.kernel;
   out->type = CCH_NODE_KERNEL;
   params->size = sizeof *params;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = get_params(node, params, &out->bundle);
-  if (status == 0 && params->args_size != 0) {
-    out->heap = PyMem_Malloc(params->args_size);
-    if (out->heap != NULL)
-      memcpy(out->heap, params->args, params->args_size);
-  }
-  graph_lock_give(lock);
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_read(params, kept, &out->bundle, node));
   if (status != 0) {
     raise_status(st, status);
     return -1;
   }
   *kernel = params->kernel;
-  params->args = out->heap;
-  if (params->args_size == 0 || out->heap != NULL)
-    return 0;
-  PyErr_NoMemory();
-  return -1;
+  return 0;
 }
 
 static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -197,10 +172,11 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
     return NULL;
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
-  cch_kernel *kernel = NULL; /* a reference, if the kernel does not change */
+  cch_kernel *kernel = NULL; /* references, if the kernel does not change */
+  cch_bundle *kept = NULL;
   int status;
   if (args == Py_None) { /* only the configuration is new */
-    status = read_kernel_node(st, face, &params, &kernel);
+    status = read_kernel_node(st, face, &params, &kernel, &kept);
     params.config = ((config *)settings)->config;
     params.of.kernel.config = &params.config;
   } else { /* the caller has filled in the missing values */
@@ -212,6 +188,7 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
   PyObject *result = status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : NULL;
   leave_context(&change);
   node_params_drop(&params);
+  box_let_go(kept);
   box_let_go(kernel);
   owners_drain(st);
   return result;
@@ -222,15 +199,15 @@ static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_s
   if (check_argument_count("exec_enabled(graph, node, enabled)", count, 3) < 0)
     return NULL;
   cch_graph_node *node = node_box(st, arguments[1], "node");
-  cch_graph_exec *box;
-  if (node == NULL || exec_use(arguments[0], &box) < 0)
+  cch_graph_exec *box = node != NULL ? handle_use(arguments[0]) : NULL;
+  if (box == NULL)
     return NULL;
   int enabled = arguments[2] == Py_True, status;
-  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL,
-                    status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
-                                                     : cch_graph_exec_enable(box, node, enabled));
-  exec_done(arguments[0]);
-  return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
+  WITHOUT_GIL(status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
+                                               : cch_graph_exec_enable(box, node, enabled));
+  PyObject *result = status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
+  handle_done(arguments[0]);
+  return result;
 }
 
 /* One of the owners in a bundle; None if there is none. */
@@ -252,10 +229,9 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   cch_graph_node *node = params != NULL ? node_box(st, arguments[0], "node") : NULL;
   if (node == NULL)
     return NULL;
-  cch_bundle *bundle = NULL;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = get_params(node, params, &bundle);
-  graph_lock_give(lock);
+  cch_bundle *kept = NULL, *bundle = NULL;
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_read(params, &kept, &bundle, node));
   if (status != 0)
     return raise_status(st, status);
   PyObject *first = owner_in(st, bundle, 0), *second = first != NULL ? owner_in(st, bundle, 1) : NULL;
@@ -263,6 +239,7 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   Py_XDECREF(second);
   Py_XDECREF(first);
   box_let_go(bundle);
+  box_let_go(kept);
   return result;
 }
 
@@ -272,9 +249,8 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
   if (node == NULL)
     return NULL;
   cch_alloc_node params = {.size = sizeof params};
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_get(&params, node); /* this never waits, so the GIL is kept */
-  graph_lock_give(lock);
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_get(&params, node));
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }
 

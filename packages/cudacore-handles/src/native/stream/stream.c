@@ -157,18 +157,9 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   int status = -1;
   bool called = method != NULL && node_params_read(st, method, arguments, count, keywords, NULL, &params) == 0;
   if (called) {
-    cch_graph *graph = NULL; /* the graph of the capture that the call is added to */
-    if (cch_capture_count() != 0)
-      cch_capture_graph(&graph, stream);
-    graph_lock lock = {0};
-    if (graph != NULL)
-      lock = graph_lock_take(graph, NULL);
     WITHOUT_GIL(status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle));
-    if (graph != NULL)
-      graph_lock_give(lock);
     if (status != 0)
       raise_status(st, status);
-    box_let_go(graph);
   }
   node_params_drop(&params);
   Py_XDECREF(name);

@@ -235,6 +235,32 @@ static int graph_of_a_clone(world *w, void **made) {
   cch_graph_unref(clone);
   return status;
 }
+
+static int graph_clone_pairs(world *w, void **made) {
+  cch_graph *out = (cch_graph *)&untouched;
+  cch_node_list nodes = {.count = 77}, copies = {.count = 77};
+  int status = cch_graph_clone_pairs(&out, &nodes, &copies, w->graph);
+  CHECK(status == 0 ? nodes.count == copies.count : nodes.count == 77 && copies.count == 77);
+  CHECK(status == 0 || out == (cch_graph *)&untouched);
+  *made = status == 0 ? out : NULL;
+  if (status == 0) {
+    cch_node_list_free(&nodes);
+    cch_node_list_free(&copies);
+  }
+  return status;
+}
+static void undo_graph_clone_pairs(void *made) { cch_graph_unref(made); }
+
+static int graph_node_read(world *w, void **made) {
+  (void)made;
+  cch_kernel_node out = {.size = sizeof out};
+  cch_bundle *kept = NULL, *bundle = NULL;
+  int status = cch_graph_node_read(&out, &kept, &bundle, w->node);
+  cch_kernel_unref(out.kernel);
+  cch_bundle_unref(kept);
+  cch_bundle_unref(bundle);
+  return status;
+}
 MAKES(graph_node_of, cch_graph_node, cch_graph_node_of(&out, w->graph, cch_graph_node_raw(w->host)))
 LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
 LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
@@ -367,6 +393,8 @@ const operation graph_operations[] = {
     MADE(graph_node_child, 0),
     MADE(graph_node_body, 0),
     DONE(graph_of_a_clone, 0),
+    MADE(graph_clone_pairs, 0),
+    DONE(graph_node_read, 0),
     MADE(graph_node_of, 0),
     DONE(graph_nodes, 0),
     DONE(graph_edges, 0),

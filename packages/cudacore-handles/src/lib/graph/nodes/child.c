@@ -19,7 +19,7 @@ static int fill_child(cch__node_params *out, const cch__node_source *from) {
 static int get_child(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   (void)bundle;
   cch_child_node known = {0};
-  CCH__RETURN_FAILURE(cch_graph_node_child(&known.graph, node, 0));
+  CCH__RETURN_FAILURE(cch__node_child(&known.graph, node, 0, operation));
   int status = CCH__NODE_GIVE(params, known, graph);
   if (status != 0)
     cch_graph_unref(known.graph);

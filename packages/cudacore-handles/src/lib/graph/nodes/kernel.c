@@ -159,6 +159,20 @@ int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *kn
   return status;
 }
 
+/* Makes the node keep the arguments that were read, if any, with their known owners, until it is read again. */
+static int keep_read(cch_graph_node *node, const cch__kernel_read *read, const cch_bundle *bundle,
+                     const char *operation) {
+  cch_bundle *made = NULL;
+  if (read->block != NULL) {
+    CCH__RETURN_FAILURE(cch__bundle_wrap(&made, NULL, cch__bundle_given((cch_bundle *)(uintptr_t)bundle),
+                                         read->params->block_size, operation));
+    memcpy(made->payload, read->block, read->params->block_size);
+  }
+  cch__unref_later(node->read);
+  node->read = made;
+  return 0;
+}
+
 static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bundle *bundle, const char *operation) {
   cch_kernel *known = cch__kernel_of(bundle);
   const bool has_args = known != NULL && !bundle->of_many;
@@ -168,15 +182,12 @@ static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bun
     return status;
   if (out->config != NULL)
     status = get_config((cch_launch_config *)(uintptr_t)out->config, node->raw, &read.native, operation);
+  if (status == 0)
+    status = keep_read(node, &read, bundle, operation);
   if (status == 0) {
     out->kernel = cch_kernel_ref(read.kernel);
-    out->args = has_args ? bundle->payload : read.block;
+    out->args = has_args ? bundle->payload : node->read != NULL ? node->read->payload : NULL;
     out->args_size = has_args ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
-    if (!has_args) {
-      free(node->block);
-      node->block = read.block;
-      read.block = NULL;
-    }
   }
   cch__kernel_read_drop(&read);
   return status;

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that work on graphs at the same time: which of them wait for which."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._base import status as status_module
+
+_TIMEOUT = 30
+_OTHERS = 20
+
+pytestmark = pytest.mark.cuda_sim
+
+
+def start(function: Callable[[], object]) -> threading.Thread:
+    """Call a function in a thread that does not keep the process alive, should it wait forever."""
+    device = ch.Device()
+
+    def call() -> None:
+        device.set_current()
+        function()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def ends(threads: list[threading.Thread]) -> bool:
+    for thread in threads:
+        thread.join(_TIMEOUT)
+    return not any(thread.is_alive() for thread in threads)
+
+
+@contextmanager
+def in_the_middle(cuda_sim: Any, name: str, function: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Run a block while another thread is in the middle of a call of the driver."""
+    cuda_sim.hold(name)
+    try:
+        thread = start(function)
+        deadline = time.monotonic() + _TIMEOUT
+        while not cuda_sim.held(name):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        yield thread
+    finally:
+        cuda_sim.let_go(name)
+
+
+def test_unrelated_graphs(definition: cg.GraphDefinition, stream: ch.Stream, cuda_sim: Any) -> None:
+    """A call for a graph would wait for a long call for another one."""
+    others = [cg.GraphDefinition() for _ in range(_OTHERS)]
+    running = definition.instantiate()
+
+    def work() -> None:
+        for other in others:
+            other.empty().join()
+            assert len(other.nodes()) == 2
+            other.instantiate().launch(stream)
+        running.launch(stream)
+        stream.sync()
+
+    with in_the_middle(cuda_sim, "cuGraphClone", definition.copy) as thread:
+        assert ends([start(work)])
+    assert ends([thread])
+
+
+def test_one_graph(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
+    """Two threads would work on one graph at the same time, which CUDA does not allow."""
+    with in_the_middle(cuda_sim, "cuGraphClone", definition.copy) as thread:
+        waiting = start(definition.empty)
+        waiting.join(0.05)
+        assert waiting.is_alive()
+    assert ends([thread, waiting])
+    assert len(definition.nodes()) == 1
+
+
+def test_python_code_while_an_error_is_made(
+    definition: cg.GraphDefinition, cuda_sim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making the error of a failed call can collect garbage, whose finalizers can use graphs. Under the lock of a graph
+    they would wait forever, for a thread that waits for that graph."""
+    first = definition.empty()
+    first.pred.add(first.join())
+    others = [cg.GraphDefinition() for _ in range(_OTHERS)]
+    status = status_module.Status
+    seen: list[int] = []
+
+    def make(*args: Any) -> Any:
+        made = status(*args)
+        seen.extend(len(other.nodes()) for other in others)
+        return made
+
+    def fail() -> None:
+        with pytest.raises(ch.CUDAError):
+            definition.instantiate()
+
+    with in_the_middle(cuda_sim, "cuGraphInstantiateWithParams", fail) as thread:
+        waiting = [start(lambda other=other: other.embed(definition)) for other in others]
+        time.sleep(0.2)  # until each of them has what it can get
+        monkeypatch.setattr(status_module, "Status", make)
+    assert ends([thread, *waiting])
+    assert len(seen) == _OTHERS
