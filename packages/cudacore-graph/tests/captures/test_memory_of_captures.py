@@ -142,6 +142,31 @@ def test_memory_of_a_joined_fork_after_its_capture(
     assert order == int(stream.handle)
 
 
+def test_streams_of_joined_forks_are_closed_during_the_capture(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers
+) -> None:
+    """Each fork would hold half a megabyte of device memory until the capture ends."""
+    before = ch.live_counts()["stream"]
+    with stream.create_graph_builder() as builder:
+        for _ in range(20):
+            _, fork = builder.split(2)
+            ch.launch(fork, ONE, add, numbers.buffer, 1)
+            builder.join(builder, fork)
+        del _, fork
+        assert ch.live_counts()["stream"] <= before + 2
+        forks = builder.split(20)
+        for fork in forks[1:]:
+            _, deeper = fork.split(2)
+            ch.launch(deeper, ONE, add, numbers.buffer.view("i4", (4,)), 0)
+            fork.join(fork, deeper)
+        builder.join(*forks)
+        del _, fork, deeper, forks
+        builder.join(builder, builder.split(2)[1])
+        assert ch.live_counts()["stream"] <= before + 2
+    launch(builder.complete(), stream)
+    assert numbers[0] == 20
+
+
 def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
     """A graph would keep a stream for each fork of its capture."""
     gc.collect()

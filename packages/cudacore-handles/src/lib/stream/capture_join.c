@@ -21,6 +21,24 @@ static void free_joined(cch__joined *first) {
   }
 }
 
+/*
+ * Forgets the latest joins whose streams nothing else uses, so that the driver's memory for these streams is released
+ * during the capture. A stream that others were joined into is used by their joins. A borrowed stream can have several
+ * boxes, so its joins are not forgotten.
+ */
+static void forget_latest(cch_graph *graph) {
+  cch__joined *gone = NULL;
+  pthread_mutex_lock(&cch__captures_lock);
+  for (cch__joined *one;
+       (one = graph->joined) != NULL && one->stream->box.owned && cch__box_is_last(&one->stream->box);) {
+    graph->joined = one->next;
+    one->next = gone;
+    gone = one;
+  }
+  pthread_mutex_unlock(&cch__captures_lock);
+  free_joined(gone);
+}
+
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   CCH__REQUIRE(graph, stream);
   if (cch__is_gone(graph) && graph->capture == NULL && !cch__is_gone(stream) && cch__is_capturing(stream->raw))
@@ -34,6 +52,7 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   const uint64_t thread = graph->capture->thread, id = graph->capture->id;
   if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
     return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
+  forget_latest(graph);
   cch__joined *joined = malloc(sizeof *joined);
   if (joined == NULL)
     return cch__fail_nomem(__func__);
