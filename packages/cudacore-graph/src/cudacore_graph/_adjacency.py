@@ -67,7 +67,11 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
 
     def discard(self, value: GraphNode) -> None:
         """Remove an edge (cuGraphRemoveDependencies), if it exists."""
-        self._change(lost={value} & set(self))
+        try:  # the edges are listed only after a failure: there can be thousands
+            self._change(lost=(value,))
+        except (TypeError, ValueError, CUDAError):
+            if value in self:
+                raise
 
     def clear(self) -> None:
         """Remove all edges."""

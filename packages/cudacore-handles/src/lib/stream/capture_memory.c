@@ -108,7 +108,7 @@ int cch__runs_launched(cch__runs *runs, cch_stream *given) {
   size_t count = runs->count;
   runs->stream = stream;
   pthread_mutex_unlock(&cch__captures_lock);
-  cch_stream_unref(last);
+  cch__unref_later(last); /* no destructor runs in the turn of the executable graph */
   int status = 0;
   for (size_t i = 0; i < count && status == 0; i++) {
     pthread_mutex_lock(&cch__captures_lock);

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many calls of the driver an operation makes, and how many objects it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+pytestmark = pytest.mark.cuda_sim
+_EDGES = 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda join, nodes: join.pred.clear(),
+        lambda join, nodes: setattr(join, "pred", ()),
+        lambda join, nodes: join.pred.difference_update(nodes),
+        lambda join, nodes: [join.pred.discard(node) for node in nodes],
+        lambda join, nodes: [node.succ.discard(join) for node in nodes],
+    ],
+)
+def test_removing_edges(
+    definition: cg.GraphDefinition, cuda_sim: Any, change: Callable[[cg.GraphNode, list[cg.GraphNode]], object]
+) -> None:
+    """For each edge that is removed, all edges of the node would be listed."""
+    nodes: list[cg.GraphNode] = [definition.empty() for _ in range(_EDGES)]
+    join = definition.join(*nodes)
+    before = cuda_sim.calls("cuGraphNodeGetDependencies") + cuda_sim.calls("cuGraphNodeGetDependentNodes")
+    removed = cuda_sim.calls("cuGraphRemoveDependencies")
+    change(join, nodes)
+    listed = cuda_sim.calls("cuGraphNodeGetDependencies") + cuda_sim.calls("cuGraphNodeGetDependentNodes") - before
+    assert cuda_sim.calls("cuGraphRemoveDependencies") - removed == _EDGES
+    assert listed <= 2
+    assert not join.pred
+
+
+def test_discard_of_no_edge(definition: cg.GraphDefinition) -> None:
+    """To discard what is not in the set would be an error."""
+    node, other = definition.empty(), definition.empty()
+    destroyed = definition.empty()
+    destroyed.destroy()
+    wrong: Any = 3
+    for value in (other, node, destroyed, cg.GraphDefinition().empty(), wrong):
+        node.pred.discard(value)
+    assert not definition.edges()
+
+
+def test_updates_in_flight(
+    definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream, cuda_sim: Any
+) -> None:
+    """Each node that is updated after a launch would have an event of its own, instead of one for the launch."""
+    nodes = [definition.launch(ONE, add, numbers.buffer, 1) for _ in range(_EDGES)]
+    graph = definition.instantiate()
+    for node in nodes:
+        graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 2))
+    graph.launch(stream)
+    before = cuda_sim.calls("cuEventCreate")
+    for node in nodes:
+        graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 3))
+    stream.sync()
+    assert cuda_sim.calls("cuEventCreate") - before <= 1
