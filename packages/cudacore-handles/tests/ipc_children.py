@@ -147,6 +147,22 @@ def export(channel: Any, count: int = 1) -> None:
         pass
 
 
+def export_each(channel: Any) -> None:
+    """Export two buffers of each of two devices, and keep them until the other process sends a message or ends."""
+    made = []
+    for ordinal in range(2):
+        ch.Device(ordinal).set_current()
+        stream = ch.Device(ordinal).create_stream()
+        mr = new_pool(ordinal)
+        made.append([mr.allocate(SIZE, stream=stream) for _ in range(2)])
+        stream.sync()
+    channel.send(made)
+    try:
+        channel.recv()
+    except EOFError:
+        pass
+
+
 def hold_until_killed(channel: Any, buffer: ch.Buffer) -> None:
     """Import a buffer, report it, and wait to be killed."""
     channel.send(buffer.size)

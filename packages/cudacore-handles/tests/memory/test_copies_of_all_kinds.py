@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import ipc_children as children
 import numpy as np
 import pytest
+from opengl import OpenGL
 
 import cudacore_handles as ch
 
@@ -231,25 +234,59 @@ def check_copy(
     return done
 
 
+def check_copies(dst: Memory, src: Memory, stream: ch.Stream) -> None:
+    """Make every kind of copy."""
+    numbers = np.random.default_rng(7)
+    for name, (copy, expect) in COPIES.items():
+
+        def do(copy: Any = copy) -> bool:
+            copy(dst.buffer, src.buffer, stream)
+            stream.sync()
+            return True
+
+        try:
+            check_copy(numbers, dst, src, do, expect)
+        except (AssertionError, RuntimeError) as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
 @pytest.mark.parametrize("source", KINDS)
 def test_copies(streams: list[ch.Stream], source: str) -> None:
     """A kind of copy between two kinds of memory would fail, or copy wrong values, on a stream of some device."""
-    numbers = np.random.default_rng(7)
+    for_each_pair(streams, source, check_copies)
 
-    def check(dst: Memory, src: Memory, stream: ch.Stream) -> None:
-        for name, (copy, expect) in COPIES.items():
 
-            def do(copy: Any = copy) -> bool:
-                copy(dst.buffer, src.buffer, stream)
-                stream.sync()
-                return True
+def test_memory_of_another_process(
+    streams: list[ch.Stream], start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory of another process would be copied with a context that has ended, or could not be copied at all."""
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.export_each, theirs)
+    theirs.close()
+    with ours:  # the other process ends when this end is closed
+        imported = ours.recv()
+        turns = [itertools.cycle(buffers) for buffers in imported]
+        monkeypatch.setitem(KINDS, "imported", lambda streams, i: Memory(next(turns[i]), streams[i]))
+        for source in ("imported", "pool", "pinned pool"):
+            for_each_pair(streams, source, check_copies)
+        for buffer in itertools.chain(*imported):
+            buffer.close()
+    assert children.joined(process) == 0
 
-            try:
-                check_copy(numbers, dst, src, do, expect)
-            except (AssertionError, RuntimeError) as error:
-                raise AssertionError(f"{name}: {error}") from error
 
-    for_each_pair(streams, source, check)
+def test_memory_of_opengl(streams: list[ch.Stream], on_sim: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers of OpenGL, which belong to one device, could not be copied from or to the other device."""
+    gl = OpenGL(on_sim)
+    resources = [ch.GraphicsResource.from_gl_buffer(gl.buffer().name) for _ in range(2)]
+    buffers = [resource.map(stream=streams[0]) for resource in resources]
+    turns = itertools.cycle([buffers[0], buffers[0], buffers[1], buffers[1]])  # those of one side, then of the other
+    monkeypatch.setitem(KINDS, "graphics", lambda streams, i: Memory(next(turns), streams[0]))
+    for source in ("graphics", "pool", "pinned pool"):
+        for_each_pair(streams, source, check_copies)
+    for buffer, resource in zip(buffers, resources, strict=True):
+        buffer.close()
+        resource.close()
+    gl.close()
 
 
 @pytest.mark.parametrize("source", KINDS)
