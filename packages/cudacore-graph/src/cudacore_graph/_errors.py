@@ -61,6 +61,8 @@ def node_failed(status: int, kind: str, place: int) -> NoReturn:
 def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exception:
     if status == lib.CCH_EGONE:
         return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
+    if status == lib.CCH_EINVAL:  # the library checks values, such as the overlap of the operands of a copy
+        return ValueError(f"{kind}: {error.meaning}" + (f" (node {place} of the batch)" if place >= 0 else ""))
     if status == lib.CCH_EMISMATCH:
         error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
     elif status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.GRAPH_EXEC_UPDATE_FAILURE):

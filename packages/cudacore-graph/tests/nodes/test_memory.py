@@ -298,6 +298,8 @@ class TestMemcpy:
             ((4096, 0, 4), {}, ValueError, "src is NULL"),
             ((4096, 4096, -1), {}, ValueError, "size is -1"),
             ((4096, 4096, 0), {}, ValueError, "size is 0"),
+            ((4096, 4099, 4), {}, ValueError, "memcpy: the source at 0x1003 and the destination at 0x1000 overlap"),
+            ((4096, 4098, 4), {"height": 2, "dst_pitch": 8, "src_pitch": 8}, ValueError, "overlap"),
             ((4096, 4096, 4), {"height": 0}, ValueError, "height is 0"),
             ((4096, 4096, 4), {"src_pitch": 3}, ValueError, "src_pitch is 3 bytes from row to row, less than"),
             ((4096, 4096, 4), {"height": 2, "dst_height": 1}, ValueError, "dst_height is 1 rows"),

@@ -32,12 +32,13 @@ typedef struct cch_copy_attributes {
 
 /**
  * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes[i]` has the properties
- * of copy i; if `attributes` or an element is NULL, the properties are zero. The order of the copies is undefined: no
- * copy may read memory that another copy writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of
- * CUDA 12.8). The driver does not accept that call on the legacy default stream, while the stream is being captured, or
- * between devices (see cch_deviceptr_copy()). In these cases, the copies are made one after the other. If one of them
- * then has CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes
- * differ, it returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
+ * of copy i; if `attributes` or an element is NULL, the properties are zero. The order of the copies is undefined: if a
+ * copy writes memory that a copy reads, or that another one writes, this function returns CCH_EINVAL. If possible, this
+ * is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does not accept that call on the legacy
+ * default stream, while the stream is being captured, or between devices (see cch_deviceptr_copy()). In these cases,
+ * the copies are made one after the other. If one of them then has CCH_COPY_DURING_CALL, this function waits for the
+ * stream; in a capture, it returns CCH_EINVAL. If sizes differ, it returns CCH_EINVAL before anything is copied. The
+ * graph of a capture keeps all allocations. @since 0.1
  */
 CCH_EXPORT cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                                      const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
@@ -58,8 +59,8 @@ typedef struct cch_copy_shape {
 
 /**
  * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
- * cch_deviceptr_copy()). CCH_EINVAL if the part exceeds one of the allocations, or if rows overlap. The graph of a
- * capture keeps both allocations. @since 0.1
+ * cch_deviceptr_copy()). CCH_EINVAL if the part exceeds one of the allocations, or if rows, or the source and the
+ * destination, overlap. The graph of a capture keeps both allocations. @since 0.1
  */
 CCH_EXPORT cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape,
                                     cch_stream *stream);

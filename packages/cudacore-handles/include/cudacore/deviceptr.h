@@ -143,10 +143,10 @@ CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 
 /**
  * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL if one of the
- * allocations is smaller. If an allocation is on another device than the stream, the copy is done by cuMemcpyPeerAsync,
- * which needs no access between the devices. cuMemcpyPeerAsync cannot be captured. So a capture uses cuMemcpyAsync, and
- * the stream's device needs access to both allocations. The graph of a capture keeps both allocations, whichever code
- * began the capture. @since 0.1
+ * allocations is smaller, or if the bytes of the source and of the destination overlap. If an allocation is on another
+ * device than the stream, the copy is done by cuMemcpyPeerAsync, which needs no access between the devices.
+ * cuMemcpyPeerAsync cannot be captured. So a capture uses cuMemcpyAsync, and the stream's device needs access to both
+ * allocations. The graph of a capture keeps both allocations, whichever code began the capture. @since 0.1
  */
 CCH_EXPORT cch_status cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 

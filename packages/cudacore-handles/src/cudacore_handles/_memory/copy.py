@@ -88,7 +88,8 @@ def copy_batch(
 
     From CUDA 12.8 on, this is one call of the driver. With an older driver, on the legacy default stream, and in a
     captured stream, the copies are made one by one; the host then waits for sources that are read
-    ``"during_api_call"``. The order of the copies is undefined, so no copy may read what another one writes.
+    ``"during_api_call"``. The order of the copies is undefined, so it is an error if a copy writes what one
+    reads, or what another one writes.
 
     Parameters
     ----------

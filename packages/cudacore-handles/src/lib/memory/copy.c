@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/deviceptr.h"
+#include "memory/overlap.h"
 #include "memory/peers.h"
 #include "stream/capture.h"
 
@@ -13,11 +14,12 @@ typedef struct batch {
   size_t attribute_count; /* the number of runs of copies with equal attributes */
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
-  size_t *sizes, *first; /* `first`: for each run, the index of its first copy */
-  void **boxes;          /* the boxes of the destination and the source of each copy */
-  cch__peers *peers;     /* the devices of each copy, in the same order */
-  bool waits;            /* a source must be read before the call returns */
-  bool between;          /* at least one copy is between devices, which the driver's batches do not support */
+  size_t *sizes, *first;   /* `first`: for each run, the index of its first copy */
+  void **boxes;            /* the boxes of the destination and the source of each copy */
+  cch__batch_copy *copies; /* the same copies, to find those that overlap */
+  cch__peers *peers;       /* the devices of each copy, in the same order */
+  bool waits;              /* a source must be read before the call returns */
+  bool between;            /* at least one copy is between devices, which the driver's batches do not support */
 } batch;
 
 static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
@@ -73,6 +75,7 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
     all->between |= all->peers[all->count].dst != NULL;
   }
   all->waits |= wanted.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  all->copies[all->count] = (cch__batch_copy){dst->ptr, dst->ptr + dst->size, src->ptr, place};
   all->boxes[2 * all->count] = dst;
   all->boxes[2 * all->count + 1] = src;
   all->dst[all->count] = dst->ptr;
@@ -132,12 +135,14 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
   if (count == 0)
     return 0;
   enum {
-    EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * (sizeof(void *) + sizeof(CUdeviceptr) + sizeof(size_t))
+    EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + sizeof(cch__batch_copy) +
+           2 * (sizeof(void *) + sizeof(CUdeviceptr) + sizeof(size_t))
   };
   batch all = {.peers = calloc(count, EACH)};
   if (all.peers == NULL)
     return cch__fail_nomem(__func__);
-  all.attributes = (CUmemcpyAttributes *)(all.peers + count);
+  all.copies = (cch__batch_copy *)(all.peers + count);
+  all.attributes = (CUmemcpyAttributes *)(all.copies + count);
   all.boxes = (void **)(all.attributes + count);
   all.dst = (CUdeviceptr *)(all.boxes + 2 * count);
   all.src = all.dst + count;
@@ -145,6 +150,8 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
   all.first = all.sizes + count;
   for (size_t i = 0; i < count && status == 0; i++)
     status = add(&all, dst[i], src[i], i, attributes != NULL ? attributes[i] : NULL, stream, __func__);
+  if (status == 0)
+    status = cch__check_batch_apart(all.copies, all.count, __func__);
   if (status == 0 && all.count > 0)
     status = CCH__IN_CONTEXT(stream->context, copy_all(&all, stream, __func__));
   for (size_t i = 0; i < count; i++)
@@ -205,5 +212,6 @@ int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *
                         .WidthInBytes = s.width,
                         .Height = height,
                         .Depth = depth};
+  CCH__RETURN_FAILURE(cch__check_box_apart(&copy, __func__));
   return CCH__IN_CONTEXT(stream->context, copy_box(dst, src, &copy, stream, __func__));
 }

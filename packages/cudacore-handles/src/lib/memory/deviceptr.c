@@ -3,6 +3,7 @@
 
 #include "memory/graphics.h"
 #include "memory/part.h"
+#include "memory/overlap.h"
 #include "memory/peers.h"
 #include "memory/pool.h"
 #include "memory/tracker.h"
@@ -292,6 +293,7 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
   if (size > dst->size || size > src->size)
     return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
                      size, src->size, dst->size);
+  CCH__RETURN_FAILURE(cch__check_apart(dst->ptr, src->ptr, size, __func__));
   return size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, copy(dst, src, size, stream, __func__));
 }
 

@@ -17,6 +17,14 @@ PyObject *raise_status(const state *st, int status) {
   return NULL;
 }
 
+PyObject *raise_invalid(const state *st, int status) {
+  cch_error record = *cch_error_last();
+  if (status != CCH_EINVAL || record.code != status)
+    return raise_status(st, status);
+  PyErr_SetString(PyExc_ValueError, record.message);
+  return NULL;
+}
+
 const state *state_of_type(PyTypeObject *type) {
   for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
     const state *st = PyType_GetModuleState(type);

@@ -66,6 +66,11 @@ static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *
 
 /* Raises the exception for the library call that has just failed on this thread; returns NULL. */
 PyObject *raise_status(const state *st, int status);
+/*
+ * The same, for a call whose arguments the library checks: a value that it refused is a ValueError, with a message that
+ * names the value and the rule.
+ */
+PyObject *raise_invalid(const state *st, int status);
 
 /*
  * Returns a new reference to the int that faces.as_integer returns for an object. NULL without an exception: the object

@@ -175,7 +175,7 @@ static PyObject *operands_failed(operands *of) {
 /* Ends a call with the status of the work; NULL with an exception on failure. */
 static PyObject *operands_end(const state *st, operands *of, int status) {
   if (status != 0)
-    raise_status(st, status);
+    raise_invalid(st, status);
   operands_done(of);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }

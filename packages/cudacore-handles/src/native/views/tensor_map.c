@@ -5,15 +5,6 @@
  */
 #include "views/views.h"
 
-/* Raises for a failed call of the library: a ValueError if the message names a field and its rule. */
-static void raise_failure(const state *st, int status) {
-  cch_error record = *cch_error_last();
-  if (status == CCH_EINVAL && record.code == status)
-    PyErr_SetString(PyExc_ValueError, record.message);
-  else
-    raise_status(st, status);
-}
-
 static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
   PyObject *format = place < 0 ? PyUnicode_FromFormat("%s must be an int, not %%U", name)
                                : PyUnicode_FromFormat("%s[%zd] must be an int, not %%U", name, place);
@@ -126,7 +117,7 @@ static int encode(const state *st, cch_tensor_map *map, const cch_tensor_map_con
   WITHOUT_GIL(status = cch_tensor_map_encode(map, config));
   if (status == 0)
     return 0;
-  raise_failure(st, status);
+  raise_invalid(st, status);
   return -1;
 }
 

@@ -138,6 +138,9 @@ static void part_is_copied(void) {
   bad = shape;
   bad.dst_offset = SIZE_MAX;
   FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  bad = (cch_copy_shape){.size = sizeof bad, .width = 8, .src_offset = 7};
+  FAILS(CCH_EINVAL, cch_copy_part(src[0], src[0], &bad, stream));
+  CHECK_HAS(check_error()->message, "overlap; copy through another allocation");
   FAILS(CCH_EINVAL, cch_copy_part(NULL, src[0], &shape, stream));
   FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], NULL, stream));
   shape.width = 0;

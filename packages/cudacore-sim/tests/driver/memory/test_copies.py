@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import cudacore_sim
+
 INVALID_VALUE = 1
 SIZE = 4096
 
@@ -64,6 +66,19 @@ def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> N
     go.set()
     cuda.cuCtxSynchronize()
     assert ctypes.string_at(pinned.value, 1) == b"A"
+
+
+@pytest.mark.parametrize(("offset", "is_reported"), [(0, False), (1, True), (-63, True), (64, False), (-64, False)])
+def test_overlapping_copies(cuda: Any, offset: int, is_reported: bool) -> None:
+    """A copy that overlaps itself, which a GPU makes wrongly, would not be reported; or another copy would be."""
+    memory = cuda.malloc(SIZE)
+    to, origin = c_uint64(memory.value + 1024 + offset), c_uint64(memory.value + 1024)
+    before = len(cudacore_sim.reports())
+    cuda.cuMemcpyDtoD_v2(to, origin, c_size_t(64))
+    reports = cudacore_sim.reports()[before:]
+    assert len(reports) == is_reported
+    if is_reported:
+        assert f"a copy from {origin.value:#x} to {to.value:#x}, of 64 bytes in each of 1 rows" in reports[0]
 
 
 @pytest.mark.parametrize("kind", ["pinned", "managed", "registered"])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that copy memory. */
 #include "graph/nodes/nodes.h"
+#include "memory/overlap.h"
 #include "memory/peers.h"
 
 /* Returns the context of an array that the bundle keeps; NULL if the bundle does not have it. */
@@ -59,6 +60,8 @@ static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   copy->dstDevice = dst.device;
   copy->dstPitch = dst.pitch;
   copy->dstHeight = dst.height;
+  if (node.dst_array == NULL && node.src_array == NULL)
+    CCH__RETURN_FAILURE(cch__check_box_apart(copy, from->operation));
   if (from->context != NULL || (node.dst_array == NULL && node.src_array == NULL))
     return cch__node_place(out, &native->copyCtx, (CUdeviceptr[]){node.dst, node.src}, 2, from);
   status = context_with_array(&native->copyCtx, &node, from->bundle);

@@ -24,6 +24,40 @@ uint64_t extent(const Side &side, const Shape &shape) {
   return all;
 }
 
+/* Whether a row shares bytes with a row of a side, of which it can reach into two planes, and into two rows of each. */
+bool meets(uint64_t row, const Side &side, const Shape &shape) {
+  uint64_t last = row + shape.width - 1;
+  auto last_before = [](uint64_t bytes, uint64_t step, uint64_t count) {
+    return step != 0 ? std::min(bytes / step, count - 1) : count - 1;
+  };
+  if (last < side.address)
+    return false;
+  uint64_t plane = last_before(last - side.address, side.slice, shape.depth);
+  for (uint64_t k = plane > 0 ? plane - 1 : 0; k <= plane; k++) {
+    uint64_t begin = side.address + k * side.slice, end = last_before(last - begin, side.pitch, shape.height);
+    for (uint64_t j = end > 0 ? end - 1 : 0; j <= end; j++) {
+      uint64_t there = begin + j * side.pitch;
+      if (there <= last && row < there + shape.width)
+        return true;
+    }
+  }
+  return false;
+}
+
+bool overlaps(const Side &to, const Side &from, const Shape &shape) {
+  bool is_same = to.address == from.address && (shape.height == 1 || to.pitch == from.pitch) &&
+                 (shape.depth == 1 || to.slice == from.slice);
+  uint64_t to_size = extent(to, shape), from_size = extent(from, shape);
+  if (is_same || to_size == UINT64_MAX || from_size == UINT64_MAX || to.address >= from.address + from_size ||
+      from.address >= to.address + to_size)
+    return false;
+  for (uint64_t k = 0; k < shape.depth; k++)
+    for (uint64_t j = 0; j < shape.height; j++)
+      if (meets(to.address + k * to.slice + j * to.pitch, from, shape))
+        return true;
+  return false;
+}
+
 /* A fill with zeros of at least this size returns whole pages to the system. */
 constexpr uint64_t min_given_back = 16 << 20;
 
@@ -339,7 +373,15 @@ CUresult check_node(const Context &context, const Side &side, const Shape &shape
 
 } // namespace
 
+void report_overlap(const Side &to, const Side &from, const Shape &shape) {
+  if (overlaps(to, from, shape))
+    report("a copy from " + hex(from.address) + " to " + hex(to.address) + ", of " + std::to_string(shape.width) +
+           " bytes in each of " + std::to_string(shape.height * shape.depth) +
+           " rows, has a source and a destination that overlap: a GPU copies other bytes");
+}
+
 CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape) {
+  report_overlap(to, from, shape);
   SIM_RETURN_FAILURE(check_node(context, to, shape, true));
   return check_node(context, from, shape, false);
 }

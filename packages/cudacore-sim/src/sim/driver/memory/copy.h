@@ -31,6 +31,12 @@ CUresult read_copy(const CUDA_MEMCPY3D_PEER &fields, Side &to, Side &from, Shape
 /* The number of bytes that a copy moves; UINT64_MAX if that overflows. */
 uint64_t size_of(const Shape &shape);
 
+/*
+ * Reports a copy whose source and destination overlap: the destination of a GPU then has wrong bytes. A copy of memory
+ * to itself is right.
+ */
+void report_overlap(const Side &to, const Side &from, const Shape &shape);
+
 /* ---- copies and fills that are submitted now */
 
 /* The driver stages copies of pageable memory up to this size, and waits for larger ones. */

@@ -65,6 +65,7 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   CheckedSide target, source;
   SIM_RETURN_FAILURE(check_side(*context, to, shape, true, target));
   SIM_RETURN_FAILURE(check_side(*context, from, shape, false, source));
+  report_overlap(to, from, shape);
   bool wait = !target.known || (!source.known && size_of(shape) > max_staged) ||
               (when == Return::when_synchronous && (is_on_host(target) || is_on_host(source)));
   std::shared_ptr<std::vector<std::byte>> kept;
