@@ -56,6 +56,7 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
     "way",
     [
         *("view", "view of a view", "part", "prepared"),
+        *("copy of a view", "copy from a view", "borrowed", "DLPack"),
         pytest.param("body", marks=pytest.mark.needs_driver("12.3", "conditional nodes")),
     ],
 )
@@ -63,6 +64,8 @@ def test_uses_of_memory_of_a_capture(
     device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
 ) -> None:
     """The graph, or a body in it, would keep memory that the graph allocates, so that the graph could run only once."""
+    other = device.allocate(64, stream=stream)
+    other.fill(5, stream=stream)
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
         memory.fill(0, stream=builder)
@@ -71,6 +74,17 @@ def test_uses_of_memory_of_a_capture(
             view = view.view(dtype="int32")
         if way == "prepared":
             add.prepare(builder, ONE, view, 5)()
+        elif way == "copy of a view":
+            memory.view("uint8").copy_from(other.view("uint8"), builder)
+        elif way == "copy from a view":
+            memory.copy_from(other, stream=builder)
+            other.copy_from(view, stream=builder)
+        elif way == "borrowed":
+            ch.Buffer.from_handle(int(memory.handle), 64, owner=view).copy_from(other, stream=builder)
+        elif way == "DLPack":
+            tensor = ch.StridedMemoryView.from_dlpack(memory, stream_ptr=-1)
+            tensor.copy_from(other.view("int8"), builder)
+            del tensor
         elif way == "body":
             with builder.if_then(builder.create_condition(1)) as body:
                 ch.launch(body, ONE, add, memory, 5)
@@ -79,12 +93,14 @@ def test_uses_of_memory_of_a_capture(
         ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
         del view
         memory.close()
-    use = "IfNode" if way == "body" else "KernelNode"
-    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", use, "MemcpyNode", "MemsetNode"]
+    copies = way in ("copy of a view", "copy from a view", "borrowed", "DLPack")
+    use = "IfNode" if way == "body" else "MemcpyNode" if copies else "KernelNode"
+    kinds = kinds_of(builder.graph_definition)
+    assert list(dict.fromkeys(kinds)) == list(dict.fromkeys(["AllocNode", "FreeNode", use, "MemcpyNode", "MemsetNode"]))
     graph = builder.complete()
     for _ in range(2):
         launch(graph, stream)
-    assert numbers[0] == 5
+    assert numbers[0] == (0x05050505 if copies else 5)
 
 
 @pytest.mark.parametrize("forks_are", ["alive", "dropped"])

@@ -272,8 +272,9 @@ class Buffer(_native.BufferHandle):
                 raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = out_box("cch_deviceptr")
-        if isinstance(owner, Buffer):
-            check(lib.cch_deviceptr_borrow(out, where, nbytes, hold(owner)))
+        lender = _lender_of(owner)
+        if lender is not None:
+            check(lib.cch_deviceptr_borrow(out, where, nbytes, hold(lender)))
         else:
             keeper = mr if mr is not None else owner
             if isinstance(owner, _native.Handle):
@@ -552,6 +553,16 @@ class Buffer(_native.BufferHandle):
     def owner(self) -> object:
         """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
         return self._owner
+
+
+def _lender_of(owner: object) -> Buffer | None:
+    """Return the buffer that an owner is, or that a view refers to; None if there is none, or if it was closed."""
+    exporter = owner
+    while isinstance(exporter, _native.ViewHandle):
+        exporter = exporter.exporting_obj
+    if not isinstance(exporter, Buffer) or (exporter is not owner and exporter.is_closed):
+        return None
+    return exporter
 
 
 def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) -> T:
