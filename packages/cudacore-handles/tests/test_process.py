@@ -226,6 +226,30 @@ for use in uses:
 """)
 
 
+def test_fork_after_another_library_has_used_cuda(run_on_driver: Callable[..., str]) -> None:
+    """A child of a process in which NVRTC has initialised CUDA would only say that CUDA is not initialised."""
+    out = run_on_driver(
+        """
+import ctypes, os
+import cudacore_handles as ch
+assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+child = os.fork()
+if child == 0:
+    for _ in range(2):
+        try:
+            ch.Device()
+        except ch.CUDAError as error:
+            print(error.code_name, error, flush=True)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+ch.Device()
+"""
+    )
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == ["CCH_EFORKED"] * 2
+    assert all("before this process was forked" in line and "spawn" in line for line in lines)
+
+
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
     """A forked child that uses CUDA would crash or hang, or free objects of its parent."""
     run_on_driver(

@@ -88,6 +88,9 @@ class EventHandle(Handle):
     def sync(self) -> None:
         """Wait until the work recorded in the event is done (cuEventSynchronize).
 
+        On the main thread, signals such as Ctrl+C are handled during the wait, and end it if their handler raises an
+        exception.
+
         Raises
         ------
         CUDAError
@@ -109,6 +112,9 @@ class StreamHandle(Handle):
     def sync(self) -> None:
         """Wait until all work of the stream is done (cuStreamSynchronize).
 
+        On the main thread, signals such as Ctrl+C are handled during the wait, and end it if their handler raises an
+        exception.
+
         Raises
         ------
         CUDAError
@@ -118,6 +124,8 @@ class StreamHandle(Handle):
         --------
         >>> stream.sync()
         """
+    def _finish(self) -> None:
+        """Wait like :meth:`sync`, also after a signal: for work that uses memory which the caller frees."""
     def record(self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
         """Record an event after the stream's present work (cuEventRecord).
 

@@ -272,6 +272,7 @@ def test_a_few_calls(
         target, source = target_layout[LAYOUTS[layouts][0]], layout[LAYOUTS[layouts][1]]
         arrays[1][LAYOUTS[layouts][0]] = arrays[0][LAYOUTS[layouts][1]]
     destination, origin = views[1].view(target), views[0].view(source)
+    stream.sync()
     with sim.logging() as made:
         destination.copy_from(origin, stream)
     names = [call.name.partition("_")[0] for call in made]
@@ -447,6 +448,7 @@ def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_hos
     width = 64 if name == "cuMemcpy3DAsync" else 4
     part = buffer.view("int8", (4, 4, width), (512, 128, 1))
     host = View.from_any_interface(np.zeros((4, 4, width), "i1"), -1)
+    stream.sync()
     waited = cuda_sim.calls("cuStreamSynchronize")
     cuda_sim.fail(name)
     with pytest.raises(CUDAError, match=name):

@@ -54,6 +54,8 @@ def copy_array(
         # A graph keeps the owner of the memory. Host memory needs no owner, because this function waits for the copy.
         other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
         dst, src = (other, buffer) if to_array else (buffer, other)
+        if memory.on_host:
+            accepted.sync()  # the copy would wait for the stream, but not for signals
         copy_buffer(dst, src, options, accepted)
         if memory.on_host:
-            accepted.sync()
+            accepted._finish()

@@ -69,14 +69,18 @@ def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | 
             "captured: use memory of LegacyPinnedMemoryResource, which the graph can keep"
         )
     copy = _Copy(dst, src, accepted, allocator)
+    if pageable:
+        accepted.sync()  # the copy would wait for the stream, but not for signals
     try:
         copy.queue()
     except CUDAError:
         if pageable:  # the copy in progress uses memory that is freed at the end of this call
             with suppress(CUDAError):
-                accepted.sync()
+                accepted._finish()
         raise
-    if pageable or blocking:
+    if pageable:
+        accepted._finish()
+    elif blocking:
         accepted.sync()
     copy.finish()
 

@@ -126,13 +126,20 @@ static int load(void) {
   return 0;
 }
 
+static int fail_forked(void) {
+  return cch__fail(CCH_EFORKED, "fork",
+                   "CUDA was initialised before this process was forked, and cannot be used in the child");
+}
+
 static int init(void) {
   if (get_proc_address == NULL) {
     int status = load();
     if (status != 0)
       return status;
   }
-  return CCH__CALL(cuInit, (0));
+  int status = CCH__CALL(cuInit, (0));
+  /* The driver returns this in the child of a process in which other code, such as NVRTC, has called cuInit. */
+  return status == CUDA_ERROR_NOT_INITIALIZED ? fail_forked() : status;
 }
 
 int cch_driver_init(void) {
@@ -140,8 +147,7 @@ int cch_driver_init(void) {
   if (state == CCH__READY)
     return 0;
   if (state == CCH__FORKED)
-    return cch__fail(CCH_EFORKED, "fork",
-                     "CUDA was initialised before this process was forked, and cannot be used in the child");
+    return fail_forked();
   pthread_mutex_lock(&init_lock);
   while (initialising)
     pthread_cond_wait(&init_ended, &init_lock);
@@ -152,8 +158,8 @@ int cch_driver_init(void) {
     status = init();
     pthread_mutex_lock(&init_lock);
     initialising = false;
-    if (status == 0)
-      atomic_store_explicit(&cch__state, CCH__READY, memory_order_release);
+    if (status == 0 || status == CCH_EFORKED)
+      atomic_store_explicit(&cch__state, status == 0 ? CCH__READY : CCH__FORKED, memory_order_release);
     pthread_cond_broadcast(&init_ended);
   }
   pthread_mutex_unlock(&init_lock);

@@ -51,7 +51,8 @@ void call_python(void *data) {
 }
 
 static PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
-  (void)module, (void)nothing;
+  (void)nothing;
+  waits_end(PyModule_GetState(module));
   const struct timespec pause = {0, 1000000};
   Py_BEGIN_ALLOW_THREADS;
   for (int i = 0; i < 1000 * LONGEST_WAIT && atomic_load(&under_way) != 0; i++)

@@ -68,7 +68,31 @@ static PyObject *current_device(PyObject *module, PyObject *nothing) {
   return PyLong_FromLong(device);
 }
 
+static cch_status query_stream(void *stream) { return cch_stream_query(stream); }
+static cch_status synchronize_stream(void *stream) { return cch_stream_synchronize(stream); }
+
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  static const waiter how = {query_stream, synchronize_stream, true};
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  const state *st = ((handle *)self)->st;
+  cch_status status = 0;
+  int waited = wait_interruptibly(st, &how, stream, &status);
+  /* A default stream is in order with other streams, for which a query of it need not wait. */
+  if (waited == 0 && status == 0 && ((handle *)self)->raw <= CCH_STREAM_PER_THREAD)
+    WITHOUT_GIL(status = cch_stream_synchronize(stream));
+  handle_done(self);
+  if (waited < 0)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *finish(PyObject *self, PyObject *nothing) {
   (void)nothing;
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
@@ -182,6 +206,7 @@ static PyObject *close_method(PyObject *object, PyObject *nothing) {
 static PyMethodDef methods[] = {
     {"close", close_method, METH_NOARGS, DOC_StreamHandle_close},
     {"sync", synchronize, METH_NOARGS, DOC_StreamHandle_sync},
+    {"_finish", finish, METH_NOARGS, DOC_StreamHandle__finish},
     {"record", FASTCALL(record), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_record},
     {"wait", FASTCALL(wait), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_wait},
     {"callback", FASTCALL(callback), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_callback},

@@ -32,6 +32,24 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known,
  */
 PyObject *stream_accept(const state *st, PyObject *argument);
 
+/* ---- wait.c ---- */
+
+/* The functions of the library for a kind of box. */
+typedef struct waiter {
+  cch_status (*query)(void *);
+  cch_status (*synchronize)(void *);
+  bool spins; /* whether a short wait may keep a CPU busy */
+} waiter;
+
+/*
+ * Waits for work. On the main thread, signals are handled meanwhile. Returns -1 with the exception that a signal
+ * handler has raised. If the work is done already, this is one query of the driver.
+ */
+int wait_interruptibly(const state *st, const waiter *how, void *box, cch_status *status);
+
+/* Call it at the end of the interpreter. */
+void waits_end(const state *st);
+
 /* Returns a Stream that takes over a reference, or None for NULL; NULL with an exception on failure. */
 static inline PyObject *stream_face(const state *st, cch_stream *box) {
   return box != NULL ? handle_make(st, (PyTypeObject *)st->faces.stream, box) : Py_NewRef(Py_None);

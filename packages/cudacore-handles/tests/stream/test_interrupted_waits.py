@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits that a signal ends, although the device is never done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+
+class _Alarm(Exception):
+    pass
+
+
+@contextmanager
+def _alarm(handler: Callable[[], None], delay: float) -> Iterator[None]:
+    """Send a signal to the main thread after a moment."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _raise() -> None:
+    raise _Alarm
+
+
+_WAITS: dict[str, Callable[[Any, ch.Stream, ch.Buffer], Any]] = {
+    "stream": lambda event, stream, buffer: stream.sync(),
+    "default stream": lambda event, stream, buffer: _default(stream).sync(),
+    "event": lambda event, stream, buffer: event.sync(),
+    "copy to an array": lambda event, stream, buffer: buffer.copy_to(np.empty(64, "i1"), stream=stream),
+    "copy from an array": lambda event, stream, buffer: buffer.copy_from(np.zeros(64, "i1"), stream=stream),
+    "copy to a view": lambda event, stream, buffer: buffer.view("i1", (8, 4), (8, 1)).copy_to(
+        ch.StridedMemoryView.from_any_interface(np.empty((8, 4), "i1"), -1), stream
+    ),
+}
+
+
+def _default(stream: ch.Stream) -> ch.Stream:
+    ch.LEGACY_DEFAULT_STREAM.wait(stream)
+    return ch.LEGACY_DEFAULT_STREAM
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("wait", _WAITS)
+@pytest.mark.parametrize("delay", [0.001, 0.2])  # while the wait queries without pauses, and later
+def test_a_signal_ends_a_wait(device: ch.Device, stream: ch.Stream, wait: str, delay: float, blocking: bool) -> None:
+    """Ctrl-C would wait for the device, and a kernel that never ends could be ended by ``kill -9`` only."""
+    buffer = device.allocate(64, stream=stream)
+    go_on = threading.Event()
+    stream.callback(lambda: bool(go_on.wait(30)))
+    event = stream.record(options=ch.EventOptions(blocking_sync=blocking))
+    began = time.monotonic()
+    try:
+        with pytest.raises(_Alarm), _alarm(_raise, delay):
+            _WAITS[wait](event, stream, buffer)
+        assert time.monotonic() - began < 10
+    finally:
+        go_on.set()
+    stream.sync()
+    ch.LEGACY_DEFAULT_STREAM.sync()
+
+
+def test_a_signal_handler_that_raises_nothing(stream: ch.Stream) -> None:
+    """A handler would run only after the wait, or end it."""
+    handled: list[float] = []
+    go_on = threading.Event()
+    stream.callback(lambda: bool(go_on.wait(30)))
+
+    def handle() -> None:
+        handled.append(time.monotonic())
+        threading.Timer(0.1, go_on.set).start()
+
+    with _alarm(handle, 0.05):
+        stream.sync()
+    assert handled[0] < time.monotonic() - 0.05
+
+
+def test_other_threads_wait(stream: ch.Stream) -> None:
+    """A thread that handles no signals would return before the work is done."""
+    go_on = threading.Event()
+    stream.callback(lambda: bool(go_on.wait(30)))
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: (stream.sync(), ended.append(go_on.is_set())))
+    thread.start()
+    time.sleep(0.05)
+    go_on.set()
+    thread.join()
+    assert ended == [True]
+
+
+@pytest.mark.cuda_sim
+def test_an_idle_wait_is_one_call(stream: ch.Stream, cuda_sim: Any) -> None:
+    """A wait for work that is done would be slower than the driver's."""
+    event = stream.record()
+    stream.sync()
+    for wait, name in ((stream.sync, "cuStreamQuery"), (event.sync, "cuEventQuery")):
+        with cuda_sim.logging() as made:
+            wait()
+        assert [call.name for call in made if call.name != "cuCtxGetId"] == [name]
+
+
+HUNG = """
+import os, signal, threading
+import cudacore_handles as ch
+
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+code = ch.ObjectCode.from_ptx(b".version 7.0 .target sm_80 .address_size 64 .visible .entry spin() { L: bra.uni L; }")
+kernel = code.get_kernel("spin")
+ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel)
+
+
+def interrupt():
+    for _ in range(40):
+        stopped.wait(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+stopped = threading.Event()
+threading.Thread(target=interrupt, daemon=True).start()
+stream.sync()
+"""
+
+
+def test_a_kernel_that_never_ends(run_on_driver: Callable[..., str]) -> None:
+    """Only ``kill -9`` would end the process."""
+    out = run_on_driver(
+        f"""
+import subprocess, sys
+child = subprocess.run([sys.executable, "-c", {HUNG!r}], capture_output=True, text=True, timeout=60)
+print(child.returncode, child.stderr.split()[-1])
+"""
+    )
+    assert out.split() == [str(-signal.SIGINT), "KeyboardInterrupt"]
