@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,27 @@ def test_pch_status(options: dict[str, Any], status: str | None, tmp_path: Path)
     assert program.pch_status is None
     program.compile("ptx")
     assert program.pch_status == (None if status is None else PCHStatusType(status))
+
+
+PRECOMPILE = """
+import io, os, sys
+from cudacore_compile import Program
+logs = io.StringIO()
+source = '#include <header.h>\\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
+options = {"arch": "sm_90", "pch": True, "pch_dir": sys.argv[1], "include_path": sys.argv[1]}
+assert b"1234" in Program(source, "c++", options).compile("ptx", logs=logs).code
+print([word for word in logs.getvalue().split('"') if word.startswith(sys.argv[1])][0])
+"""
+
+
+def test_processes_that_share_a_pch_dir(tmp_path: Path) -> None:
+    """NVRTC of one process would delete the precompiled headers that another one uses: errors, or the process ends."""
+    (tmp_path / "header.h").write_text("#define VALUE 1234\n")
+    command = [sys.executable, "-c", PRECOMPILE, str(tmp_path)]
+    made = [Path(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout) for _ in range(2)]
+    assert {path.parent.parent for path in made} == {tmp_path}
+    assert made[0].parent != made[1].parent
+    assert [path.name for path in tmp_path.iterdir()] == ["header.h"]  # the processes remove what they made
 
 
 def test_pch_that_is_not_made_again(tmp_path: Path) -> None:

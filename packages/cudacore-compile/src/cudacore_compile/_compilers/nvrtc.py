@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, Loader, load_library, note_nvrtc
+from cudacore_compile._compilers.pch_folders import with_private_folder
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
@@ -89,6 +90,7 @@ class NVRTC:
         NVRTCError
             If the compilation fails; it has the log and the command line. The caller adds the hint.
         """
+        flags = with_private_folder(flags)
         restrict = b"--restrict" in flags
         if restrict:
             self._restrict_stays = True

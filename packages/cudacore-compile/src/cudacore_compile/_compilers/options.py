@@ -156,7 +156,8 @@ class ProgramOptions:
     use_pch : path, optional
         The precompiled header to use. ``--use-pch=``.
     pch_dir : path, optional
-        The directory of precompiled headers. ``--pch-dir=``.
+        The directory of precompiled headers. With `pch`, each process uses a folder of its own in this directory, or in
+        the one for temporary files, and removes it when it ends. ``--pch-dir=``.
     pch_verbose : bool, optional
         Write to the log why a precompiled header could not be used. ``--pch-verbose={true|false}``.
     pch_messages : bool, optional
