@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cudacore_compile import CompilerError, NVFatbinError, Program, ProgramOptions, _fatbin
+from cudacore_compile._cache import compile as _compile
 from cudacore_compile._compilers import nvjitlink, nvvm
 from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.nvrtc import load
@@ -113,8 +114,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(autouse=True)
 def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset state that earlier tests have left, and that would prevent caching in this test."""
+    """Reset state that earlier tests have left, and that would prevent caching, or a warning, in this test."""
     monkeypatch.setattr(_process_state, "_left", set())
+    monkeypatch.setattr(_compile, "_has_warned", True)  # that programs are not cached
 
 
 @pytest.fixture(autouse=True)

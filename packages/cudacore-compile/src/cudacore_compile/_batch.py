@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cache
-from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._cache.states import Look
 from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.interrupt import get_interruptibly, start_thread
 from cudacore_compile._compilers.option_values import current_arch

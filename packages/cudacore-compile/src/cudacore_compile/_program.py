@@ -242,8 +242,9 @@ class Program:
     def dependencies(self) -> list[str]:
         """Return the files that the program may include. They determine the compiled code.
 
-        All branches of conditionals are considered, so there can be more files than the compiler reads, but never
-        fewer. Files in `headers` and headers that the compiler contains are omitted. Only C++ programs include files.
+        All branches of conditionals are considered, and all files in a directory of installed headers such as ``cub``.
+        So there can be more files than the compiler reads, but never fewer. Files in `headers` and headers that the
+        compiler contains are omitted. Only C++ programs include files.
 
         Returns
         -------
@@ -257,9 +258,9 @@ class Program:
         """
         if self._code_type is not SourceCodeType.CXX:
             return []
-        from cudacore_compile._cache.dependencies import included_files
+        from cudacore_compile._cache.dependencies import dependencies
 
-        return sorted(included_files(self._code, self._options, self._headers))
+        return dependencies(self._code, self._options, self._headers)
 
     def cancel(self) -> None:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).

@@ -18,8 +18,9 @@ from cudacore_compile import (
     ProgramOptions,
     make_program_cache_key,
 )
-from cudacore_compile._cache import find_includes as _find_includes
+from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import inputs as _inputs
+from cudacore_compile._cache import trees as _trees
 from cudacore_handles import ObjectCode
 
 SOURCE = """
@@ -33,9 +34,14 @@ KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Start in an empty directory, with empty caches of files."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_find_includes, "FILES", _find_includes.Files())
-    monkeypatch.setattr(_inputs, "_closures", {})
-    monkeypatch.setattr(_inputs, "_include_keys", {})
+    forget()
+
+
+def forget() -> None:
+    """Clear what this process remembers about files, so that the next lookup begins as in a new process."""
+    for known in (_inputs._closures, _inputs._scans, _closure._scans, _trees._trees):
+        known.clear()
+    _trees.is_installed.cache_clear()
 
 
 def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile random programs with a cache while their headers change, and compare with fresh compilations.
 
-``python fuzz_cache.py SECONDS [SEED]`` does so for a given time; ``nox -s fuzz_cache -- SECONDS`` runs it. The programs
-use constructs that can hide an included file from a scanner: macros in directives, comments and literals that look like
-each other, conditionals, pasted names, and files that appear before others. A program that the cache refuses is not a
-failure. The proportion of such programs is printed, so that a scanner that refuses everything is noticed.
+``python fuzz_cache.py SECONDS [SEED]`` does so for a given time; ``nox -s fuzz_cache -- SECONDS`` runs it. If there is
+a C compiler, each path that NVRTC opens or looks for must be in the key. ``NVRTC_LIBRARY`` is another NVRTC to load.
+The proportion of refused programs is printed, so that a cache that refuses everything is noticed.
 """
 
 from __future__ import annotations
 
 import collections
+import ctypes
 import os
 import random
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,16 +24,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cache_programs import forget
+
 from cudacore_compile import FileStreamProgramCache, InMemoryProgramCache, NVRTCError, Program, ProgramOptions
-from cudacore_compile._cache import inputs
+from cudacore_compile._cache import compile as _compile
+from cudacore_compile._cache.closure import Closure
+from cudacore_compile._cache.compile import key_of
+from cudacore_compile._cache.states import paths_of
+from cudacore_compile._cache.uncacheable import UncacheableError
 
 PLACES = ("src", "inc0", "inc1", "inc2")
 NAMES = ("a.h", "b.h", "sub/c.h", "sub/d.h", "e", "linux.h", "f.stdh")
 SLOTS = 6  # the number of values that headers set and the program reads
 
 
+WATCHED = os.environ.get("WATCHED_FILES", "")
+
+
 class StaleError(AssertionError):
-    """A cache returned code that the compiler would not generate."""
+    """A cache returned code that the compiler would not generate, or the compiler looked for an unknown file."""
 
 
 class Generator:
@@ -132,17 +143,12 @@ class Generator:
                 f"__device__ char {n} = '\"';\n",
                 f"__device__ char {n} = '\\'';\n",
                 f'__device__ const char *{n} = R"({self.include()})";\n',
-                f'__device__ const char *{n} = R"x()" /* )x";\n',
                 f"__device__ int {n} = 1'000;\n",
-                f"__device__ int {n} = 1'0/*'*/;\n",
                 f"// {self.include()}",
                 "// \\\n#include <a.h>\n",
                 "/* // */\n",
                 '/* " */\n',
                 f"#define {n}(a, b) a##b\n",
-                f"#define {n} 'x' \"y\"\n",
-                f"#pragma nothing {n}\n",
-                "#\n",
                 f"#define {n}(...) #__VA_ARGS__\n__device__ const char *{n}_ = {n}(/* ) */ '\"');\n",
             ]
         )
@@ -152,88 +158,42 @@ class Generator:
         time_parts = self.choose.choice([("__TI", "ME__"), ("__TIME", "__"), ("_", "_TIME__"), ("__", "TIME__")])
         has_parts = self.choose.choice([("__has_", "include"), ("__", "has_include"), ("__has", "_include")])
         slot = self.choose.randrange(SLOTS)
-        predefined = self.choose.choice(["NULL", "assert", "CUDA_VERSION", "__CUDACC__"])
         condition = self.condition
-        before = self.choose.choice(
-            ['"a"', "'a'", "1.", "1e+", "$", "1", "a", "\u00e9", "$1", "1'0", "+", ".", "1.u8", ""]
-        )
         return self.choose.choice(
             [
                 lambda: f"#define {m} __has_include\n" + condition(f"{m}({literal})"),
-                lambda: f"#define {m}(x) __has_include(x)\n" + condition(f"{m}({literal})"),
                 lambda: f"#define {m}(x) __has_include(<x>)\n" + condition(f"{m}({name})"),
-                lambda: f"#define {m}(n, x) __has_include(x)\n" + condition(f"{m}(1, {literal})"),
                 lambda: f"#define {k}(x) #x\n#define {m}(x) {k}(x)\n" + condition(f"__has_include({m}({name}))"),
                 lambda: f"#define {m} {literal}\n" + condition(f"__has_include({m})"),
                 lambda: f"#define {m}(a, b) a##b\n" + condition(f"{m}({has_parts[0]}, {has_parts[1]})({literal})"),
                 lambda: f"#define {m}(f) f({literal})\n" + condition(f"{m}(__has_include)"),
-                lambda: f"#define {m} defined\n" + condition(f"{m} __has_include && __has_include({literal})"),
-                lambda: (
-                    f"#define {m}(a, b) a##b\n__device__ const char *{k} = {m}({time_parts[0]}, {time_parts[1]});\n"
-                ),
-                lambda: f"#define {m} {time_parts[0]}##{time_parts[1]}\n",
+                lambda: f"#define {m}(x) x\n#define a b\n" + condition(f"{m}(__has_include(<a.h>))") + "#undef a\n",
                 lambda: f"__device__ const char *{k} = _NV_CONCAT_EVAL({', '.join(time_parts)});\n",
                 lambda: condition(f"_NV_CONCAT_EVAL({', '.join(has_parts)})({literal})"),
-                lambda: f"#define {m} <{predefined}>\n#include {m}\n",
-                lambda: f"#define {m}(x) x\n__device__ const char *{k} = {m}(__TIME__);\n",
+                lambda: f'_Pragma("unroll (CAT({", ".join(time_parts)})[7])")\n',
+                lambda: f"#define {m} <{self.choose.choice(['NULL', 'assert', 'linux.h'])}>\n#include {m}\n",
                 lambda: f"#define {m}(a, b) a##b\n#include {m}(<{name[:1]}, {name[1:]}>)\n",
-                lambda: f"#define {m}(a, b) <a/b>\n#include {m}(sub, c.h)\n",
-                lambda: f"#define {m}() {literal}\n#include {m}()\n",
+                lambda: f"#define {m}(x) #x\n#include {m}({name})\n",
                 lambda: f"#define {m} include {literal}\n# {m}\n",
                 lambda: f"#define {m} ..\n#define {k} <{m}/inc1/{name}>\n#include {k}\n",
-                lambda: f"#define {m} <linux.h>\n#include {m}\n",
-                lambda: f"#define {m}(x) <x>\n#include {m}(linux.h)\n",
                 lambda: f"#define a b\n#define {m} <a.h>\n#include {m}\n#undef a\n",
-                lambda: f"#define h h\n#define {m} <{name}>\n#include {m}\n#undef h\n",
-                lambda: f"#define sub\n#define {m} <sub/c.h>\n#include {m}\n#undef sub\n",
+                lambda: f"#define {m}\n#include {m} {literal}\n",
+                lambda: f"#include \\\n{m}\n#define {m} {literal}\n#include {m}\n",
                 lambda: f"#\rinclude {literal}\n",
-                lambda: f"#include {literal} junk\n",
-                lambda: f"# /* a /* b */ include {literal}\n",
-                lambda: f"??=include {literal}\n",
-                lambda: f"#inc\\ \nlude {literal}\n",
-                lambda: f"#incl\\u0075de {literal}\n",
-                lambda: f"#include_next {literal}\n",
+                lambda: f"# /* a /* b */ include /*\n*/ {literal}\n",
+                lambda: f"??=include {literal}\n#incl??/\nude {literal}\n",
+                lambda: f"#inc\\ \nlude {literal}\n#incl\\u0075de {literal}\n",
                 lambda: f'#line 1 "inc1/x.cu"\n#include {literal}\n',
-                lambda: f'_Pragma("push_macro(\\"A{slot}\\")") #include {literal}\n',
                 lambda: f'#pragma push_macro("A{slot}")\n#include {literal}\n#pragma pop_macro("A{slot}")\n',
                 lambda: f"#define {m}(x) x\n{m}(\n#include {literal}\n)\n",
                 lambda: f"#if 0\ndon't /*\n#endif\n#include {literal}\n// */\n",
-                lambda: f"#if 0\n'\n#endif /*\n#include {literal}\n*/\n",
-                lambda: f'"\n#include {literal}\n',
                 lambda: f'__device__ char {m}[] = R"(\\\n)" "\n#include {literal}\n',
-                lambda: f'__device__ int {m} = 0x1R"(\n#include {literal}\n)";\n',
                 lambda: f'#define {m} R"(\n#include {literal}\n)"\n',
-                lambda: f"__device__ int {m} = 1'0 + '0'; /*'\n#include {literal}\n'*/\n",
-                lambda: f"#assert x(y)\n#if #x(y)\n#include {literal}\n#endif\n",
                 lambda: f"#import {literal}\n",
-                lambda: f"#include <./{name}>\n",
-                lambda: f'#include "../inc2/{name}"\n',
-                lambda: f"#include <sub/../{name}>\n",
-                lambda: "#include <sub//c.h>\n",
-                lambda: "#include <s\\\nub/c.h>\n",
-                lambda: f'#include "{os.path.abspath("inc2")}/{name}"\n',
-                lambda: f"\ufeff#include {literal}\n",
-                lambda: f"#define {m}(x) x\n__device__ const char *{k} = {m}(CAT_)({', '.join(time_parts)});\n",
-                lambda: f"#define $m(a, b) a##b\n__device__ const char *{k} = $m({', '.join(time_parts)});\n",
-                lambda: f"__device__ const char *{k} = CAT_\n#if 1\n({', '.join(time_parts)});\n#endif\n",
-                lambda: f"__device__ const char *{k} = CAT_\n#include {literal}\n({', '.join(time_parts)});\n",
-                lambda: f"#define {m}(x) x\n#define a b\n" + condition(f"{m}(__has_include(<a.h>))") + "#undef a\n",
-                lambda: f"#define {m}(x) x\n#define {k} {m}(\n#define a b\n" + condition(f"{k} __has_include(<a.h>))"),
-                lambda: f'#define {m}(...)\n{m}({before}R"("\n#include {literal}\n//)"\n)\n',
-                lambda: f"#define {m}(...)\n{m}({before}'0' \"' 0'0 '\" ' )\n#include {literal}\n//')\n",
-                lambda: f"#define {m}(...)\n{m}( /*\n*/{self.blank()} #include {literal}\n)\n",
-                lambda: f"__device__ int {m} = /*\n*/{self.blank()} #define {k} {literal}\n1;\n#include {k}\n",
-                lambda: f"#include <it's'{name}>\n",
-                lambda: f"#pragma unroll (CAT({', '.join(time_parts)})[7])\n",
-                lambda: f'_Pragma("unroll (CAT({", ".join(time_parts)})[7])")\n',
-                lambda: f'#define {m}(x) _Pragma(x)\n{m}(R"(unroll (__TIME__[7]))")\n',
-                lambda: f"#define {m} ??'a'/*\n*//*\n#include {literal}\n*/\n",
-                lambda: f"__device__ const char *{k} = CAT_(a ??) {time_parts[0]}, {time_parts[1]} ??( );\n",
-                lambda: f"#include <1'0{name}>\n",
+                lambda: f'#include <./{name}>\n#include "../inc2/{name}"\n#include <sub/../{name}>\n',
+                lambda: f'#include "{os.path.abspath("inc2")}/{name}"\n#include <sub//c.h>\n',
+                lambda: f"#include <1'0{name}>\n#include <it's {name}>\n",
                 lambda: condition(f"__has_include(<{name}/>)"),
-                lambda: (
-                    f"#if __has_include({literal}) && __has_include(<sub>)\n#undef A{slot}\n#define A{slot} 7\n#endif\n"
-                ),
             ]
         )()
 
@@ -298,6 +258,24 @@ class Generator:
                 ]
             )
         return options
+
+
+def is_covered(path: str, closure: Closure, name: str) -> bool:
+    """Return whether every change of a file, or its creation, changes the key."""
+    plain = os.path.join(os.getcwd(), "")
+    known = {re.sub("(/[.])*/+", "/", os.path.join(plain, path)) for path in closure.paths}
+    path = re.sub("(/[.])*/+", "/", path).rstrip("/")
+    if path in known or path in (plain + name, plain + "default_program") or path.startswith(plain + "__nv_"):
+        return True
+    if os.path.isdir(path) and any(one.startswith(path + "/") for one in known):  # on the way to a known file
+        return True
+    listed = {os.path.normpath(os.path.join(plain, *pair)) for groups, _ in closure.parts for pair in paths_of(groups)}
+    while path != plain.rstrip("/"):
+        above = os.path.dirname(path)
+        if above in listed and not os.path.lexists(path):
+            return True
+        path = above
+    return False
 
 
 class Case:
@@ -387,6 +365,23 @@ class Case:
         else:
             shutil.rmtree(path.split("/")[0] + "/sub", ignore_errors=True)
 
+    def check_paths(self) -> None:
+        """Check that the key covers each path that the compiler opens or looks for."""
+        program = Program(self.source, "c++", ProgramOptions(**self.options), headers=self.headers)
+        try:
+            inputs = key_of(program._request("ptx", self.names)).inputs
+        except UncacheableError:
+            return
+        Path(WATCHED).write_bytes(b"")
+        self.compile(None)
+        found = set(os.fsdecode(Path(WATCHED).read_bytes()).split("\0")) - {"", "."}
+        paths = {os.path.join(os.getcwd(), path) for path in found} - {os.path.abspath(place) for place in PLACES}
+        os.unlink(WATCHED)
+        self.counts["paths"] += len(paths)
+        for path in paths:
+            if path.startswith(os.getcwd() + "/") and not is_covered(path, inputs.closure, program._name):
+                raise StaleError(f"seed {self.seed}: {path} is not in the key")
+
     def compile(self, cache: Any) -> bytes | str:
         try:
             program = Program(self.source, "c++", ProgramOptions(**self.options), headers=self.headers)
@@ -403,9 +398,7 @@ class Case:
             cache = self.choose.choice(self.caches)
             before = cache.statistics.hits, cache.statistics.uncacheable
             if self.choose.random() < 0.2:
-                inputs._closures.clear()
-                if self.choose.random() < 0.5:
-                    inputs._include_keys.clear()
+                forget()
             if self.choose.random() < 0.15:
                 self.compile_while_changing(cache)
             cached = self.compile(cache)
@@ -421,6 +414,8 @@ class Case:
                 self.counts["refused programs"] += 1
                 if not self.choose.random() < 0.2:
                     return  # the program would be refused again after any change
+            if WATCHED and self.choose.random() < 0.5:
+                self.check_paths()
             for _ in range(self.choose.choice([0, 1, 1, 1, 2])):
                 self.change()
 
@@ -454,14 +449,14 @@ def run(seconds: float, seed: int) -> collections.Counter[str]:
         If a cache returns code that the compiler would not generate; the folder with the program remains.
     """
     counts: collections.Counter[str] = collections.Counter()
+    _compile._has_warned = True  # of refused programs
     end = time.monotonic() + seconds
     start = os.getcwd()
     while time.monotonic() < end:
         folder = tempfile.mkdtemp(prefix="fuzz-cache-")
         try:
             os.chdir(folder)
-            inputs._closures.clear()
-            inputs._include_keys.clear()
+            forget()
             case = Case(seed, counts)
             try:
                 case.run(12)
@@ -477,7 +472,26 @@ def run(seconds: float, seed: int) -> collections.Counter[str]:
     return counts
 
 
+def watch() -> None:
+    """Start this program again, with the library that watches files; without a C compiler, do nothing."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    if WATCHED or shutil.which(compiler[0]) is None:
+        return
+    folder = tempfile.mkdtemp(prefix="fuzz-watch-")
+    source = Path(__file__).with_name("watch_files.c")
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", f"{folder}/watch.so", str(source), "-ldl"], check=True)
+    preload = {"LD_PRELOAD": f"{folder}/watch.so", "WATCHED_FILES": f"{folder}/paths"}
+    os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | preload)
+
+
 if __name__ == "__main__":
+    watch()
+    if os.environ.get("NVRTC_LIBRARY"):
+        for library in (
+            *Path(os.environ["NVRTC_LIBRARY"]).parent.glob("libnvrtc-builtins.so.1*"),
+            os.environ["NVRTC_LIBRARY"],
+        ):
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(10**9)
     print(f"seed {first}", flush=True)
     for key, number in sorted(run(float(sys.argv[1]), first).items()):

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
+import signal
+import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from cudacore_compile import (
     ProgramOptions,
     compile_many,
 )
+from cudacore_compile._cache.resource import LOCK
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 from threads_at_once import in_threads
@@ -325,3 +330,38 @@ def test_what_is_kept_does_not_come_from_the_driver(tmp_path: Path, monkeypatch:
     compile_many([CompileJob(SOURCE, {"arch": "sm_90"}, "ptx")])
     with_option = nvrtc.load().version >= (12, 9)
     assert [b"--no-cache" in flags for flags in given] == [False, with_option, with_option, False]
+
+
+def test_fork_while_another_thread_uses_a_cache() -> None:
+    """A child process could wait for ever for a lock that a thread of its parent had when it was forked."""
+    cache = InMemoryProgramCache()
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            cache["a"] = b"1"
+            assert cache["a"] == b"1"
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(200):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
+                child = os.fork()
+            if child == 0:
+                signal.alarm(5)
+                cache["b"] = b"2"
+                os._exit(0 if cache["b"] == b"2" else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_finalizer_that_uses_a_cache() -> None:
+    """A garbage collection inside a cache that runs a finalizer which uses the cache would never end."""
+    cache = InMemoryProgramCache()
+    with LOCK:
+        cache["a"] = b"1"
+    assert cache["a"] == b"1"

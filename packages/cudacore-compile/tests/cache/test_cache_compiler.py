@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts that a cache keeps for later processes: the build of NVRTC, and that a program reads no files."""
+"""What a cache keeps for later processes: the build of NVRTC."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cudacore_compile._cache import identity as _identity
 from cudacore_compile._cache import nvrtc_build as _nvrtc_build
+from cudacore_compile._cache import states as _states
 from cudacore_compile._cache.notes import Notes
 
 PROGRAM = """
@@ -25,8 +25,7 @@ if sys.argv[2:] == ["loads"]:
 cache = FileStreamProgramCache(sys.argv[1])
 code = Program('extern "C" __global__ void k() {}', "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
 assert b"entry k" in code.code
-modules = [name in sys.modules for name in ("cuda.pathfinder", "cudacore_compile._cache.scan")]
-print(cache.statistics.hits, "libnvrtc" in open("/proc/self/maps").read(), *modules)
+print(cache.statistics.hits, "libnvrtc" in open("/proc/self/maps").read(), "cuda.pathfinder" in sys.modules)
 """
 
 
@@ -36,10 +35,10 @@ def start(folder: Path, *arguments: str) -> str:
 
 
 def test_hit_without_the_compiler(tmp_path: Path) -> None:
-    """The second start of a program would load NVRTC and scan its source, only to find that both are unchanged."""
-    assert start(tmp_path) == "0 True True True\n"
-    assert start(tmp_path) == "1 False False False\n"
-    assert start(tmp_path, "loads") == "1 True True False\n"
+    """The second start of a program would load NVRTC, only to find that it is unchanged."""
+    assert start(tmp_path) == "0 True True\n"
+    assert start(tmp_path) == "1 False False\n"
+    assert start(tmp_path, "loads") == "1 True True\n"
 
 
 class Searches:
@@ -76,7 +75,7 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
     monkeypatch.setattr(_nvrtc_build, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
     monkeypatch.setattr(sys, "path", [str(tmp_path / "program"), str(tmp_path / "site")])
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
-    monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)  # long after
+    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)  # long after
     return found
 
 
@@ -143,7 +142,7 @@ def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
 
 def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second change within the same tick of the file system's clock would not be noticed."""
-    monkeypatch.setattr(_identity.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
+    monkeypatch.setattr(_states.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
     assert searches.loads()
     assert not searches.notes
 
@@ -155,3 +154,20 @@ def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.
     notes = dict(searches.notes)
     assert searches.loads()
     assert searches.notes == notes
+
+
+def test_another_library_loads_one_after_the_first_hit(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of the installed NVRTC would be returned, although another one would compile from then on."""
+    assert [searches.loads() for _ in range(2)] == [True, False]
+    built = []
+    notes = Notes(searches.notes.get, lambda key, data: None)
+
+    def load() -> tuple[bytes, list[str]]:
+        built.append(True)
+        return b"another", []
+
+    assert _nvrtc_build.chosen_build(notes, load) == b"build"
+    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: True)
+    assert _nvrtc_build.chosen_build(notes, load) == b"build"  # nothing was loaded since
+    monkeypatch.setattr(_nvrtc_build, "library_loads", lambda: -1)
+    assert (_nvrtc_build.chosen_build(notes, load), built) == (b"another", [True])

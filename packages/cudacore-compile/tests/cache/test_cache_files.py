@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_programs import entry_files, program
+from cache_programs import entry_files, forget, program
 
 from cudacore_compile import FileStreamProgramCache, Program, ProgramCacheResource
-from cudacore_compile._cache import find_includes, inputs
+from cudacore_compile._cache import closure, inputs
 from cudacore_compile._cache.entry import Entry
 
 
@@ -194,66 +194,51 @@ def test_damaged_total(tmp_path: Path, total: bytes) -> None:
 def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each process would read all headers, only to find that they are unchanged."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(inputs, "_closures", {})
     Path("v.h").write_text("#define VALUE 1111")
     cache = FileStreamProgramCache("cache", max_size_bytes=100_000)
-    program = Program('#include "v.h"\n__global__ void k(int *p) { *p = VALUE; }', "c++", {"arch": "sm_90"})
-    first = program.compile("ptx", cache=cache)
+    code = '#include "v.h"\n__global__ void k(int *p) { *p = VALUE; }'
+    first = program(code).compile("ptx", cache=cache)
     assert (len(cache), cache.statistics.stores) == (1, 1)
-    assert cache.size_bytes > len(first.code) + 200
+    assert cache.size_bytes > len(first.code) + 100
+    forget()
     with monkeypatch.context() as patch:
-        patch.setattr(inputs, "_closures", {})
-        patch.setattr(find_includes, "find_closure", None)
-        assert program.compile("ptx", cache=cache).code == first.code
-        os.utime("v.h")
-        inputs._closures.clear()
-        assert program.compile("ptx", cache=cache).code == first.code
-    note = list_of_files(tmp_path / "cache")
-    for forged in (b"{}", b"[]", b"\xff", b'{"files": [[1, 2, 3]], "directories": [], "others": []}', b'{"files": 1}'):
-        note.write_bytes(Entry(forged, {}).pack())
-        inputs._closures.clear()
-        assert program.compile("ptx", cache=cache).code == first.code
-    note.write_bytes(b"damaged")
-    inputs._closures.clear()
-    assert program.compile("ptx", cache=cache).code == first.code
-    inputs._closures.clear()
+        patch.setattr(closure, "read", None)
+        assert program(code).compile("ptx", cache=cache).code == first.code
+    notes = [path for path in Path("cache").rglob("*.note") if b"v.h" in (cache._load_note_at(path) or b"")]
+    for forged in (b"{}", b"[]", b"\xff", b'["", "", [[1, 2]]]', b'["0", "", []]', b"[" * 100_000):
+        notes[0].write_bytes(Entry(zlib.compress(forged), {}).pack())
+        forget()
+        assert program(code).compile("ptx", cache=cache).code == first.code
+    for damaged in (Entry(b"not compressed", {}).pack(), b"damaged"):
+        notes[0].write_bytes(damaged)
+        forget()
+        assert program(code).compile("ptx", cache=cache).code == first.code
+    notes[0].unlink()
+    notes[0].mkdir()
+    forget()
+    assert program(code).compile("ptx", cache=cache).code == first.code
+    notes[0].rmdir()
+    forget()
     Path("v.h").write_text("#define VALUE 2222")
-    assert "2222" in program.compile("ptx", cache=cache).code.decode()
+    assert "2222" in program(code).compile("ptx", cache=cache).code.decode()
     cache.clear()
     assert cache.size_bytes == 0
 
 
-def list_of_files(cache: Path) -> Path:
-    (found,) = (path for path in cache.rglob("*.closure") if b'"files"' in path.read_bytes())
-    return found
-
-
-@pytest.mark.parametrize("damage", ["directory", "names", "path", "identity"])
-def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str) -> None:
-    """A list of files that cannot be read, or that other programs wrote, would prevent a compilation."""
-    monkeypatch.chdir(tmp_path)
-    Path("inc").mkdir()
-    Path("inc/v.h").write_text("#define VALUE 1\n")
-    time.sleep(0.03)
-    cache = FileStreamProgramCache("cache")
-    code = "#include <v.h>\n__device__ int value = VALUE;"
-    program(code, include_path="inc").compile("ptx", cache=cache)
-    path = list_of_files(Path("cache"))
-    facts = json.loads(Entry.unpack(path.read_bytes()).code)  # type: ignore[union-attr]
-    if damage == "names":
-        facts["directories"].append(["inc", None, [1]])
-    elif damage == "path":
-        facts["others"].append([["a"], None])
-    else:
-        facts["files"][0][2] = ["1"] * 6
-    path.unlink()
-    if damage == "directory":
-        path.mkdir()
-    else:
-        path.write_bytes(Entry(json.dumps(facts).encode(), {}).pack())
-    monkeypatch.setattr(inputs, "_closures", {})
-    program(code, include_path="inc").compile("ptx", cache=cache)
-    assert cache.statistics.hits == 1
+@pytest.mark.parametrize("place", ["entry", "note", "total"])
+def test_pipe_in_the_cache(tmp_path: Path, place: str) -> None:
+    """A named pipe that somebody has put into the cache would block each process that opens it."""
+    cache = FileStreamProgramCache(tmp_path, max_size_bytes=100_000)
+    expected = program().compile("ptx", cache=cache).code
+    notes = list(tmp_path.rglob("*.note"))
+    for path in {"entry": entry_files(cache), "note": notes, "total": [tmp_path / "v1" / "total"]}[place]:
+        path.unlink()
+        os.mkfifo(path)
+    inputs._closures.clear()
+    cache = FileStreamProgramCache(tmp_path, max_size_bytes=100_000)
+    assert program().compile("ptx", cache=cache).code == expected
+    cache["another"] = b"entry"
+    assert cache["another"] == b"entry"
 
 
 def test_what_a_killed_process_leaves(tmp_path: Path) -> None:

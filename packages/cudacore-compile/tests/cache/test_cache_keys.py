@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import json
 import os
 import shutil
 from pathlib import Path
@@ -17,9 +16,8 @@ from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
-from cudacore_compile._cache import find_includes as _find_includes
-from cudacore_compile._cache import identity as _identity
 from cudacore_compile._cache import inputs as _inputs
+from cudacore_compile._cache import states as _states
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import ObjectCode
 
@@ -220,21 +218,20 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
 def test_file_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is written twice in one tick of the clock would seem unchanged."""
     write("v.h", "#define VALUE 1111")
-    now = os.stat("v.h")
     old = key('#include "v.h"')
     write("v.h", "#define VALUE 2222")
-    as_before = _identity._fields(now)
+    as_before = _closure.file_states(_states.group(["v.h"]))
     with monkeypatch.context() as patch:
-        patch.setattr(_identity, "_fields", lambda status: as_before)
-        patch.setattr(_identity.time, "time_ns", lambda: now.st_ctime_ns)
+        patch.setattr(_closure, "file_states", lambda groups: as_before)
+        patch.setattr(_states.time, "time_ns", lambda: os.stat("v.h").st_ctime_ns)
         assert key('#include "v.h"') != old
 
 
 def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once all files have been unchanged for a while, a new, changed or removed file would be overlooked."""
-    write("inc/main.h", "#define IN(n) <part/n>\n#include IN(v.h)")
+    write("inc/main.h", "#define IN <part/v.h>\n#include IN")
     write("inc/part/other.h", "")
-    monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)  # long after
+    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)  # long after
     keys = []
     for change in (
         lambda: None,
@@ -256,12 +253,13 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each lookup would read all headers."""
     write("v.h", "#define VALUE 1111")
-    monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)
+    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)
     before = key('#include "v.h"')
-    monkeypatch.setattr(_find_includes, "find_closure", None)
     monkeypatch.setattr(_closure, "read", None)
+    monkeypatch.setattr(_closure.os, "listdir", None)
     assert key('#include "v.h"') == before
-    assert key('#include "v.h"\nint other;') != before  # the new text has the same headers
+    for other in ("\nint other;", "\nfloat other;"):  # the new texts have the same headers
+        assert key('#include "v.h"' + other) != before
 
 
 def test_paths_to_one_file() -> None:
@@ -409,6 +407,34 @@ def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.Monk
     assert (key() == plain, key(lineinfo=True) == lines) == (True, False)
 
 
+@pytest.mark.parametrize("target", ["ltoir", "optixir"])
+def test_directory_in_other_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """LTO-IR and OptiX IR contain the current directory, with any options. Code from the cache would have another."""
+    (tmp_path / "other").mkdir()
+    plain = key(target_type=target)
+    monkeypatch.chdir("other")
+    assert key(target_type=target) != plain
+
+
+def test_times_in_line_information() -> None:
+    """NVRTC 12.0 to 13.2 put the times of files into cubins with line information. Old ones would be returned."""
+    write("v.h", "#define VALUE 1111")
+    cache = InMemoryProgramCache()
+    program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "name": "k.cu"})
+    for number in range(3):
+        os.utime("v.h", (10**9 + number, 10**9 + number))
+        assert program.compile("cubin", cache=cache).code == program.compile("cubin").code
+    assert cache.statistics.hits == 0
+    write("k.cu", "")  # not the program, but a file with its name
+    program.compile("cubin", cache=cache)
+    assert cache.statistics.hits == 0
+    program.compile("cubin", cache=cache)
+    assert cache.statistics.hits == 1
+    plain = key('#include "v.h"')
+    os.utime("v.h")
+    assert key('#include "v.h"') == plain
+
+
 def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Line information names the directory as $PWD does. Code from the cache would contain another name for it."""
     (tmp_path / "real").mkdir()
@@ -527,31 +553,3 @@ def test_wrong_arguments() -> None:
         key(name_expressions="k")
     with pytest.raises(ValueError, match="Unsupported target_type"):
         key(target_type="exe")
-
-
-def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
-    """Of the hundreds of headers of a real library, one that the compiler reads would be missing from the key."""
-    if nvrtc_version < (13, 3):
-        pytest.skip("headers come with NVRTC from 13.3 on")
-    source = "#include <cuda/std/tuple>\n#include <cuda_fp16.h>\n#include <cooperative_groups.h>"
-    options = ProgramOptions(arch="sm_90", use_bundled_headers=True, fdevice_time_trace=tmp_path / "trace")
-    Program(source, "c++", options).compile("ptx")
-    (top,) = (flag.partition(b"=")[2].decode() for flag in options.as_bytes("NVRTC") if b"bundled" in flag)
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    read = {event["args"]["detail"] for event in events if event.get("name") == "Processing Header File"}
-    include_path = [top, os.path.join(top, "cccl")]
-    closure = _find_includes.find_closure(
-        source.encode(),
-        [],
-        names=[],
-        directory="",
-        include_path=include_path,
-        pre_include=[],
-        headers={},
-        standard="",
-        files=_find_includes.Files(),
-    )
-    found = {os.path.realpath(name) for name in closure.files}
-    assert len(read) > 100
-    assert {os.path.realpath(name) for name in read if os.path.exists(name)} <= found
-    assert len(found) < 2 * len(read)

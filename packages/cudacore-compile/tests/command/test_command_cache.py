@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_programs import entry_files
 
 from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._command import cache as _cache
@@ -80,7 +81,8 @@ def test_explanations(run: Run) -> None:
     Path("k.cu").write_text('extern "C" __global__ void f() {}\n')
     assert explain(run)["reasons"] == ["the source has changed", "h.h is included no more"]
     assert run(*WORDS)[0] == 0
-    FileStreamProgramCache().clear()
+    for path in entry_files(FileStreamProgramCache()):
+        path.unlink()
     assert explain(run)["reasons"][0].startswith("nothing has changed: the entry was removed to make room")
     Path("k.cu").write_text("__device__ const char *now = __TIME__; __global__ void f() {}")
     answer = explain(run)
@@ -91,12 +93,20 @@ def test_explanations(run: Run) -> None:
     assert (status, err) == (1, "cudacore-compile: error: [Errno 2] No such file or directory: 'missing.cu'\n")
 
 
-def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data for explanations would take megabytes for each source that includes a large library."""
-    monkeypatch.setattr(_explain, "_MAX_FILES", 0)
+def test_records_belong_to_the_cache(run: Run) -> None:
+    """The data for explanations would grow for ever, whatever the limit of the cache is."""
     assert run(*WORDS)[0] == 0
-    Path("h.h").write_text("// changed")
-    assert explain(run)["reasons"] == ["* has changed"]
+    cache = FileStreamProgramCache()
+    names = {path.name for path in cache.directory.iterdir()}
+    assert names == {"v1", "command-statistics.json"}
+    with_records = cache.size_bytes
+    assert explain(run)["state"] == "hit"
+    record = _explain._record_key("k.cu", "sm_90", "ptx")
+    assert json.loads(cache._notes().load(record) or b"")["names"] == []
+    small = FileStreamProgramCache(max_size_bytes=with_records)
+    small["another"] = b"entry" * (with_records // 5 - 20)
+    assert small.size_bytes <= with_records
+    assert cache._notes().load(record) is None
 
 
 @pytest.mark.usefixtures("_nvjitlink")

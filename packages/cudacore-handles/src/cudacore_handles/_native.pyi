@@ -61,6 +61,23 @@ def hold(face_or_address: Handle | int, /) -> Any:
     The box is that of a face, which must not be closed, or the one at an address.
     """
 
+def file_states(groups: bytes, /) -> bytes:
+    """Return the states of files and directories: six signed 64-bit integers for each name.
+
+    These are the device, the inode, the mode, the size, and the times of the last modification and of the last change
+    in nanoseconds. All are 0 if there is no such file, and the mode is a negative error number if it cannot be looked
+    up.
+
+    Parameters
+    ----------
+    groups : bytes
+        Directories, each followed by names in it. Each of them ends with a NUL, and a directory with its names does,
+        too.
+    """
+
+def library_loads() -> int:
+    """Return how many libraries the dynamic linker has loaded into this process so far."""
+
 class Handle:
     """The base of the classes of CUDA objects: it holds a reference to a box."""
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from cudacore_compile._cache.digest import Key, has_other_builtins, program_key
 from cudacore_compile._cache.entry import Entry
-from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._cache.states import Look
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
@@ -77,6 +77,17 @@ def compile_cached(
     return result
 
 
+_has_warned = False
+
+
+def warn_of(error: UncacheableError) -> None:
+    """Warn that a program is compiled each time. There is one warning in a process."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warnings.warn(f"a program is not cached, and compiled each time: {error}", RuntimeWarning, stacklevel=5)
+
+
 class Watch:
     """The inputs of one compilation, checked before and after the compilation in the process that compiles.
 
@@ -136,8 +147,9 @@ class CachedCompilation:
         self._key = b""
         try:
             self._key = key_of(request, look=look, notes=cache._notes()).key
-        except UncacheableError:
+        except UncacheableError as error:
             cache.count("uncacheable")
+            warn_of(error)
 
     @property
     def is_cacheable(self) -> bool:

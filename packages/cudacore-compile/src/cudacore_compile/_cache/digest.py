@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.inputs import Inputs, inputs_of
 from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.nvrtc_build import chosen_build
 from cudacore_compile._cache.settings import check_options, environment, processors
+from cudacore_compile._cache.states import Look
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.options import ProgramOptions
@@ -25,7 +25,9 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, S
 from cudacore_handles._sdk.compile import carries_ptx
 
 # This must be changed whenever the meaning of keys or the contents of entries change, so that old entries are not used.
-_SCHEMA = b"cudacore-program-5"
+_SCHEMA = b"cudacore-program-6"
+# Code of these formats contains the current directory, whatever the options are.
+_WITH_DIRECTORY = (ObjectCodeFormatType.LTOIR, ObjectCodeFormatType.OPTIXIR)
 
 
 class Key(NamedTuple):
@@ -79,7 +81,8 @@ def program_key(
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
-    if options.debug or options.lineinfo:  # with these options, the code contains the program's absolute path
+    has_lines = bool(options.debug or options.lineinfo)
+    if has_lines or (code_type is SourceCodeType.CXX and target in _WITH_DIRECTORY):
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None
@@ -87,8 +90,13 @@ def program_key(
         digest.add(b"compiler", compiler_identity(code_type, code, notes))
         check_options(options)
         if code_type is SourceCodeType.CXX:
-            inputs = inputs_of(code, flags, options, names=expressions, headers=headers, notes=notes)
-            digest.add(b"files", inputs.look(Look() if look is None else look))
+            inputs = inputs_of(
+                code, flags, options, names=expressions, headers=headers, has_times=has_lines, notes=notes
+            )
+            closure = inputs.look(Look() if look is None else look)
+            digest.add(b"files", closure.digest)
+            if has_lines:  # NVRTC 12.0 to 13.2 put the times and the sizes of files beside the lines
+                digest.add(b"times", closure.times)
         else:
             _add_modules(digest, options)
     except UncacheableError as error:

@@ -18,13 +18,14 @@ from typing import NamedTuple
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
+from cudacore_compile._cache.states import read_regular
 
 # a later layout gets its own directory, so that releases that share a cache do not see each other's files
 _LAYOUT = "v1"
 # A store waits at most this long for the lock, and is then skipped, because the process with the lock may be stopped.
 _LOCK_SECONDS = 5.0
 _BACK_OFF_SECONDS = 60.0  # for this long after a skipped store, stores do not wait for the lock
-_CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes
+_NOTE = ".note"  # the suffix of files beside the entries, with data for other processes
 _MANY = 512  # with more entries than this, several are evicted at once, because each eviction examines all of them
 
 
@@ -85,7 +86,7 @@ class FileStreamProgramCache(EntryCache):
             raise KeyError(key) from None
 
     def __len__(self) -> int:
-        return sum(1 for file in self._files() if not file.path.endswith(_CLOSURE))
+        return sum(1 for file in self._files() if not file.path.endswith(_NOTE))
 
     def clear(self) -> None:
         """Remove all entries.
@@ -107,16 +108,19 @@ class FileStreamProgramCache(EntryCache):
         return Notes(self._load_note, self._save_note)
 
     def _load_note(self, key: bytes) -> bytes | None:
+        return self._load_note_at(self._file(key) + _NOTE)
+
+    def _load_note_at(self, path: str | os.PathLike[str]) -> bytes | None:
         try:
-            entry = self._read(self._file(key) + _CLOSURE)
-        except OSError:  # the directory may be read-only, or the file may belong to another user
+            entry = self._read(os.fspath(path))
+            return None if entry is None else zlib.decompress(entry.code)
+        except (OSError, zlib.error):  # the directory may be read-only, or the file may belong to another user
             self.count("failures")
             return None
-        return None if entry is None else entry.code
 
     def _save_note(self, key: bytes, note: bytes) -> None:
         try:
-            self._write(self._file(key) + _CLOSURE, Entry(note, {}).pack())
+            self._write(self._file(key) + _NOTE, Entry(zlib.compress(note, 1), {}).pack())
         except OSError:
             self.count("failures")  # other processes then determine the included files again
 
@@ -132,11 +136,10 @@ class FileStreamProgramCache(EntryCache):
     def _read(self, path: str) -> Entry | None:
         """Return the contents of a file; None if it is missing or damaged. A damaged file is removed."""
         try:
-            with open(path, "rb", buffering=0) as file:
-                data = file.read()
+            data = read_regular(path)
         except FileNotFoundError:
             return None
-        entry = Entry.unpack(data)
+        entry = None if data is None else Entry.unpack(data)
         if entry is None:
             self.count("corrupt")
             _remove(path)
@@ -273,17 +276,19 @@ class FileStreamProgramCache(EntryCache):
     def _read_total(self) -> int:
         """Return an upper bound of the size of all entries."""
         try:
-            with open(self._path / _LAYOUT / "total", "rb", buffering=0) as file:
-                total, checksum = file.read().split()
-                if int(checksum, 16) == zlib.crc32(total):
-                    return int(total)
+            total, checksum = (read_regular(self._path / _LAYOUT / "total") or b"").split()
+            if int(checksum, 16) == zlib.crc32(total):
+                return int(total)
         except (FileNotFoundError, ValueError):
             pass
         return sum(file.size for file in self._files())
 
     def _write_total(self, total: int) -> None:
         text = b"%d" % total
-        file = os.open(self._path / _LAYOUT / "total", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        path = self._path / _LAYOUT / "total"
+        if not path.is_file():  # a pipe would block
+            _remove(str(path))
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             # The length is fixed, so that one write call replaces the previous value completely.
             os.pwrite(file, b"%20b %08x\n" % (text, zlib.crc32(text)), 0)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 
 from cudacore_compile._cache.entry import Entry
-from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
+from cudacore_compile._cache.resource import LOCK, EntryCache, check_limit, key_bytes
 
 
 class InMemoryProgramCache(EntryCache):
@@ -24,7 +23,6 @@ class InMemoryProgramCache(EntryCache):
 
     def __init__(self, *, max_size_bytes: int | None = None) -> None:
         self._limit = check_limit(max_size_bytes)
-        self._lock = threading.Lock()
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()  # the most recently used entry is last
         self._size = 0
 
@@ -32,7 +30,7 @@ class InMemoryProgramCache(EntryCache):
         return f"<InMemoryProgramCache entries={len(self)} bytes={self.size_bytes} max_size_bytes={self._limit}>"
 
     def __delitem__(self, key: bytes | str) -> None:
-        with self._lock:
+        with LOCK:
             entry = self._entries.pop(key_bytes(key), None)
             if entry is None:
                 raise KeyError(key)
@@ -43,12 +41,12 @@ class InMemoryProgramCache(EntryCache):
 
     def clear(self) -> None:
         """Remove all entries."""
-        with self._lock:
+        with LOCK:
             self._entries.clear()
             self._size = 0
 
     def _load(self, key: bytes) -> Entry | None:
-        with self._lock:
+        with LOCK:
             entry = self._entries.get(key)
             if entry is not None:
                 self._entries.move_to_end(key)
@@ -57,7 +55,7 @@ class InMemoryProgramCache(EntryCache):
 
     def _save(self, key: bytes, entry: Entry) -> None:
         evicted = 0
-        with self._lock:
+        with LOCK:
             previous = self._entries.pop(key, None)
             self._size -= 0 if previous is None else len(previous.code)
             fits = self._limit is None or len(entry.code) <= self._limit

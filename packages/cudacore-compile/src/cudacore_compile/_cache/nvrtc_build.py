@@ -16,16 +16,16 @@ import os
 import re
 import site
 import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from cudacore_compile._cache import notes as _notes
-from cudacore_compile._cache.identity import Identity, Look, identity_of, is_settled, settled
 from cudacore_compile._cache.notes import Notes
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache.states import are_settled, fingerprint, group, paths_of
 from cudacore_compile._version import __version__
+from cudacore_handles._sdk.compile import file_states, library_loads
 
-_VERSION = f"cudacore-nvrtc-1 {__version__}"
+_VERSION = f"cudacore-nvrtc-2 {__version__}"
 _LOADED = re.compile(rb"/libnvrtc\.so")
 _TOOLKITS = ("CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH")
 # Where the dynamic loader searches, apart from $LD_LIBRARY_PATH and the directories of Python.
@@ -35,21 +35,21 @@ _LIBRARIES = ("*", "*/lib*", "*/*/lib*")  # directories in a toolkit or a wheel 
 _VARIANTS = ("*-linux-gnu", "glibc-hwcaps", "glibc-hwcaps/*", "*-linux-gnu/glibc-hwcaps", "*-linux-gnu/glibc-hwcaps/*")
 
 Load = Callable[[], "tuple[bytes, list[str]]"]
-_Places = list[tuple[str, "Identity | None"]]
 
 
 class _Chosen(NamedTuple):
     build: bytes
-    places: _Places
+    groups: bytes  # all files and directories that decide which NVRTC is found
+    fingerprint: bytes
 
 
-_chosen: bytes | None = None
+_chosen: tuple[bytes, int] | None = None  # the build, and how many libraries were loaded when it was certain
 
 
 def chosen_build(notes: Notes, load: Load) -> bytes:
     """Return an identification of the build of the NVRTC that this process would load.
 
-    The identification stays the same for the process, as if that NVRTC had been loaded.
+    The identification stays the same until another library loads an NVRTC, as if that NVRTC had been loaded.
 
     Parameters
     ----------
@@ -60,40 +60,37 @@ def chosen_build(notes: Notes, load: Load) -> bytes:
         is not kept.
     """
     global _chosen
-    if _chosen is None:
-        key = None if _is_loaded() else _search_key()
-        if key is None:
-            return load()[0]
-        _chosen = _recall(key, notes)
-        if _chosen is None:
-            return _load_and_keep(key, notes, load)
-    return _chosen
+    loads = library_loads()
+    if _chosen is not None and _chosen[1] == loads:
+        return _chosen[0]
+    key = None if _is_loaded() else _search_key()
+    if key is None:
+        return load()[0]
+    build = _recall(key, notes) if _chosen is None else _chosen[0]
+    if build is None:
+        return _load_and_keep(key, notes, load)
+    _chosen = build, loads
+    return build
 
 
 def _recall(key: bytes, notes: Notes) -> bytes | None:
     """Return the build that was kept; None if there is none, or if something has changed."""
     data = notes.load(key)
     known = None if data is None else _unpack(data)
-    try:
-        return known.build if known is not None and Look().are(known.places) else None
-    except UncacheableError:  # a file or directory can no longer be looked up
-        return None
+    return known.build if known is not None and fingerprint(file_states(known.groups)) == known.fingerprint else None
 
 
 def _load_and_keep(key: bytes, notes: Notes, load: Load) -> bytes:
     """Load NVRTC and keep its build, unless something changes meanwhile."""
-    try:
-        before = _look_up(_places())
-    except UncacheableError:
-        return load()[0]
+    start = time.time_ns()
+    before = group(_places())
+    states = file_states(before)
     build, files = load()
-    try:
-        if files and before == _look_up(path for path, _ in before):
-            places = before + _look_up({*files, *map(os.path.dirname, files)})
-            if all(is_settled(identity) for _, identity in places):
-                notes.save(key, _pack(_Chosen(build, places)))
-    except UncacheableError:
-        pass
+    if files and file_states(before) == states:
+        groups = group({*(os.path.join(*path) for path in paths_of(before)), *files, *map(os.path.dirname, files)})
+        states = file_states(groups)
+        if are_settled(states, start):
+            notes.save(key, _pack(_Chosen(build, groups, fingerprint(states))))
     return build
 
 
@@ -157,20 +154,14 @@ def _places() -> set[str]:
     return found
 
 
-def _look_up(paths: Iterable[str]) -> _Places:
-    """Return the identities of files and directories. If one has just changed, its identity equals no other."""
-    return [(path, settled(identity_of(path))) for path in sorted(paths)]
-
-
 def _pack(chosen: _Chosen) -> bytes:
-    return json.dumps({"build": chosen.build.hex(), "places": chosen.places}).encode()
+    return json.dumps([chosen.build.hex(), os.fsdecode(chosen.groups), chosen.fingerprint.hex()]).encode()
 
 
 def _unpack(data: bytes) -> _Chosen | None:
     """Return the value that :func:`_pack` has packed; None for other bytes."""
     try:
-        facts = json.loads(data)
-        places = [(_notes.text(path), _notes.identity_or_none(found)) for path, found in facts["places"]]
-        return _Chosen(bytes.fromhex(facts["build"]), places)
-    except (ValueError, TypeError, KeyError, RecursionError):
+        build, groups, found = json.loads(data)
+        return _Chosen(bytes.fromhex(build), os.fsencode(groups), bytes.fromhex(found))
+    except (ValueError, TypeError, RecursionError):
         return None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -146,7 +147,7 @@ class ProgramCacheResource(abc.ABC):
             The number to add. Default 1.
         """
         statistics = self.statistics
-        with _counting:
+        with LOCK:
             setattr(statistics, what, getattr(statistics, what) + by)
 
     def _notes(self) -> Notes | None:
@@ -187,7 +188,11 @@ class EntryCache(ProgramCacheResource):
     def _save(self, key: bytes, entry: Entry) -> None: ...
 
 
-_counting = threading.Lock()
+# Guards the statistics and the entries in memory of all caches. It is held during a fork, because a child could never
+# acquire a lock that another thread of its parent had. A garbage collection can run a finalizer that uses a cache, so
+# the lock is reentrant.
+LOCK = threading.RLock()
+os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
 
 def key_bytes(key: object) -> bytes:

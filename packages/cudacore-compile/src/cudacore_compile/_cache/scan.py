@@ -1,333 +1,198 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of one C++ file that determine which other files are read.
+"""The names in a C++ file that may be those of files that the compiler reads.
 
-This recognizes a small grammar, which docs/compile-cache.rst describes. All other forms are refused. All branches of
-conditionals are considered, because their conditions are not evaluated.
+This is no preprocessor. Every name behind ``include`` counts, whatever is around it: conditions, comments, strings. So
+more names are found than the compiler looks for, and never fewer. A construct that could hide a name is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
-
-from cudacore_compile._cache.lexer import Lexed, lex
-from cudacore_compile._cache.uncacheable import UncacheableError
-
-
-class Reference(NamedTuple):
-    """A name in ``#include`` or ``__has_include``."""
-
-    name: bytes
-    is_quoted: bool
-    is_next: bool  # #include_next: the search continues after the directory of the including file
-
-
-class Computed(NamedTuple):
-    """An ``#include`` whose operand is a macro."""
-
-    macro: bytes
-    argument: bytes | None
-    is_next: bool
-
-
-class Definition(NamedTuple):
-    """A ``#define`` of a macro that can form the name of a file, or a part of the name."""
-
-    parameter: bytes | None  # the macro's parameter; None for a macro without parameters
-    name: bytes  # the macro's value: a part of a file name, or another macro
-    is_quoted: bool
 
 
 class Scan(NamedTuple):
     """The relevant parts of a file."""
 
     digest: bytes
-    references: tuple[Reference, ...]
-    computed: tuple[Computed, ...]
-    macros: Mapping[bytes, frozenset[Definition | None]]  # None: a definition that cannot be part of a name
+    names: frozenset[bytes]  # as written, without the last character: b'"name' or b"<name"
+    expanded: frozenset[bytes]  # names among them in which the compiler may expand macros
+    computed: frozenset[tuple[bytes, bytes]]  # operands of #include: a macro, and the text after it
+    macros: Mapping[bytes, frozenset[bytes]]  # the bodies of macros, and of their parameters
     atoms: frozenset[bytes]  # tokens from which __TIME__ and similar words can be pasted
-    tested_atoms: frozenset[bytes]  # tokens from which __has_include can be pasted, in definitions and conditions
-    unbalanced: frozenset[bytes]  # macros whose parentheses are not balanced
-    openers: frozenset[bytes]  # macros that begin a call, whose arguments are the text after the macro
-    before_tests: frozenset[bytes]  # names, perhaps of macros, before __has_include in a condition
-    has_raw: bool
-    has_separators: bool
-    error: str  # the construct that is not supported; all other fields are empty then
+    error: str  # a construct that is refused
 
     @property
-    def include_key(self) -> tuple[object, ...]:
-        """tuple: All fields but the digest. Files with equal tuples include the same files."""
-        return (
-            self.references,
-            self.computed,
-            sorted((name, sorted(map(repr, bodies))) for name, bodies in self.macros.items()),
-            sorted(self.atoms),
-            sorted(self.tested_atoms),
-            sorted(self.unbalanced),
-            sorted(self.openers),
-            sorted(self.before_tests),
-            *self[9:],
-        )
+    def include_key(self) -> bytes:
+        """bytes: A hash of all that determines which files are read; not of the digest."""
+        macros = sorted((name, sorted(bodies)) for name, bodies in self.macros.items()) if self._needs_macros else ()
+        parts = (sorted(self.names), sorted(self.expanded), sorted(self.computed), macros, sorted(self.atoms))
+        return hashlib.sha256(repr((parts, self.error)).encode("utf-8", "surrogateescape")).digest()
+
+    @property
+    def _needs_macros(self) -> bool:
+        return bool(self.names or self.computed)
 
 
-DIRECTIVE = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*([A-Za-z_]\w*)?([^\n]*)$", re.MULTILINE)
-_PLAIN = frozenset((b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif"))
-_IGNORED = frozenset((b"error", b"warning"))
-_NAME = rb"(?:<(?P<angle>[^<>\s\x01\x02]+)>|\x01(?P<string>\d+)\x01)"
-_INCLUDED = re.compile(
-    rb"[ \t]*(?:" + _NAME + rb"|(?P<macro>[A-Za-z_]\w*)(?:\([ \t]*(?P<argument>[\w./-]+)[ \t]*\))?)[ \t]*"
+COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
+_GAP = rb"(?:[ \t\v\f\r]|" + COMMENT + rb")"
+_NAME = rb'(?:(<[^>\n]*)>|("[^"\n]*)")'
+_SPLICE = re.compile(rb"\\\r?\n")
+_TRIGRAPH = re.compile(rb"\?\?([=/'()!<>-])")
+_TRIGRAPHS = dict(zip(b"=/'()!<>-", b"#\\^[]|{}~", strict=True))
+_INCLUDED = re.compile(rb"include(?:_next)?%b*\(?%b*%b" % (_GAP, _GAP, _NAME))
+_IDENTIFIER = rb"[A-Za-z_$\\\x80-\xff][\w$\\\x80-\xff]*"
+_COMPUTED = re.compile(rb"(?:#|%%:)%b*include(?:_next)?(?![\w$])%b*(%b)([^\n]*)" % (_GAP, _GAP, _IDENTIFIER))
+_DEFINED = re.compile(rb"define%b+(%b)(\([^()\n]*\))?([^\n]*)" % (_GAP, _IDENTIFIER))
+_OTHER = b"?"  # the body of a macro that is not a name
+_CALLED = b"\0"  # marks the body of a macro with parameters
+_WITH_PARAMETER = re.compile(rb"\0\([ \t]*([A-Za-z_]\w*)[ \t]*\)(<[^>]*>)")
+_ARGUMENT = re.compile(rb"\([ \t]*([\w./+-]+)[ \t]*\)")
+_LITERAL = re.compile(rb'(<[^>]*)>|("[^"]*)"')
+_TEST = re.compile(rb"__has_include(?:_next)?(?![\w$])")
+_TESTED = re.compile(rb"%b*\(%b*%b%b*\)" % (_GAP, _GAP, _NAME, _GAP))
+# A test whether __has_include exists, or a definition of it
+_MENTIONED = re.compile(rb"(?:\bdefined%b*\(?|\b(?:ifn?def|elifn?def|define|undef))%b*\Z" % (_GAP, _GAP))
+# A condition in which nothing before __has_include can be a macro, which could take it as an argument
+_PLAIN_CONDITION = re.compile(
+    rb"[^\n]*#[ \t]*(?:el)?if\b(?:[ \t!&|()]|\b[0-9]+\b|\bdefined[ \t]*(?:\([ \t]*\w+[ \t]*\)|\w+)"
+    rb"|__has_include[ \t]*\([ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")[ \t]*\))*"
 )
-_TESTED = re.compile(rb"[ \t]*\([ \t]*" + _NAME + rb"[ \t]*\)")
-_DEFINED = re.compile(rb"defined[ \t]*\(?[ \t]*\Z")
-_ANY_DEFINED = re.compile(rb"\bdefined[ \t]*(?:\([ \t]*\w+[ \t]*\)|\w+)")
-_BEFORE_CALL = re.compile(rb"[\w$)\x80-\xff][ \t]*\Z")
-_IDENTIFIER = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
-_DEFINE = re.compile(
-    rb"[ \t]+(?P<macro>[A-Za-z_$][\w$]*)(?:(?P<parameters>\([^()]*\))|(?![^ \t]))[ \t]*(?P<body>.*?)[ \t]*"
-)
-_PART = re.compile(rb"<(?P<angle>[\w./-]+)>|\x01(?P<string>\d+)\x01|(?P<part>[\w./-]+)")
-_PARAMETER = re.compile(rb"\([ \t]*([A-Za-z_]\w*)[ \t]*\)")
-_MODULES = re.compile(rb"^[ \t]*(?:export\s+)?(?:import|module)\b[ \t]*[^ \t=(.,>\-+)]", re.MULTILINE)
+_REMARKS = re.compile(COMMENT + rb"|//.*")
 
-# Words that make the compiled code depend on more than the text of the files.
-FILE_TESTS = (b"__has_include", b"__has_include_next", b"__has_embed")
 TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
-WORDS = (*FILE_TESTS, *TIMES)
-_WORD = re.compile(rb"\b(?:" + b"|".join(sorted(WORDS, reverse=True)) + rb")\b")
-# Directives in which no macro with arguments is expanded.
-_WITHOUT_ATOMS = re.compile(
-    rb"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|undef|error|warning|line)\b[^\n]*$", re.MULTILINE
-)
+TIME = re.compile(rb"__(?:TIME|DATE|TIMESTAMP)__")
+# Words, and of how many parts they are pasted at most. Many programs could paste them of more parts, such as "has" or
+# single letters. A pasted __has_include matters only if the name in it is computed, too.
+_WORDS = {**dict.fromkeys(TIMES, 3), b"__has_include": 2, b"__has_include_next": 2}
+_ATOMS = {
+    word[start:end] for word in _WORDS for start in range(len(word)) for end in range(start + 1, len(word) + 1)
+} - {*_WORDS}
 _NO_TOKEN = bytes(char for char in range(256) if not (chr(char).isalnum() and char < 0x80) and char != ord("_"))
 _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
-def _parts(words: Sequence[bytes]) -> frozenset[bytes]:
-    """Return all substrings of the words, but not the words themselves."""
-    parts = {word[start:end] for word in words for start in range(len(word)) for end in range(start + 1, len(word) + 1)}
-    return frozenset(parts.difference(WORDS))
-
-
-_TIME_ATOMS = _parts(TIMES)
-_TEST_ATOMS = _parts(FILE_TESTS)
-_ATOMS = _TIME_ATOMS | _TEST_ATOMS
-
-
-def atoms_of(text: bytes) -> frozenset[bytes]:
-    """Return the tokens that are substrings of the relevant words."""
-    return _ATOMS.intersection(text.translate(_BLANKS).split())
-
-
-def _refused(error: str, digest: bytes = b"") -> Scan:
-    nothing: frozenset[bytes] = frozenset()
-    return Scan(digest, (), (), {}, nothing, nothing, nothing, nothing, nothing, False, False, error)
-
-
 def scan(data: bytes) -> Scan:
     """Scan a file."""
-    digest = hashlib.sha256(data).digest()
-    try:
-        return _scan(digest, lex(data))
-    except UncacheableError as error:
-        return _refused(str(error), digest)
-
-
-def scan_options(definitions: Iterable[bytes]) -> Scan:
-    """Scan the macros of the options: ``NAME`` or ``NAME=BODY``."""
-    lines = []
-    for definition in definitions:
-        if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
-            error = f"define {definition.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return _refused(error)
-        name, equals, body = definition.partition(b"=")
-        lines.append(b"#define " + name + b" " + (body if equals else b"1") + b"\n")
-    return scan(b"".join(lines))
-
-
-_ODD = re.compile(rb'[\n\r\\#"]|/[/*]|%:')
-
-
-def scan_names(names: Sequence[bytes]) -> Scan:
-    """Scan name expressions, in which NVRTC expands macros."""
-    for name in names:
-        if _ODD.search(name):
-            error = f"{name.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return _refused(error)
-    return scan(b"\n".join(names))
-
-
-def _scan(digest: bytes, lexed: Lexed) -> Scan:
-    text = lexed.text
-    reader = _Directives(lexed)
-    for match in DIRECTIVE.finditer(text):
-        reader.read(match[1] or b"", match[2])
-    allowed = reader.words
-    for word in _WORD.findall(text):
-        if word in TIMES:
-            raise UncacheableError(f"has {word.decode()}")
-        allowed -= 1
-    quoted = b" ".join(lexed.contents)
-    for word in _WORD.findall(quoted):
-        if word in TIMES:
-            raise UncacheableError(f"has {word.decode()} in a string, which may be that of a pragma")
-    if allowed != 0:
-        raise UncacheableError("has __has_include other than as #if __has_include(<name>)")
-    if (b"import" in text or b"module" in text) and _MODULES.search(text):
-        raise UncacheableError("imports or declares a module")
+    names: set[bytes] = set()
+    expanded: set[bytes] = set()
+    computed: set[tuple[bytes, bytes]] = set()
+    macros: dict[bytes, set[bytes]] = {}
+    atoms: set[bytes] = set()
+    error = "is encoded as UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
+    for text in _readings(data):
+        names.update(one or two for one, two in _INCLUDED.findall(text))
+        computed.update((macro, _REMARKS.sub(b"", rest).strip()) for macro, rest in _COMPUTED.findall(text))
+        for macro, parameters, body in _DEFINED.findall(text):
+            body = _REMARKS.sub(b"", body).strip()
+            body = _CALLED + parameters + body if parameters else body
+            # Other bodies are all the same, so that programs with other constants have the same files.
+            is_name = _WITH_PARAMETER.fullmatch(body) or any(meaning(body, b""))
+            macros.setdefault(macro, set()).add(body if is_name else _OTHER)
+            for parameter in re.findall(rb"[A-Za-z_$]\w*", parameters) if _TEST.search(text) else ():
+                macros.setdefault(parameter, set()).add(b"")
+            name, _ = meaning(body, b"")
+            names.add(name)
+        error = error or _test_names(text, expanded)
+        word = TIME.search(text)
+        if word is not None:
+            error = error or f"has {word[0].decode()} in line {_line(text, word)}"
+        # The name of a directive is no operand of ##, and nearly each file has the token "include".
+        atoms |= _ATOMS.intersection(text.replace(b"#include", b"").translate(_BLANKS).split())
     return Scan(
-        digest,
-        tuple(dict.fromkeys(reader.references)),
-        tuple(dict.fromkeys(reader.computed)),
-        {name: frozenset(bodies) for name, bodies in reader.macros.items()},
-        (atoms_of(_WITHOUT_ATOMS.sub(b"", text)) | atoms_of(quoted)) & _TIME_ATOMS,
-        frozenset(reader.atoms & _TEST_ATOMS),
-        frozenset(reader.unbalanced),
-        frozenset(reader.openers),
-        frozenset(reader.before_tests),
-        lexed.has_raw,
-        lexed.has_separators,
-        "",
+        hashlib.sha256(data).digest(),
+        frozenset(name for name in names if len(name) > 1 and b"\0" not in name),
+        frozenset(expanded),
+        frozenset(computed),
+        {macro: frozenset(bodies) for macro, bodies in macros.items()},
+        frozenset(atoms),
+        error,
     )
 
 
-class _Directives:
-    """The results of scanning the directives of a file, which are passed to :meth:`read` one after the other."""
-
-    def __init__(self, lexed: Lexed) -> None:
-        self.references: list[Reference] = []
-        self.computed: list[Computed] = []
-        self.macros: dict[bytes, set[Definition | None]] = {}
-        self.atoms: set[bytes] = set()
-        self.unbalanced: set[bytes] = set()
-        self.openers: set[bytes] = set()
-        self.before_tests: set[bytes] = set()
-        self.words = 0  # how often __has_include occurs in a supported form
-        self._strings = lexed.strings
-
-    def read(self, name: bytes, rest: bytes) -> None:
-        """Process one directive: add what it includes, defines or tests to the results."""
-        if name in _PLAIN or name == b"define":
-            self.atoms |= atoms_of(rest)
-        if name in _PLAIN:
-            if b"__has_" in rest:
-                self._condition(name, rest)
-        elif name == b"define":
-            self._define(rest)
-        elif name in (b"include", b"include_next"):
-            self._include(rest, name == b"include_next")
-        elif name == b"undef":
-            if b"__has_" in rest:
-                raise UncacheableError("undefines __has_include")
-        elif name == b"pragma":
-            if b"include" in rest or b"import" in rest:
-                raise UncacheableError(f"has #pragma{_show(rest)}")
-        elif name == b"line":
-            if not rest.strip(b" \t").isdigit():
-                raise UncacheableError("has #line with a name")
-        elif name not in _IGNORED and (name or rest.strip(b" \t")):
-            raise UncacheableError(f"has the directive #{_show(name + rest)}")
-
-    def _reference(self, match: re.Match[bytes], is_next: bool) -> None:
-        name = match["angle"]
-        is_quoted = name is None
-        if is_quoted:
-            name = self._string(match["string"])
-        elif any(mark in name for mark in (b"\\", b"'", b"//")):
-            raise UncacheableError(f"has the file name <{_show(name)}>")
-        self.references.append(Reference(name, is_quoted, is_next))
-
-    def _string(self, index: bytes) -> bytes:
-        name = self._strings[int(index)]
-        if not name or b"\\" in name or b"\n" in name:
-            raise UncacheableError(f'has the file name "{_show(name)}"')
-        return name
-
-    def _condition(self, name: bytes, rest: bytes) -> None:
-        if name not in (b"if", b"elif"):
-            self.words += len(_WORD.findall(rest))  # for example, "#ifdef __has_include"
-            return
-        for word in _WORD.finditer(rest):
-            tested = _TESTED.match(rest, word.end())
-            if _DEFINED.search(rest, 0, word.start()):
-                self.words += 1
-            elif tested is not None and word[0] != b"__has_embed":
-                self._before(rest[: word.start()])
-                self._reference(tested, word[0] == b"__has_include_next")
-                self.words += 1
-
-    def _before(self, text: bytes) -> None:
-        """Record the names before ``__has_include``.
-
-        If ``__has_include`` is in the arguments of a macro, macros in the name of its file are expanded.
-        """
-        text = _TESTED.sub(b"", _ANY_DEFINED.sub(b"0", text))
-        self.before_tests.update(name for name in _IDENTIFIER.findall(text) if name not in WORDS)
-        if _opens_call(text):
-            raise UncacheableError("has __has_include in the arguments of a macro")
-
-    def _include(self, rest: bytes, is_next: bool) -> None:
-        match = _INCLUDED.fullmatch(rest)
-        if match is None:
-            raise UncacheableError(f"has #include{_show(rest)}")
-        if match["macro"] is None:
-            self._reference(match, is_next)
-        else:
-            self.computed.append(Computed(match["macro"], match["argument"], is_next))
-
-    def _define(self, rest: bytes) -> None:
-        match = _DEFINE.fullmatch(rest)
-        if match is None:
-            raise UncacheableError(f"has #define{_show(rest)}")
-        name = match["macro"]
-        if name in FILE_TESTS:  # as in "#ifndef __has_include" and "#define __has_include(x) 0"
-            self.words += 1
-        if (b"(" in match["body"] or b")" in match["body"]) and _are_unbalanced(match["body"]):
-            self.unbalanced.add(name)
-            if _opens_call(match["body"]):
-                self.openers.add(name)
-        self.macros.setdefault(name, set()).add(self._definition(match["parameters"], match["body"]))
-
-    def _definition(self, parameters: bytes | None, body: bytes) -> Definition | None:
-        part = _PART.fullmatch(body)
-        parameter = None
-        if parameters is not None:
-            single = _PARAMETER.fullmatch(parameters)
-            parameter = None if single is None else single[1]
-        if part is None or (parameters is not None and (parameter is None or part["angle"] is None)):
-            return None
-        if part["string"] is not None:
-            try:
-                return Definition(parameter, self._string(part["string"]), True)
-            except UncacheableError:
-                return None  # such a string matters only if an #include uses the macro
-        return Definition(parameter, part["part"] or part[0], False)
+def _readings(data: bytes) -> list[bytes]:
+    """Return a file without continued lines. If it has trigraphs, which only old languages have, both readings."""
+    texts = [data]
+    if b"??" in data and _TRIGRAPH.search(data):
+        texts.append(_TRIGRAPH.sub(lambda match: b"%c" % _TRIGRAPHS[match[1][0]], data))
+    return [_SPLICE.sub(b"", text) if b"\\" in text else text for text in texts]
 
 
-def _show(text: bytes) -> str:
-    """Return part of a directive for a message."""
-    return re.sub(rb"\x01\d+\x01", b'"..."', text.replace(b"\x02", b"'...'")).decode("utf-8", "replace")
+def _test_names(text: bytes, expanded: set[bytes]) -> str:
+    """Add the names of ``__has_include`` in angle brackets; return an error if one cannot be read."""
+    for test in _TEST.finditer(text):
+        name = _TESTED.match(text, test.end())
+        if name is not None and name[1]:
+            if not _PLAIN_CONDITION.fullmatch(text, text.rfind(b"\n", 0, test.start()) + 1, test.start()):
+                expanded.add(name[1])
+        elif name is None and not _MENTIONED.search(text, max(0, test.start() - 1000), test.start()):
+            return f"has __has_include without the name of a file in line {_line(text, test)}"
+    return ""
 
 
-def _are_unbalanced(body: bytes) -> bool:
-    depth = 0
-    for char in body:
-        if char == 0x28:
-            depth += 1
-        elif char == 0x29:
-            depth -= 1
-            if depth < 0:
-                return True
-    return depth != 0
+def _line(text: bytes, match: re.Match[bytes]) -> int:
+    return text.count(b"\n", 0, match.start()) + 1
 
 
-def _opens_call(text: bytes) -> bool:
-    """Return whether an unclosed parenthesis may begin the arguments of a macro."""
-    calls: list[bool] = []
-    for match in re.finditer(rb"[()]", text):
-        if match[0] == b"(":
-            calls.append(_BEFORE_CALL.search(text, 0, match.start()) is not None)
-        elif calls:
-            calls.pop()
-    return any(calls)
+def scan_options(macros: Sequence[bytes]) -> Scan:
+    """Scan the macros of the options: ``NAME`` or ``NAME=BODY``."""
+    return scan(b"".join(b"#define %b\n" % macro.replace(b"=", b" ", 1) for macro in macros))
+
+
+def pasted_word(atoms: Set[bytes]) -> bytes | None:
+    """Return a word that the operator ``##`` can form from tokens, and that is refused; None if there is none."""
+    for word, max_parts in _WORDS.items():
+        parts = {0: 0}  # the number of tokens that form the beginning of the word, by its length
+        for end in range(1, len(word) + 1):
+            counts = [count for start, count in parts.items() if word[start:end] in atoms]
+            if counts:
+                parts[end] = min(counts) + 1
+        if parts.get(len(word), max_parts + 1) <= max_parts:
+            return word
+    return None
+
+
+# Macros that NVRTC 12.0 to 13.5 predefine, or that a C++ compiler may predefine.
+_PREDEFINED = re.compile(
+    rb"_[A-Z]\w*|__\w*|linux|unix|i386|NULL|assert|va_\w+|NV_\w+|CU_\w+|CUDA\w+|cuda[A-Z]\w*|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)"
+)
+_PLAIN_NAME = re.compile(rb"<(?:[\w.+-]|/(?!/))+")
+
+
+def macros_in(name: bytes, macros: Set[bytes]) -> str:
+    """Return why a name in angle brackets may be another one after macros are expanded; empty if it stays the same."""
+    if not _PLAIN_NAME.fullmatch(name):
+        return "with characters that a macro does not keep"
+    for token in re.findall(rb"[A-Za-z_]\w*", name):
+        if token in macros or _PREDEFINED.fullmatch(token):
+            return f"with {token.decode()}, which may be a macro"
+    return ""
+
+
+def meaning(body: bytes, rest: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a file, or the macro, that a macro in ``#include`` is; the other, or both, are empty.
+
+    Parameters
+    ----------
+    body : bytes
+        The body of the macro.
+    rest : bytes
+        The text after the macro: nothing, or the argument of a macro such as ``#define HEADER(name) <part/name>``.
+    """
+    call, argument = _WITH_PARAMETER.fullmatch(body), _ARGUMENT.fullmatch(rest)
+    if call is not None and argument is not None:
+        given = argument[1]
+        return re.sub(rb"\b%b\b" % call[1], lambda _: given, call[2])[:-1], b""
+    if rest or body.startswith(_CALLED):
+        return b"", b""
+    literal = _LITERAL.fullmatch(body)
+    if literal is not None:
+        return literal[1] or literal[2], b""
+    return b"", body if re.fullmatch(_IDENTIFIER, body) else b""
+
+
+def may_be_name(macro: bytes) -> bool:
+    """Return whether a macro in ``#include`` may be a name that the compiler defines, or have another spelling."""
+    return re.fullmatch(rb"__\w*__|_[A-Z]\w*", macro) is not None or not macro.isascii() or b"\\" in macro

@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import fcntl
 import json
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
@@ -20,7 +19,6 @@ from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
 
 _STATISTICS = "command-statistics.json"
-RECORDS = "command-records"
 
 
 def run_cache(words: Sequence[str]) -> int:
@@ -42,7 +40,6 @@ def run_cache(words: Sequence[str]) -> int:
             if arguments.action == "clear":
                 cache.clear()
                 (directory / _STATISTICS).unlink(missing_ok=True)
-                shutil.rmtree(directory / RECORDS, ignore_errors=True)
     except (OSError, ValueError) as error:
         return _fail(str(error), as_json=arguments.format == "json")
     statistics = _read(directory)

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cudacore_compile import UncacheableError
@@ -18,7 +17,6 @@ from cudacore_compile._cache.dependencies import included_files
 from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._cache.link import LinkFacts, has_directory, link_key
 from cudacore_compile._command.arguments import make_parser, parse
-from cudacore_compile._command.cache import RECORDS
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report
@@ -30,7 +28,6 @@ from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
 
-_MAX_FILES = 1000  # for more files (CUB has more than 10,000), a record has a hash for each directory
 _VERSIONS = {
     CompilerBackendType.NVRTC: lambda: nvrtc.load().version_text,
     CompilerBackendType.NVVM: lambda: nvvm.load().version_text,
@@ -106,8 +103,8 @@ def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -
     code = None if entry is None else entry.object_code(target, options.name or "default_program")
     if code is not None:
         return _Answer(*about, "hit", []), code
-    record = _record(cache, file, options.arch, target)
-    return _Answer(*about, "miss", _reasons(record, _facts(program, job), "compiled")), None
+    before = _read_record(cache, file, options.arch, target)
+    return _Answer(*about, "miss", _reasons(before, _facts(program, job), "compiled")), None
 
 
 def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | None, linker: Linker) -> _Answer:
@@ -121,17 +118,17 @@ def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | 
             return _Answer(*about, "hit", [])
     except UncacheableError as error:
         return _Answer(*about, "uncacheable", [str(error)])
-    record = _record(cache, plan.link_name, arch, _LINKED + target.value)
-    return _Answer(*about, "miss", _reasons(record, _link_facts(facts), "linked"))
+    before = _read_record(cache, plan.link_name, arch, _LINKED + target.value)
+    return _Answer(*about, "miss", _reasons(before, _link_facts(facts), "linked"))
 
 
 _NO_CACHE = "the options have the compiler write files, or there is no cache"
+_RECORD = "cudacore-record-1"
 _LINKED = "linked "  # the prefix of records of links, because a compilation can have the name and format of a link
 
 
-def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:
+def _reasons(before: dict[str, Any] | None, now: dict[str, Any], done: str) -> list[str]:
     """Return why code that may have been compiled or linked before is not in the cache."""
-    before = _read_record(record)
     if before is None:
         return [f"this command has not {done} it for this architecture and format yet"]
     reasons = list(_differences(before, now))
@@ -147,32 +144,30 @@ def note_records(plan: Plan) -> None:
         program = Program(job.code, job.code_type, job.options)
         request = program._request(job.target_type, job.name_expressions)
         with contextlib.suppress(OSError, UncacheableError):
-            _write_record(_record(cache, file, request.options.arch, request.target.value), _facts(program, job))
+            _write_record(cache, (file, request.options.arch, request.target.value), _facts(program, job))
     for arch, linker in plan.linkers.items():
         target = ObjectCodeFormatType(plan.link_target)
         with contextlib.suppress(OSError, UncacheableError):
             facts = _link_facts(linker._facts(target))
-            _write_record(_record(cache, plan.link_name, arch, _LINKED + target.value), facts)
+            _write_record(cache, (plan.link_name, arch, _LINKED + target.value), facts)
 
 
-def _record(cache: FileStreamProgramCache, file: str, arch: object, target: str) -> Path:
-    about = repr((os.path.realpath(file), arch, target))
-    return cache.directory / RECORDS / f"{hashlib.sha256(about.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
+def _record_key(file: str, arch: object, target: str) -> bytes:
+    about = repr((_RECORD, os.path.realpath(file), arch, target))
+    return hashlib.sha256(about.encode("utf-8", "surrogateescape")).digest()
 
 
-def _read_record(path: Path) -> dict[str, Any] | None:
+def _read_record(cache: FileStreamProgramCache, file: str, arch: object, target: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(cache._notes().load(_record_key(file, arch, target)) or b"null")
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 
 
-def _write_record(path: Path, facts: dict[str, Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(facts), encoding="utf-8")
-    temporary.replace(path)
+def _write_record(cache: FileStreamProgramCache, about: tuple[str, object, str], facts: dict[str, Any]) -> None:
+    """Store a record beside the entries, so that it counts as a part of the cache, and can be evicted."""
+    cache._notes().save(_record_key(*about), json.dumps(facts).encode())
 
 
 def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
@@ -200,16 +195,12 @@ def _link_facts(facts: LinkFacts) -> dict[str, Any]:
 
 
 def _files(program: Program, request: Request) -> dict[str, str]:
-    """Return hashes of the files that a program may include; grouped by directory if there are many."""
+    """Return hashes of the files that a program may include, and of directories of installed headers."""
     if program.backend is not CompilerBackendType.NVRTC:
         return {}
-    files = included_files(request.code, request.options, request.headers)
-    if len(files) <= _MAX_FILES:
-        return {file: digest.hex() for file, digest in files.items()}
-    directories: dict[str, Any] = {}
-    for file, digest in sorted(files.items()):
-        directories.setdefault(os.path.join(os.path.dirname(file), "*"), hashlib.sha256()).update(digest)
-    return {directory: found.hexdigest() for directory, found in directories.items()}
+    files, trees = included_files(request.code, request.options, request.headers)
+    hashes = files | {os.path.join(top, "*"): digest for top, (digest, _) in trees.items()}
+    return {file: digest.hex() for file, digest in hashes.items()}
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

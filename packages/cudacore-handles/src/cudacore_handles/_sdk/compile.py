@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For cudacore-compile: the compilers' functions, the driver's linker, and readers of code."""
+"""For cudacore-compile: the compilers' functions, the driver's linker, readers of code, and the states of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cudacore_handles._base.module_attributes import make_getattr
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
-from cudacore_handles._native import call_interruptibly, call_on_thread, join_threads
+from cudacore_handles._native import call_interruptibly, call_on_thread, file_states, join_threads, library_loads
 
 if TYPE_CHECKING:
     from cudacore_handles._code.cubin import Cubin
@@ -26,8 +26,10 @@ __all__ = [
     "compilers",
     "demangle",
     "driver_cuda_version",
+    "file_states",
     "has_only_ltoir",
     "image_to_link",
+    "library_loads",
     "link_with_driver",
     "ptx_signatures",
 ]

@@ -209,6 +209,10 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing);
 /* Adds a capsule with the library's function table to the module. */
 int add_api_capsule(PyObject *module);
 
+/* ---- files.c: states of files ---- */
+
+int add_file_functions(PyObject *module);
+
 /* ---- runtime.c: Python objects that boxes own ---- */
 
 /*

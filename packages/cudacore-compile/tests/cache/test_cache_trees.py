@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headers of installed packages and toolkits, which a program cache takes as whole directories."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from cache_programs import check, forget, in_a_folder, key, write
+
+from cudacore_compile import UncacheableError, cuda_include_path
+from cudacore_compile._cache import closure as _closure
+from cudacore_compile._cache import trees as _trees
+from guide_programs import DOCS
+
+__all__ = ["in_a_folder"]  # a fixture
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+
+@pytest.fixture
+def installed() -> list[str]:
+    """Make an installed package with headers; return an include path with a directory of the program before it."""
+    write("site/package-1.0.dist-info/RECORD", "")
+    write("site/package/include/lib/main.h", '#include "part/one.h"\n#include <more/two.h>\n#include <config.h>\n')
+    write("site/package/include/lib/part/one.h", '#include "../three.h"\n')
+    write("site/package/include/lib/three.h", "")
+    write("site/package/include/more/two.h", "#include COMPUTED_FROM_OUTSIDE\n#if _HAS(<extra/four>)\n#endif\n")
+    write("site/package/include/unused/five.h", "")
+    write("inc/other.h", "")
+    return ["inc", "site/package/include"]
+
+
+TREE = "site/package/include"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: write(f"{TREE}/lib/part/one.h", "1"),
+        lambda: write(f"{TREE}/lib/three.h", "1"),
+        lambda: write(f"{TREE}/lib/new.h", ""),
+        lambda: write(f"{TREE}/more/two.h", "1"),
+        lambda: os.unlink(f"{TREE}/lib/three.h"),
+        lambda: os.symlink("two.h", f"{TREE}/more/link.h"),
+        lambda: write("inc/config.h", ""),  # the program's directory comes first
+        lambda: write("inc/extra/four.stdh", ""),
+        lambda: write("inc/more/two.h", ""),
+        lambda: write("inc/lib/part/any.h", ""),  # a copy of a part of the tree, in which it may look
+        lambda: shutil.move(f"{TREE}/lib", f"{TREE}/gone"),
+    ],
+)
+def test_changes_of_installed_headers(installed: list[str], change: object) -> None:
+    """After an upgrade, or with a header that hides an installed one, old code would still be used."""
+    source = "#include <lib/main.h>\n"
+    before = key(source, include_path=installed)
+    assert key(source, include_path=installed) == before
+    change()  # type: ignore[operator]
+    for forgets in (False, True):
+        if forgets:
+            forget()
+        assert key(source, include_path=installed) != before
+
+
+def test_what_does_not_change_the_key(installed: list[str]) -> None:
+    """Programs would be compiled again after a change of a package, or a directory, that they do not use."""
+    before, plain = key("#include <lib/main.h>", include_path=installed), key("int i;", include_path=installed)
+    write(f"{TREE}/unused/five.h", "1")
+    write("inc/another.h", "")
+    os.utime(f"{TREE}/lib/main.h")
+    assert key("#include <lib/main.h>", include_path=installed) == before
+    write(f"{TREE}/lib/main.h", "")
+    assert key("int i;", include_path=installed) == plain
+
+
+def test_installed_headers_in_a_compilation(installed: list[str]) -> None:
+    """The code of old headers of a package would be returned."""
+    write(f"{TREE}/more/two.h", "")
+    write("inc/config.h", "")
+    check(
+        "#include <lib/main.h>",
+        change=lambda n: write(f"{TREE}/lib/three.h", f"#define VALUE {n}"),
+        include_path=installed,
+    )
+
+
+def test_circle_of_links(installed: list[str]) -> None:
+    """A link to a directory above it would be followed forever."""
+    os.symlink("..", f"{TREE}/lib/above")
+    assert key("#include <lib/main.h>", include_path=installed)
+
+
+def test_many_headers_of_a_project() -> None:
+    """A lookup of a program with many headers would take longer than the rest of a hit."""
+    for number in range(1000):
+        write(f"inc/h{number}.h", f"#define A{number} {number}\n")
+    source = "".join(f"#include <h{number}.h>\n" for number in range(1000))
+    time.sleep(0.03)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        key(source, include_path="inc")
+        times.append(time.perf_counter() - start)
+    # The goals are 60 and 2 ms on a machine that does nothing else.
+    assert times[0] < 1.2
+    assert min(times[1:]) < 0.02
+
+
+LIBRARIES = {
+    "libcu++": "cuda/",
+    "CUB": "cub/",
+    "Thrust": "thrust/",
+    "cooperative_groups": "cooperative_groups",
+    "cuRAND": "curand",
+}
+
+
+def headers_of(folder: str) -> list[str]:
+    found = (os.path.relpath(os.path.join(top, name), folder) for top, _, names in os.walk(folder) for name in names)
+    return sorted(name for name in found if name.startswith((*LIBRARIES.values(), "cute/", "cutlass/")))
+
+
+def count(include_path: list[str]) -> dict[str, str]:
+    """Return, for each library, how many of its headers can be cached, and how many there are."""
+    cached: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    libraries = LIBRARIES | {"CuTe": "cute/", "CUTLASS": "cutlass/"}
+    names = list(dict.fromkeys(name for folder in include_path for name in headers_of(folder)))
+    for name in names if os.environ.get("CUDACORE_HEADERS") else names[::40]:
+        library = next(title for title, start in libraries.items() if name.startswith(start))
+        total[library] += 1
+        try:
+            key(f"#include <{name}>", include_path=include_path)
+        except UncacheableError:
+            continue
+        cached[library] += 1
+    return {library: f"{cached[library]} of {total[library]}" for library in libraries if total[library]}
+
+
+def include_paths() -> dict[str, list[str]]:
+    """Return the include paths of the installed headers, and those in $CUDACORE_HEADERS/VERSION, by version."""
+    found = {}
+    folder = os.environ.get("CUDACORE_HEADERS")
+    for top in sorted(Path(folder).iterdir()) if folder else ():
+        places = [top / "include", top / "nvidia/cu13/include", top / "nvidia/cu13/include/cccl"]
+        places += sorted(top.glob("nvidia/*/include"))
+        if found_places := [str(place) for place in dict.fromkeys(places) if place.is_dir()]:
+            found[top.name] = found_places
+    return found
+
+
+def test_counts_of_cached_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The headers that everybody includes would not be cached; the table in the documentation has the counts."""
+    for module in (_closure, _trees):  # the headers do not change, so one look at them is enough
+        monkeypatch.setattr(module, "file_states", functools.cache(_closure.file_states))
+    rows = re.findall(r"^   \* - ``(\S+)``((?:\n     - .*)+)", (DOCS / "compile-cache.rst").read_text(), re.MULTILINE)
+    table = {name: [cell[7:] for cell in cells.strip("\n").split("\n")] for name, cells in rows}
+    try:
+        current = cuda_include_path()
+    except FileNotFoundError:
+        current = []
+    counts = {"installed": count(current)} | {name: count(path) for name, path in include_paths().items()}
+    for name, found in counts.items():
+        assert all(a == b for a, b in (cell.split(" of ") for cell in found.values())), (name, found)
+        if name in table:
+            assert table[name] == [found.get(library, "") for library in LIBRARIES], (name, found)
