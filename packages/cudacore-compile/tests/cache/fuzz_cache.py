@@ -267,8 +267,11 @@ def is_covered(path: str, closure: Closure, name: str) -> bool:
     path = re.sub("(/[.])*/+", "/", path).rstrip("/")
     if path in known or path in (plain + name, plain + "default_program") or path.startswith(plain + "__nv_"):
         return True
-    if os.path.isdir(path) and any(one.startswith(path + "/") for one in known):  # on the way to a known file
-        return True
+    real = os.path.realpath(path) + "/"
+    if os.path.isdir(path) and any(
+        place.startswith((path + "/", real)) for one in known for place in (one, os.path.realpath(one))
+    ):
+        return True  # on the way to a known file
     listed = {os.path.normpath(os.path.join(plain, *pair)) for groups, _ in closure.parts for pair in paths_of(groups)}
     while path != plain.rstrip("/"):
         above = os.path.dirname(path)

@@ -153,3 +153,23 @@ def test_version_of_the_wheel() -> None:
     if len(versions) != 1:
         pytest.skip(f"needs one wheel of NVRTC, not {len(versions)}")
     assert versions[0].startswith(f"{_nvrtc.load().version_text}.")
+
+
+def test_signals_interrupt_reads_after_a_compilation(python: Run) -> None:
+    """After a compilation by NVRTC 12 or 13.0, Ctrl+C would not end a read from a terminal or a pipe."""
+    result = python("""
+        import os, signal, sys, threading
+        from cudacore_compile import Program
+
+        Program("__global__ void f() {}", "c++", {"arch": "sm_90"}).compile("ptx")
+        reader, writer = os.pipe()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(5, os.write, (writer, b"too late")).start()
+        try:
+            print(os.read(reader, 9))
+        except KeyboardInterrupt:
+            print("interrupted")
+        sys.stdout.flush()
+        os._exit(0)
+    """)
+    assert (result.stdout, result.stderr) == ("interrupted\n", "")

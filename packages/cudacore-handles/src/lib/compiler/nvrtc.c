@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,10 +171,47 @@ int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expressio
   return CCH__COMPILER_CALL(library_of(program), nvrtcAddNameExpression, (handle_of(program), expression));
 }
 
+/*
+ * NVRTC 12.0 to 13.0 handle these signals while they compile. They put the old handlers back, but with SA_RESTART: from
+ * then on, Ctrl+C would no longer interrupt a read. So the flags are restored after each compilation. Those before the
+ * first one of compilations that overlap count. There is no lock, because a child could be forked while it is held.
+ */
+static const int handled[] = {SIGINT, SIGTERM, SIGXFSZ};
+enum { HANDLED = sizeof handled / sizeof *handled };
+static _Atomic(uintptr_t) handlers[HANDLED];
+static atomic_int flags_before[HANDLED], compiling;
+
+static void keep_signals(void) {
+  if (atomic_fetch_add(&compiling, 1) != 0)
+    return;
+  for (int i = 0; i < HANDLED; i++) {
+    struct sigaction now;
+    sigaction(handled[i], NULL, &now);
+    atomic_store(&flags_before[i], now.sa_flags);
+    atomic_store(&handlers[i], (uintptr_t)now.sa_sigaction);
+  }
+}
+
+static void restore_signals(void) {
+  for (int i = 0; i < HANDLED; i++) {
+    struct sigaction now;
+    sigaction(handled[i], NULL, &now);
+    int flags = atomic_load(&flags_before[i]);
+    if ((uintptr_t)now.sa_sigaction != atomic_load(&handlers[i]) || now.sa_flags == flags)
+      continue;
+    now.sa_flags = flags;
+    sigaction(handled[i], &now, NULL);
+  }
+  atomic_fetch_sub(&compiling, 1);
+}
+
 int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return CCH__PROGRAM_CALL(program, nvrtcCompileProgram, (handle_of(program), (int)count, options));
+  keep_signals();
+  int status = CCH__PROGRAM_CALL(program, nvrtcCompileProgram, (handle_of(program), (int)count, options));
+  restore_signals();
+  return status;
 }
 
 int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
