@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from cache_programs import check, forget, in_a_folder, key, write
 
-from cudacore_compile import UncacheableError, cuda_include_path
+from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, cuda_include_path
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import trees as _trees
 from guide_programs import DOCS
@@ -88,6 +89,24 @@ def test_installed_headers_in_a_compilation(installed: list[str]) -> None:
         change=lambda n: write(f"{TREE}/lib/three.h", f"#define VALUE {n}"),
         include_path=installed,
     )
+
+
+def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
+    """Of the hundreds of headers of a real library, one that the compiler reads would be missing from the key."""
+    if nvrtc_version < (13, 3):
+        pytest.skip("headers come with NVRTC from 13.3 on")
+    source = "#include <cuda/std/tuple>\n#include <cuda_fp16.h>\n#include <cooperative_groups.h>"
+    options = ProgramOptions(arch="sm_90", use_bundled_headers=True, fdevice_time_trace=tmp_path / "trace")
+    Program(source, "c++", options).compile("ptx")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    read = {event["args"]["detail"] for event in events if event.get("name") == "Processing Header File"}
+    found = set(map(os.path.realpath, Program(source, "c++", options).dependencies()))
+    assert len(read) > 100
+    assert {os.path.realpath(name) for name in read if os.path.exists(name)} <= found
+    cache = InMemoryProgramCache()
+    for _ in range(2):
+        Program(source, "c++", {"arch": "sm_90", "use_bundled_headers": True}).compile("ptx", cache=cache)
+    assert cache.statistics.hits == 1
 
 
 def test_circle_of_links(installed: list[str]) -> None:

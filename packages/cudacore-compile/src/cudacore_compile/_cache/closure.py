@@ -56,6 +56,7 @@ class Places(NamedTuple):
 
     include_path: Sequence[str]
     others: Sequence[str]  # names of the program and of headers in memory, which can also be files
+    bundled: Sequence[str]  # directories in it of headers that NVRTC has unpacked
     has_times: bool  # whether the code has the times of files
 
 
@@ -193,10 +194,13 @@ class Search:
         if first in ("", ".."):  # an absolute path, or another directory
             self._add_file(os.path.join(place, name))
         elif first in self._listing(place):
-            if is_own or not is_installed(place):
+            if is_own or not self._is_installed(place):
                 self._add_file(os.path.join(place, name))
             else:
                 self._add_tree(place, first)
+
+    def _is_installed(self, place: str) -> bool:
+        return place in self._places.bundled or is_installed(place)
 
     def _listing(self, directory: str) -> frozenset[str]:
         """Return the names in a directory. Other names are looked for in it only after it has changed."""
@@ -229,13 +233,17 @@ class Search:
         for where in dict.fromkeys((place, *self._include_path)):
             for first in by_first.keys() & {*self._listing(where), "", ".", ".."}:
                 for text in (
-                    by_first[first] if first in ("", ".", "..") or not is_installed(where) else by_first[first][:1]
+                    by_first[first]
+                    if first in ("", ".", "..") or not self._is_installed(where)
+                    else by_first[first][:1]
                 ):
                     self._look(where, text)
         if tree.is_computed:  # the names that it computes are those of installed headers, perhaps in a copy
-            installed = {first for where in self._include_path if is_installed(where) for first in self._listing(where)}
+            installed = {
+                first for where in self._include_path if self._is_installed(where) for first in self._listing(where)
+            }
             for where in self._include_path:
-                if not is_installed(where):
+                if not self._is_installed(where):
                     for first in installed & self._listing(where):
                         self._add_tree(where, first)
 

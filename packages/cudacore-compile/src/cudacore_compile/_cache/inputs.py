@@ -135,9 +135,9 @@ def inputs_of(
         known = _scans[hashed] = scans, b"".join(one.include_key for one in scans)
     scans, include_key = known
     includes = _values(flags, b"--include-path=")
-    if options.use_bundled_headers:
-        bundled = _values(flags, b"--use-bundled-headers=")
-        includes += [*bundled, *(os.path.join(top, "cccl") for top in bundled)]
+    bundled = _values(flags, b"--use-bundled-headers=")
+    bundled += [os.path.join(top, "cccl") for top in bundled]
+    includes += bundled
     pre_include = _values(flags, b"--pre-include=")
     macros = [flag[len(_DEFINE) :] for flag in flags if flag.startswith(_DEFINE)]
     directory = None if options.no_source_include else os.path.dirname(options.name or "")
@@ -149,7 +149,7 @@ def inputs_of(
         key.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
 
     def search() -> Search:
-        search = Search(Places(includes, others, has_times=has_times), notes)
+        search = Search(Places(includes, others, bundled, has_times=has_times), notes)
         search.add_text("a macro of the options", None, scan_options(macros))
         search.add_text("a name expression", None, scans[1])
         search.add_text("the program", directory, scans[0])
