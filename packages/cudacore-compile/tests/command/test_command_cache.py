@@ -12,6 +12,7 @@ import pytest
 from cache_programs import entry_files
 
 from cudacore_compile import FileStreamProgramCache
+from cudacore_compile._cache import compile as _compile
 from cudacore_compile._command import cache as _cache
 from cudacore_compile._command import explain as _explain
 
@@ -107,6 +108,16 @@ def test_records_belong_to_the_cache(run: Run) -> None:
     small["another"] = b"entry" * (with_records // 5 - 20)
     assert small.size_bytes <= with_records
     assert cache._notes().load(record) is None
+
+
+def test_warnings_of_python_are_messages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``--format json``, the standard error would not be JSON if a program is not cached."""
+    Path("k.cu").write_text("__device__ const char *now = __TIME__;")
+    monkeypatch.setattr(_compile, "_has_warned", False)
+    status, _, err = run(*WORDS, "--format", "json")
+    (message,) = json.loads(err)
+    assert (status, message["severity"]) == (0, "warning")
+    assert "is not cached" in message["message"]
 
 
 @pytest.mark.usefixtures("_nvjitlink")

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -73,13 +75,23 @@ def _run(words: Sequence[str]) -> int:
     except (OSError, CUDAError) as error:
         report.add_error(str(error))
         return report.finish()
+    with warnings.catch_warnings(record=True) as caught:  # written as messages of the command: JSON stays JSON
+        warnings.simplefilter("always")
+        _compile(arguments, plan, report)
+    for warning in caught:
+        report.add_warning(str(warning.message))
+    return report.finish()
+
+
+def _compile(arguments: argparse.Namespace, plan: Plan, report: Report) -> None:
+    """Compile and write what was asked for."""
     try:
         if arguments.only_rule:
             plan.write_rules(report)
-            return report.finish()
+            return
         results = plan.compile(report)
         if report.status:
-            return report.finish()
+            return
         plan.write(results, report)
         note_records(plan)
         if arguments.list_kernels:
@@ -90,7 +102,6 @@ def _run(words: Sequence[str]) -> int:
         report.add_error(str(error))
     finally:
         note_statistics(plan.cache)
-    return report.finish()
 
 
 def _say(text: str) -> None:
