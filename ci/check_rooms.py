@@ -78,7 +78,7 @@ DECLARATION = re.compile(r"^(?!static)[A-Za-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\)
 MAX_FILES, MAX_LINES = 25, 600
 #: Folders that may have more than MAX_FILES, with the reason.
 LARGE_FOLDERS = {
-    "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
+    "packages/cudacore-handles/src/interface/cudacore_internal": "headers of the library's functions, one a subject",
 }
 #: Files that may have more than MAX_LINES, with the reason.
 LONG_FILES = {

@@ -35,9 +35,9 @@ ON_THE_WAY = (
 )
 # The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
-# If there are several devices, a copy finds by these calls a device that has access to the memory. If a call fails, the
-# current device is used.
-PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
+# If there are several devices, a copy or a fill finds by these calls a device that has access to the memory. If a call
+# fails, the current device is used.
+PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes", "cuMemRetainAllocationHandle")
 # Queries for messages and other texts. If a query fails, the text omits its result.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
 # The query of a stream's capture has one of these names, depending on the driver.
@@ -158,7 +158,7 @@ def adds(name: str, do: Callable[[World, Any], cg.GraphNode], quiet: tuple[str, 
 
 adds("launch", lambda w, _: w.kernel.launch(ONE, w.add, w.numbers.buffer, 1))
 adds("launch with attributes", lambda w, _: w.kernel.launch(CLUSTER, w.add, w.numbers.buffer, 1))
-adds("memset", lambda w, _: w.kernel.memset(w.numbers.buffer, 0, 4))
+adds("memset", lambda w, _: w.kernel.memset(w.numbers.buffer, 0, 4), quiet=PLACES)
 adds("memcpy", lambda w, _: w.kernel.memcpy(w.numbers.buffer, w.numbers.at(4), 4), quiet=PLACES)
 adds("callback", lambda w, _: w.kernel.callback(host_function))
 adds("embed", lambda w, _: w.kernel.embed(w.child))
@@ -286,6 +286,7 @@ operation(
     "update of a fill",
     lambda w, _: w.fill.update(value=9),
     undo=lambda w, _: w.fill.update(value=7),
+    quiet=PLACES,
 )
 operation(
     "update of a copy",
@@ -378,7 +379,7 @@ for name, change, back in (
         f"view of {name}",
         lambda w, _, name=name, change=change: view(w, name).update(**change(w)),  # type: ignore[misc]
         undo=lambda w, _, name=name, back=back: view(w, name).update(**back(w)),  # type: ignore[misc]
-        quiet=(*WAITING, *PLACES) if name == "copy" else WAITING,
+        quiet=(*WAITING, *PLACES) if name in ("copy", "fill") else WAITING,
     )
 
 

@@ -440,7 +440,7 @@ class Machine(RuleBasedStateMachine):
         root = self.pick(data, self.roots)
         options = cg.GraphCompleteOptions(upload_stream=self.stream) if upload else None
         if root.has_lost_condition:
-            with pytest.raises(ch.CUDAError, match="a condition of the graph is of no conditional node"):
+            with pytest.raises(ch.CUDAError, match="a condition of the graph is not used by a conditional node"):
                 root.face.instantiate(options)
             self.drop(root)  # the graph can never be instantiated
         elif any(node.level.owner and is_for_the_host(node.part) for level in root.levels() for node in level.nodes):

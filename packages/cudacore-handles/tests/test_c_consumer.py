@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cuda.pathfinder import load_nvidia_dynamic_lib
 
 import cudacore_handles as ch
 import cudacore_sim
@@ -66,19 +65,6 @@ def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> 
     """A program built against the installed package would not compile, not link, or not find the library."""
     result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
-
-
-@pytest.mark.needs_driver("12.9", "PTX of the compilers")
-def test_program_compiles_links_and_launches(build: Build, driver_env: dict[str, str]) -> None:
-    """A C program could not compile, link, load and launch with this library alone."""
-    paths = [load_nvidia_dynamic_lib(name).abs_path for name in ("nvrtc", "nvJitLink")]
-    command = [str(build("compile.c")), *map(str, paths)]
-    result = subprocess.run(command, env=driver_env, capture_output=True, text=True, timeout=120, check=False)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
-    command[1:] = ["libm.so.6"]
-    result = subprocess.run(command, env=driver_env, capture_output=True, text=True, timeout=120, check=False)
-    assert result.returncode == 1
-    assert "not NVRTC: it has no nvrtcCreateProgram" in result.stderr
 
 
 def test_pkg_config_and_paths_agree(build: Build) -> None:

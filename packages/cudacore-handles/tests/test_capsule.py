@@ -140,7 +140,7 @@ def test_capsules_of_other_kinds(device: ch.Device) -> None:
 def test_the_table_is_the_librarys() -> None:
     """An extension module would call another copy of the library, or call through a NULL pointer."""
     table = capsule_pointer(ch.api, b"cudacore_handles.api")
-    assert ctypes.c_size_t.from_address(table).value > 100 * ctypes.sizeof(ctypes.c_void_p)
+    assert ctypes.c_size_t.from_address(table).value > 60 * ctypes.sizeof(ctypes.c_void_p)
     version = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_size_t)).value
     assert version == ctypes.cast(ctypes.CDLL(ch.get_library()).cch_version, ctypes.c_void_p).value
 

@@ -8,7 +8,7 @@ from cffi import FFI
 # Functions that cffi generates convert their results with this macro, after they have acquired the GIL again. If a call
 # that returns a cch_status failed, its error record is copied with the result.
 _PREAMBLE = """
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include "base/failure.h"
 

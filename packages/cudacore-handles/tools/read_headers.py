@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the public headers, and generate files that would otherwise repeat their contents.
+"""Read the headers, and generate files that would otherwise repeat their contents.
 
-``read_headers.py HEADERS_FOLDER OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` writes the declarations that cffi takes,
-the linker's version map, the initializer of the function table, and lists of the types of graph nodes and of the
-structures of their parameters. It fails if the table in api.h differs from the exported functions.
+``read_headers.py PROMISED INTERNAL OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` reads the folders of the promised and
+of the internal headers. It writes the declarations that cffi takes, the linker's version map, the initializer of the
+function table, and lists of the types of graph nodes and of the structures of their parameters. It fails if the table
+in api.h differs from the promised functions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ TABLE = "cch_api"
 STATUS = "cch_status"
 # This function returns the table, so the table does not contain it.
 NOT_IN_TABLE = {"cch_get_api"}
+INTERNAL_VERSION = "CCH_INTERNAL"
 # The types of the C standard library that the headers use.
 STANDARD = "typedef int bool, size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
 
@@ -37,6 +39,8 @@ class Interface:
     macros: list[str] = field(default_factory=list)
     #: Exported functions: name, prototype.
     functions: dict[str, str] = field(default_factory=dict)
+    #: Names of the functions that the promised headers declare.
+    promised: set[str] = field(default_factory=set)
     #: Parameters that may be NULL: name of the function, names of its parameters.
     nullable: dict[str, set[str]] = field(default_factory=dict)
     #: Types of functions: name, prototype of a pointer.
@@ -47,13 +51,15 @@ class Interface:
     enums: dict[str, list[str]] = field(default_factory=dict)
 
 
-def read(folder: Path) -> Interface:
-    """Read the headers that cudacore.h of a folder includes, and the headers that they include."""
+def read(promised: Path, internal: Path | None = None) -> Interface:
+    """Read the promised headers, and the internal ones if their folder is given."""
     found = Interface()
-    exported = set(_read_texts(folder, "cudacore.h", found))
-    forgotten = {path.name for path in folder.glob("*.h")} - set(found.sources)
-    if forgotten:
-        raise SystemExit(f"cudacore.h does not include {', '.join(sorted(forgotten))}")
+    found.promised = set(_read_texts(promised / "cudacore.h", found))
+    exported = found.promised | set(_read_texts(internal / "all.h", found) if internal is not None else ())
+    for folder in filter(None, (promised, internal)):
+        forgotten = {f"{folder.name}/{path.name}" for path in folder.glob("*.h")} - set(found.sources)
+        if forgotten:
+            raise SystemExit(f"{', '.join(sorted(forgotten))}: no header includes them")
     text = STANDARD + "".join(found.sources.values())
     generator = CGenerator()
     for node in CParser().parse(text).ext:
@@ -77,13 +83,14 @@ def read(folder: Path) -> Interface:
     return found
 
 
-def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
-    """Read the headers that a header includes, then the header itself; yield the functions that they export."""
+def _read_texts(path: Path, found: Interface) -> Iterator[str]:
+    """Read the headers that a header includes from its folder, then itself; yield the functions that they export."""
+    name = f"{path.parent.name}/{path.name}"
     if name in found.sources:
         return
-    text = re.sub(r"/\*.*?\*/", " ", (folder / name).read_text(encoding="utf-8"), flags=re.DOTALL)
-    for included in re.findall(r"^#include <cudacore/(\w+\.h)>", text, flags=re.MULTILINE):
-        yield from _read_texts(folder, included, found)
+    text = re.sub(r"/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for included in re.findall(rf"^#include <{path.parent.name}/(\w+\.h)>", text, flags=re.MULTILINE):
+        yield from _read_texts(path.with_name(included), found)
     found.macros += re.findall(r"^#define (CCH_\w+) +[(\d]", text, flags=re.MULTILINE)
     text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$|^CCH_REFERENCES\(.*$", "", text, flags=re.MULTILINE)
     for function, parameters in re.findall(r"\bCCH_EXPORT\b[^;(]*?(\w+)\s*\(([^;]*)\);", text):
@@ -95,10 +102,10 @@ def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
 def table_entries(found: Interface) -> list[str]:
     """Return the functions of the table in its order, without their prefix; fail if some are missing."""
     entries = found.structs[TABLE][1:]  # the first field is the size of the table
-    functions = {name.removeprefix(PREFIX) for name in set(found.functions) - NOT_IN_TABLE}
+    functions = {name.removeprefix(PREFIX) for name in found.promised - NOT_IN_TABLE}
     for problem, names in (
-        (f"exported and not in {TABLE} (append them to it, in api.h)", functions - set(entries)),
-        (f"in {TABLE} and not exported", set(entries) - functions),
+        (f"promised and not in {TABLE} (append them to it, in api.h)", functions - set(entries)),
+        (f"in {TABLE} and not promised", set(entries) - functions),
         (f"in {TABLE} more than once", {name for name in entries if entries.count(name) > 1}),
     ):
         if names:
@@ -111,7 +118,7 @@ def cdef(found: Interface) -> str:
 
     ``int...`` keeps the name of the type in the code that cffi generates; see generate_cffi.py.
     """
-    sources = (source for name, source in found.sources.items() if name != "api.h")
+    sources = (source for name, source in found.sources.items() if name != "cudacore/api.h")
     lines = [f"#define {name} ..." for name in found.macros]
     lines += [line for source in sources for line in source.splitlines() if line.strip()]
     return "\n".join(lines).replace(f"typedef int {STATUS};", f"typedef int... {STATUS};") + "\n"
@@ -128,13 +135,21 @@ def node_lists(found: Interface) -> str:
     return "\n".join([*lines, ""])
 
 
-def main(folder: str, out_cdef: str, out_map: str, out_table: str, out_nodes: str) -> None:
+def version_map(found: Interface) -> str:
+    """Return the linker's version map. The version of the internal functions changes with every release."""
+    promised, internal = (
+        "".join(f"    {name};\n" for name in found.functions if (name in found.promised) == is_promised)
+        for is_promised in (True, False)
+    )
+    return f"CCH_1 {{\n  global:\n{promised}  local:\n    *;\n}};\n{INTERNAL_VERSION} {{\n  global:\n{internal}}};\n"
+
+
+def main(promised: str, internal: str, out_cdef: str, out_map: str, out_table: str, out_nodes: str) -> None:
     """Write the four files."""
-    found = read(Path(folder))
+    found = read(Path(promised), Path(internal))
     entries = table_entries(found)
     Path(out_cdef).write_text(cdef(found), encoding="utf-8")
-    symbols = "".join(f"    {name};\n" for name in found.functions)
-    Path(out_map).write_text(f"CCH_1 {{\n  global:\n{symbols}  local:\n    *;\n}};\n", encoding="utf-8")
+    Path(out_map).write_text(version_map(found), encoding="utf-8")
     rows = "".join(f".{name} = {PREFIX}{name},\n" for name in entries)
     Path(out_table).write_text(rows, encoding="utf-8")
     Path(out_nodes).write_text(node_lists(found), encoding="utf-8")

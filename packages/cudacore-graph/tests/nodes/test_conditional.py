@@ -122,7 +122,7 @@ class TestConditionals:
             with pytest.raises(ValueError, match="a conditional node already uses"):
                 definition.while_loop(again)
         node.destroy()
-        with pytest.raises(ch.CUDAError, match="a condition of the graph is of no conditional node"):
+        with pytest.raises(ch.CUDAError, match="a condition of the graph is not used by a conditional node"):
             definition.instantiate()
         (node,) = definition.add_many([("switch", None, alias, 2)])
         with pytest.raises(ValueError, match="a conditional node already uses"):

@@ -180,9 +180,6 @@ typedef cch_status (*cch_keep_fn)(void *data);
  */
 CCH_EXPORT uint32_t cch_version(void);
 
-/** Path of the loaded shared library, or an empty string. The string lives as long as the library. @since 0.1 */
-CCH_EXPORT const char *cch_library_path(void);
-
 /**
  * The number of boxes of a kind in this process that were created or wrapped and are not freed yet. The static boxes of
  * the default streams do not count. 0 for an unknown kind. Destructor-safe. @since 0.1
@@ -222,14 +219,6 @@ CCH_REFERENCES(cch_texture)
 CCH_REFERENCES(cch_surface)
 CCH_REFERENCES(cch_tracker)
 CCH_REFERENCES(cch_allocator)
-
-/**
- * Drops a reference, unless that would call CUDA or a release function. So this function can be called with a lock
- * held, even if CUDA or the release function could wait for that lock. Returns NULL if the reference was dropped.
- * Otherwise returns a box with a reference that the caller must pass to cch_unref(). NULL does nothing.
- * Destructor-safe. @since 0.1
- */
-CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 
 /** The cch_kind of a box; -1 for NULL. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);

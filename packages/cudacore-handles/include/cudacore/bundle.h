@@ -25,13 +25,6 @@ CCH_EXPORT cch_status cch_bundle_add(cch_bundle *bundle, void *box);
  * `object`. Caller serialises. @since 0.1 */
 CCH_EXPORT cch_status cch_bundle_add_object(cch_bundle *bundle, void *CCH_NULLABLE object, cch_release_fn release);
 
-/** Number of owners. @since 0.1 */
-CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
-
-/** The owner at a position, borrowed from the bundle. Owners are in the order in which they were added. `*release` is
- * NULL if the owner is a box. CCH_EINVAL if `index` is out of range. @since 0.1 */
-CCH_EXPORT cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
-
 CCH_END_DECLS
 
 #endif

@@ -31,20 +31,15 @@ typedef enum cch_capture_status {
  * capture. @since 0.1 */
 CCH_EXPORT cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);
 
-/** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on the
- * given nodes. No new box is made: `graph` is the box of the capture's graph. @since 0.1 */
-CCH_EXPORT cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
-                                           size_t count, int mode);
-
 /**
  * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH if it began on another
  * stream, or on another thread in a mode that is not relaxed, into a graph that existed before; the capture then
  * continues. The driver returns an error if the capture was invalidated, if forks were not joined, or if another thread
- * began the capture. The capture has ended even after such an error: the graph, the graphs that contain it and all their
- * nodes are no longer valid. The other captures into these graphs must still be ended, with the result CCH_EGONE. If such
- * a capture was invalidated, the driver could not end it without a crash, so its stream remains in it, and is no longer
- * valid either. If other code has ended the capture by the stream's handle, the graph is no longer valid, and the result
- * is CCH_EGONE. @since 0.1
+ * began the capture. The capture has ended even after such an error: the graph, the graphs that contain it and all
+ * their nodes are no longer valid. The other captures into these graphs must still be ended, with the result CCH_EGONE.
+ * If such a capture was invalidated, the driver could not end it without a crash, so its stream remains in it, and is
+ * no longer valid either. If other code has ended the capture by the stream's handle, the graph is no longer valid, and
+ * the result is CCH_EGONE. @since 0.1
  */
 CCH_EXPORT cch_status cch_capture_end(cch_graph *graph, cch_stream *stream);
 
@@ -53,36 +48,11 @@ CCH_EXPORT cch_status cch_capture_end(cch_graph *graph, cch_stream *stream);
  * `stream` must no longer be used in this capture. Memory that the capture allocated on `stream` is freed on `into`,
  * even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is being captured
  * into the graph. CCH_EMISMATCH if `stream` is the per-thread default stream, and another thread began the capture.
- * If the graph is no longer valid, and its capture was ended, but not in the driver, `stream` is no longer valid either.
+ * If the graph is no longer valid, and its capture was ended, but not in the driver, `stream` is no longer valid
+ * either.
  * @since 0.1
  */
 CCH_EXPORT cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
-
-/**
- * State of a stream's capture, a cch_capture_status (cuStreamGetCaptureInfo). If `graph` is not NULL, `*graph` is the
- * box of the graph, as a new reference; it is NULL if there is no capture, or if other code began the capture.
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph, cch_stream *stream);
-
-/**
- * The graph into which work on a stream is captured, as a new reference; NULL if there is no capture, or if other code
- * began the capture. If this library began a capture on the stream itself, the driver is not called; otherwise
- * cuStreamGetCaptureInfo is called. @since 0.1
- */
-CCH_EXPORT cch_status cch_capture_graph(cch_graph **out, cch_stream *stream);
-
-/**
- * Adds a node to the capture that a stream is in, at the stream's current point. Later work depends on the node. The
- * dependencies in the specification are ignored. @since 0.1
- */
-CCH_EXPORT cch_status cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
-
-/**
- * The number of captures that this library began and that have not ended. Captures of other libraries are not counted:
- * see cch_capture_is_active(). Destructor-safe. @since 0.1
- */
-CCH_EXPORT size_t cch_capture_count(void);
 
 /**
  * Keeps an object for the graph that is being captured, as long as the graph or anything made from it exists. The
@@ -91,21 +61,6 @@ CCH_EXPORT size_t cch_capture_count(void);
  * belongs to the graph, and is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
  */
 CCH_EXPORT cch_status cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
-
-/**
- * 1 if work that is submitted to a stream now becomes a part of a graph, whichever code began the capture; else 0
- * (cuStreamIsCapturing). For the legacy stream, the result is also 0 while a blocking stream captures; the driver then
- * refuses the work. *Any thread.* @since 0.1
- */
-CCH_EXPORT cch_status cch_capture_is_active(int *out, cch_stream *stream);
-
-/**
- * Keeps boxes for the graph into which a stream is being captured, as long as the graph or anything made from it
- * exists. Does nothing if there is no capture. If other code began the capture, the graph keeps the boxes by a CUDA
- * user object. Memory that the capture itself allocates is not kept. Call it before submitting the work that uses the
- * boxes. *Any thread.* @since 0.1
- */
-CCH_EXPORT cch_status cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 
 CCH_END_DECLS
 

@@ -30,12 +30,6 @@ CCH_EXPORT cch_status cch_driver_init(void);
 /** The driver's CUDA version, 1000 * major + 10 * minor (cuDriverGetVersion). @since 0.1 */
 CCH_EXPORT cch_status cch_driver_version(int *out);
 
-/**
- * Any entry point of the driver, by cuGetProcAddress. `version` is the CUDA version of the requested ABI, such as
- * 12000. The pointer is valid as long as the process runs. CCH_ENOSYMBOL if the driver lacks it. @since 0.1
- */
-CCH_EXPORT cch_status cch_driver_symbol(void **out, const char *name, int version);
-
 CCH_END_DECLS
 
 #endif

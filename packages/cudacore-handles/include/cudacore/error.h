@@ -58,23 +58,11 @@ CCH_EXPORT const cch_error *cch_error_last(void);
 /** Clears the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
 
-/**
- * Restores a copy of the last failure, for code that must run other calls before the failure is read. Destructor-safe.
- * @since 0.1
- */
-CCH_EXPORT void cch_error_restore(const cch_error *error);
-
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);
 
 /** The meaning of a code, in one line without a full stop. Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_string(int code);
-
-/** Name of a code of a cch_domain: "NVRTC_ERROR_COMPILATION". Never NULL. @since 0.1 */
-CCH_EXPORT const char *cch_error_name_in(int domain, int code);
-
-/** The meaning of a code of a cch_domain, in one line without a full stop. Never NULL. @since 0.1 */
-CCH_EXPORT const char *cch_error_string_in(int domain, int code);
 
 /** Receives failures of destructors, which cannot be returned to a caller. */
 typedef void (*cch_report_fn)(const cch_error *error);

@@ -29,10 +29,6 @@ CCH_EXPORT cch_status cch_event_create(cch_event **out, cch_context *context, un
 CCH_EXPORT cch_status cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
                                      cch_release_fn CCH_NULLABLE release);
 
-/** Borrows an event of a context, and keeps the context, which is NULL if it is not known. @since 0.1 */
-CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
-                                        void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
-
 /**
  * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if the event and the stream have
  * different contexts. A wait uses the last record, so the *caller serialises* a record and the waits that depend on it.
@@ -48,23 +44,11 @@ CCH_EXPORT cch_status cch_event_record(cch_event *event, cch_stream *stream);
  */
 CCH_EXPORT cch_status cch_event_query(cch_event *event);
 
-/**
- * The same as cch_event_query(), but never invalidates a capture of this thread, whatever the capture's mode.
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_event_poll(cch_event *event);
-
 /** Waits until the recorded work is done (cuEventSynchronize). @since 0.1 */
 CCH_EXPORT cch_status cch_event_synchronize(cch_event *event);
 
 /** Milliseconds from `start` to `end` (cuEventElapsedTime). @since 0.1 */
 CCH_EXPORT cch_status cch_event_elapsed(float *out, cch_event *start, cch_event *end);
-
-/** The flags that the event was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
-CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
-
-/** The event's context, borrowed from the box; NULL when it is not known. @since 0.1 */
-CCH_EXPORT cch_context *cch_event_context(const cch_event *event);
 
 CCH_EXPORT CUevent cch_event_raw(const cch_event *event);
 

@@ -153,28 +153,6 @@ typedef struct cch_node_list {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT cch_status cch_graph_create(cch_graph **out);
 
-/**
- * Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
- * failure, the caller keeps the graph. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_adopt(cch_graph **out, CUgraph raw);
-
-/**
- * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
-
-/**
- * Like cch_graph_clone(), and lists the nodes of the graph, and for each of them its copy (cuGraphNodeFindInClone). The
- * lists have the same length, whatever other threads do. The caller releases them. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies,
-                                            cch_graph *graph);
-
-/** The graph that contains a child graph or a body, borrowed; NULL for a root graph. @since 0.1 */
-CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
-
 /** Keeps a bundle as long as the graph, or anything that is instantiated from it, exists. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
@@ -194,14 +172,6 @@ CCH_EXPORT cch_status cch_graph_share(cch_graph *graph);
  */
 CCH_EXPORT cch_status cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph,
                                           cch_context *CCH_NULLABLE context, int has_default, unsigned value);
-/**
- * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count.
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
-
-/** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
-CCH_EXPORT cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
 
 CCH_EXPORT CUgraph cch_graph_raw(const cch_graph *graph);
 
@@ -265,32 +235,9 @@ typedef struct cch_kernel_columns {
   cch_context *context; /**< the context of the nodes; NULL for the current one */
 } cch_kernel_columns;
 
-/**
- * Adds many kernel nodes in one call: all or none, like cch_graph_add_batch(). No boxes are made:
- * cch_graph_node_numbered() makes the box of a node when it is needed. The nodes share one set of owners, which is kept
- * until no node needs it any longer.
- *
- * `out` has room for `count` handles. `*first` becomes the number of the first node, which is never 0; the numbers of
- * the other nodes follow it. On failure, `failed` (which may be NULL) is the index of the node that could not be added.
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
-                                            const cch_kernel_columns *columns, size_t count,
-                                            size_t *CCH_NULLABLE failed);
-
-/** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
- * destroyed. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
-
 /** Removes a node and its edges from its graph (cuGraphDestroyNode). The box of the node, and the boxes of graphs in
  * it, are no longer valid. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_node_destroy(cch_graph_node *node);
-
-/** The graph that the node is in, borrowed from the box. @since 0.1 */
-CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
-
-/** Type of the node (CUgraphNodeType). It can be a type that this library cannot add. @since 0.1 */
-CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
 /**
  * Sets the parameters of a kernel, memcpy, memset, host, child graph or event node, in the structure of its type
@@ -311,36 +258,11 @@ CCH_EXPORT cch_status cch_graph_node_set(cch_graph_node *node, const void *CCH_N
  */
 CCH_EXPORT cch_status cch_graph_node_get(void *params, cch_graph_node *node);
 
-/**
- * Like cch_graph_node_get(), but what the parameters point to stays as long as the caller keeps `*kept`, even if other
- * threads read or change the node. `*bundle` becomes the bundle that cch_graph_node_bundle() returns for these
- * parameters. Both are new references, or NULL. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node);
-
-/**
- * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
- * fills that other code added. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
-
-/**
- * 1 if the current context is the context of the node, which is a kernel, copy or fill node. Also 1 if the node has no
- * context, or if its context is not known. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
-
 /** The bundle of the node's parameters, as a new reference; NULL if there is none or it is not known. @since 0.1 */
 CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
 
 /** The child graph of a node, or its body number `index`; a new reference. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
-
-/** The copy of a node in a clone of its graph, or in a child graph of the clone (cuGraphNodeFindInClone). @since 0.1 */
-CCH_EXPORT cch_status cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
-
-/** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 
 CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
@@ -362,10 +284,6 @@ typedef struct cch_edge_list {
 CCH_EXPORT cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph);
 /** All edges of a graph, without the edges of its child graphs and bodies. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_edges(cch_edge_list *out, cch_graph *graph);
-/** The nodes that a node waits for. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
-/** The nodes that wait for a node. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
@@ -376,12 +294,6 @@ CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
  * Cycles are not detected here, but by the driver at instantiation. @since 0.1
  */
 CCH_EXPORT cch_status cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
-/** Removes edges. On failure, no edge is removed. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
-/** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. @since 0.1 */
-CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
-                                       size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
-                                       size_t count);
 
 /* ---- executable graphs ---- */
 
@@ -417,20 +329,10 @@ typedef struct cch_update_result {
 CCH_EXPORT cch_status cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph,
                                             cch_update_result *CCH_NULLABLE result);
 
-/** The CUDA_GRAPH_INSTANTIATE_FLAG_* of an executable graph (cuGraphExecGetFlags). @since 0.1 */
-CCH_EXPORT cch_status cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
-
 /** Uploads the graph, so that its first launch is faster (cuGraphUpload). @since 0.1 */
 CCH_EXPORT cch_status cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
 /** Launches on a stream (cuGraphLaunch), after earlier launches of the same graph. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
-
-/**
- * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and
- * bodies. cch_graph_exec_set(), cch_graph_exec_enable() and cch_graph_exec_is_enabled() accept such nodes.
- * Destructor-safe. @since 0.1
- */
-CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
 /**
  * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. Objects that launches in flight
@@ -440,10 +342,6 @@ CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_n
  */
 CCH_EXPORT cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
                                          cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
-/** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled). @since 0.1 */
-CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
-/** Whether a node is enabled (cuGraphNodeGetEnabled). @since 0.1 */
-CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
 CCH_EXPORT CUgraphExec cch_graph_exec_raw(const cch_graph_exec *exec);
 

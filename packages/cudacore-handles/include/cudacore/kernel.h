@@ -46,9 +46,6 @@ CCH_EXPORT cch_status cch_kernel_get(cch_kernel **out, cch_library *library, con
 CCH_EXPORT cch_status cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
                                       void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
-/** The library, borrowed from the box; NULL when it is not known. @since 0.1 */
-CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
-
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as the
  * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, the parameters are those
@@ -59,34 +56,12 @@ CCH_EXPORT cch_status cch_kernel_params(const cch_param **out, size_t *count, cc
                                         cch_context *CCH_NULLABLE context);
 
 /**
- * Sets the parameters of a kernel, which cch_launch() and graph nodes need, for a driver that cannot report them
- * (before 12.4). The array is copied. Nothing changes if the parameters are known already, or if the driver can report
- * them. At a launch, such a driver copies each argument from the given offset, in the size that the parameter has in
- * the code. @since 0.1
- */
-CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
-
-/**
  * Launches a kernel with its arguments packed in one block (cuLaunchKernelEx), each at the offset that
  * cch_kernel_params() gives. `args` may be NULL when `args_size` is 0. CCH_EMISMATCH when `args_size` is not the
  * end of the last parameter. @since 0.1
  */
 CCH_EXPORT cch_status cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                  const void *CCH_NULLABLE args, size_t args_size);
-
-/**
- * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
- * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. `keep` calls
- * cch_capture_keep_all(), so that the graph keeps the kernel and the memory that the arguments point into. If `keep`
- * fails, nothing is launched, and the status of `keep` is returned. @since 0.1
- */
-CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                         const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
-                                         void *CCH_NULLABLE data);
-
-/** Launches a kernel with an array of pointers to its arguments, as for cuLaunchKernelEx. @since 0.1 */
-CCH_EXPORT cch_status cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                        void **CCH_NULLABLE params);
 
 CCH_EXPORT CUkernel cch_kernel_raw(const cch_kernel *kernel);
 

@@ -23,13 +23,6 @@ CCH_EXPORT cch_status cch_library_load(cch_library **out, const void *image, siz
 CCH_EXPORT cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
                                        cch_release_fn CCH_NULLABLE release);
 
-/**
- * Gives up ownership of a library permanently: it is not unloaded with its last reference. Call it before passing the
- * handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then on,
- * the library is borrowed. For a borrowed library, nothing changes. @since 0.1
- */
-CCH_EXPORT cch_status cch_library_disown(cch_library *library);
-
 /** The handle, borrowed. Before passing it to other code, see cch_library_disown(). */
 CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
 

@@ -46,36 +46,12 @@ CCH_EXPORT cch_status cch_pool_create(cch_pool **out, const cch_pool_config *con
 CCH_EXPORT cch_status cch_pool_current(cch_pool **out, int device);
 
 /**
- * Borrows the default pool for memory of a type (CCH_ALLOCATION_*) at a location (cuMemGetMemPool, of CUDA 13). The
- * location is a CCH_LOCATION_*, or 0 for managed memory without a preferred location. @since 0.1
- */
-CCH_EXPORT cch_status cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type);
-
-/**
- * Returns unused memory to the system until the pool holds `keep` bytes, or has no unused memory (cuMemPoolTrimTo).
- * @since 0.1
- */
-CCH_EXPORT cch_status cch_pool_trim(cch_pool *pool, size_t keep);
-
-/**
  * Borrows a pool. `device` is the ordinal of its device, -1 for a host pool. `owner` and `release` are as in
  * cch_context_wrap().
  * @since 0.1
  */
 CCH_EXPORT cch_status cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *CCH_NULLABLE owner,
                                     cch_release_fn CCH_NULLABLE release);
-
-/** Ordinal of the device of a pool's memory, -1 for host memory. @since 0.1 */
-CCH_EXPORT int cch_pool_device(const cch_pool *pool);
-
-/**
- * The location of a pool's memory: a CCH_LOCATION_* and its id. Both are 0 for a borrowed pool without a device.
- * @since 0.1
- */
-CCH_EXPORT void cch_pool_location(int *type, int *id, const cch_pool *pool);
-
-/** The type of a pool's memory: a CCH_ALLOCATION_*, 0 for a borrowed pool. @since 0.1 */
-CCH_EXPORT int cch_pool_alloc_type(const cch_pool *pool);
 
 CCH_EXPORT CUmemoryPool cch_pool_raw(const cch_pool *pool);
 

@@ -22,20 +22,9 @@ CCH_BEGIN_DECLS
  * owners are leaked: their release functions are not called. Cannot be undone. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_process_exiting(void);
 
-/** 1 in a child of fork() whose parent had initialised CUDA: calls fail with CCH_EFORKED, frees do nothing. @since 0.1
- */
-CCH_EXPORT bool cch_process_forked(void);
-
 /** Marks the calling thread as running inside a CUDA callback until the matching cch_callback_leave(). Nests.
  * Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_enter(void);
-
-/**
- * 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), for example in a host
- * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED, because waiting for a thread that
- * launches a graph would be a deadlock. Destructor-safe. @since 0.1
- */
-CCH_EXPORT bool cch_callback_active(void);
 
 /** Ends the state that cch_callback_enter() began. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_leave(void);
@@ -49,15 +38,6 @@ CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 /** Destroys all queued boxes that can be destroyed, and returns their number. Does nothing inside a CUDA callback, or
  * in a release function: the caller of the release function destroys the queued boxes afterwards. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_drain(void);
-
-/**
- * Number of streams that the library has made in contexts to free memory that was used on several streams. Each exists
- * as long as its context. For tests and diagnostics. Destructor-safe. @since 0.1
- */
-CCH_EXPORT size_t cch_helper_stream_count(void);
-
-/** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */
-CCH_EXPORT size_t cch_reclaim_pending(void);
 
 CCH_END_DECLS
 

@@ -42,21 +42,8 @@ CCH_EXPORT cch_stream *cch_stream_legacy(void);
 /** The per-thread default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
 CCH_EXPORT cch_stream *cch_stream_per_thread(void);
 
-/**
- * Decides which stream a default stream means: returns a box of that of the current context and, for the per-thread
- * one, of the calling thread. If no context is current, the box has no context. Any other stream is returned itself.
- * The result is a new reference. @since 0.1
- */
-CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
-
 /** The stream's context, borrowed from the box; NULL for a default stream. @since 0.1 */
 CCH_EXPORT cch_context *cch_stream_context(const cch_stream *stream);
-
-/** The CU_STREAM_* flags of a stream (cuStreamGetFlags). @since 0.1 */
-CCH_EXPORT cch_status cch_stream_flags(unsigned *out, cch_stream *stream);
-
-/** The priority of a stream (cuStreamGetPriority). @since 0.1 */
-CCH_EXPORT cch_status cch_stream_priority(int *out, cch_stream *stream);
 
 /** 1 while the stream is being captured, even if the capture is no longer valid, else 0 (cuStreamIsCapturing).
  * @since 0.1 */

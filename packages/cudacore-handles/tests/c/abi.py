@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from read_headers import read, table_entries
+from read_headers import INTERNAL_VERSION, read, table_entries
 
 
 def generate(layout: Path, entries: Path, folder: Path) -> None:
@@ -55,7 +55,8 @@ def compare(baseline: Path, program: str, library: str, *, update: bool) -> None
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True, capture_output=True, text=True
     ).stdout
-    names = sorted(line.split(maxsplit=2)[2] for line in symbols.splitlines() if line.split()[1] != "A")
+    symbols_of = (line.split(maxsplit=2) for line in symbols.splitlines())
+    names = sorted(name for _, kind, name in symbols_of if kind != "A" and not name.endswith(INTERNAL_VERSION))
     layout = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     found = "".join(f"symbol {name}\n" for name in names) + layout
     if update:

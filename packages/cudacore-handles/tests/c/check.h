@@ -11,7 +11,7 @@
 
 #include "driver/driver_table.h"
 
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include <cudacore_sim.h>
 

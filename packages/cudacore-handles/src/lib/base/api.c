@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions about the library itself: its version, its path, and its table of functions. */
 #define _GNU_SOURCE
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include <dlfcn.h>
 

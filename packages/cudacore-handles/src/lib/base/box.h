@@ -7,7 +7,7 @@
 #include "base/errors.h"
 #include "base/process.h"
 
-#include <cudacore/base.h>
+#include <cudacore_internal/base.h>
 
 typedef struct cch__box {
   atomic_size_t references;

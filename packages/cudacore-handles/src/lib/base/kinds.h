@@ -11,7 +11,7 @@
 
 #include <cuda.h>
 
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

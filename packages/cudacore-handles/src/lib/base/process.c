@@ -5,7 +5,7 @@
  */
 #include "base/process.h"
 
-#include <cudacore/process.h>
+#include <cudacore_internal/process.h>
 
 atomic_int cch__state;
 

@@ -4,7 +4,7 @@
 
 /* The state of the process with respect to CUDA, and the number of the calling thread. */
 
-#include <cudacore/driver.h>
+#include <cudacore_internal/driver.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>

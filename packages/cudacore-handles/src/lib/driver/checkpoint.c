@@ -2,7 +2,7 @@
 #include "base/arguments.h"
 #include "driver/driver_table.h"
 
-#include <cudacore/checkpoint.h>
+#include <cudacore_internal/checkpoint.h>
 
 #include <limits.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "base/arguments.h"
 #include "driver/driver_table.h"
 
-#include <cudacore/device.h>
+#include <cudacore_internal/device.h>
 
 #include <limits.h>
 

@@ -66,11 +66,12 @@ static const char *why(CUgraphInstantiateResult result) {
   case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
     return "the graph's structure is not valid: a cycle, or nodes that do not go together";
   case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
-    return "a node does what neither a graph that is launched from a device nor the body of a conditional node can do";
+    return "the operation of a node is not allowed in a graph launched from the device or in the body of a conditional "
+           "node";
   case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
     return "nodes of different contexts are in a graph that is launched from a device";
   case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
-    return "a condition of the graph is of no conditional node";
+    return "a condition of the graph is not used by a conditional node";
   default:
     return "the driver does not say why";
   }
@@ -110,18 +111,12 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   CCH__REQUIRE_USABLE(out, graph);
   enum { PARAMS_0_1 = offsetof(cch_instantiate_params, upload) + sizeof(cch_stream *) };
   cch_instantiate_params known = {0};
-  int status = 0;
   if (params != NULL)
-    status =
-        cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
-  if (status == 0)
-    status = cch__graph_check(graph, __func__);
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(known.upload, "the stream to upload on", __func__);
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(known.context, "the context of the parameters", __func__);
-  if (status != 0)
-    return status;
+    CCH__RETURN_FAILURE(
+        cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__));
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.upload, "the stream to upload on", __func__));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.context, "the context of the parameters", __func__));
   cch__poll();
   cch_graph_exec *exec = cch__box_new(CCH_KIND_GRAPH_EXEC, sizeof *exec, __func__);
   if (exec == NULL)
@@ -131,7 +126,7 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
     context = known.upload->context;
   CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
                                           .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
-  status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(context, instantiate(exec, graph, &native, __func__)));
+  const int status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(context, instantiate(exec, graph, &native, __func__)));
   if (status != 0) {
     cch_context_unref(exec->made_in);
     cch_bundle_unref(exec->whole.bundle);

@@ -7,10 +7,10 @@
 #include "stream/capture.h"
 #include "base/reclaim.h"
 
-#include <cudacore/device.h>
-#include <cudacore/managed.h>
-#include <cudacore/pointer.h>
-#include <cudacore/pool.h>
+#include <cudacore_internal/device.h>
+#include <cudacore_internal/managed.h>
+#include <cudacore_internal/pointer.h>
+#include <cudacore_internal/pool.h>
 
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 #include "base/arguments.h"
 #include "driver/current.h"
 
-#include <cudacore/device.h>
-#include <cudacore/tensor_map.h>
+#include <cudacore_internal/device.h>
+#include <cudacore_internal/tensor_map.h>
 
 #include <inttypes.h>
 #include <stdatomic.h>

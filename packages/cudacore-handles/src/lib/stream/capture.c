@@ -82,13 +82,22 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
   return status;
 }
 
-/* The driver's call fails only for the legacy stream, and only while a blocking stream is being captured. */
-bool cch__is_capturing(CUstream stream) {
+int cch__capture_ask(bool *out, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (cch__driver.cuStreamIsCapturing == NULL)
-    return false;
-  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
-  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+  CUresult result = CUDA_SUCCESS;
+  if (cch__driver.cuStreamIsCapturing != NULL)
+    result = cch__driver.cuStreamIsCapturing(stream, &status);
+  /* The legacy stream is refused while a blocking stream is being captured. */
+  *out = cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+  return cch__not_now(result) ? 0 : cch__checked((int)result, "cuStreamIsCapturing");
+}
+
+bool cch__is_capturing(CUstream stream) {
+  bool is_capturing;
+  cch__destructor_enter(); /* a failure here is not one of the call, whose record it must not replace */
+  cch__capture_ask(&is_capturing, stream);
+  cch__destructor_leave();
+  return is_capturing;
 }
 
 int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {

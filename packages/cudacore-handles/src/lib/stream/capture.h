@@ -55,6 +55,8 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream);
  * current.
  */
 bool cch__is_capturing(CUstream stream);
+/* The same, for calls that fail if the driver cannot tell. */
+int cch__capture_ask(bool *out, CUstream stream);
 
 /*
  * Finds whether work that is given to a stream becomes a part of a graph, whichever code began the capture. The

@@ -6,6 +6,7 @@
  */
 #include "stream/capture.h"
 
+#include "base/reclaim.h"
 #include "driver/current.h"
 #include "stream/stream.h"
 

@@ -72,8 +72,10 @@ static int shares_device(bool *out, const cch_context *context) {
  * The context of the record is current, unless the stream is of a context.
  */
 static int recorded(cch_event *event, const cch_stream *stream, int status) {
-  if (status == 0)
-    atomic_store_explicit(&event->captured, cch__is_capturing(cch__stream_here(stream)), memory_order_relaxed);
+  bool captured;
+  CCH__RETURN_FAILURE(status);
+  status = cch__capture_ask(&captured, cch__stream_here(stream));
+  atomic_store_explicit(&event->captured, captured, memory_order_relaxed);
   return status;
 }
 

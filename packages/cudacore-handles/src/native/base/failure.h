@@ -11,7 +11,7 @@
 
 #include <Python.h>
 
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include <dlfcn.h>
 #include <string.h>

@@ -21,7 +21,7 @@
 #include <pythread.h>
 #include <structmember.h>
 
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include "from_stubs.h"
 

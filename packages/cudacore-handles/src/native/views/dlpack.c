@@ -9,8 +9,8 @@
 #include "base/dlpack.h"
 #include "views/views.h"
 
-#include <cudacore/deviceptr.h>
-#include <cudacore/process.h>
+#include <cudacore_internal/deviceptr.h>
+#include <cudacore_internal/process.h>
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the table of functions and their parameters that test_arguments.c goes through.
 
-``arguments.py OUT HEADERS_FOLDER`` reads the public headers, so that a new function is tested without being named
+``arguments.py OUT PROMISED INTERNAL`` reads all headers, so that a new function is tested without being named
 anywhere else.
 """
 
@@ -65,9 +65,9 @@ def answer(prototype: str, name: str, found: Interface) -> str:
     return "STATUS" if returned in ("cch_status", "int") else "ZERO"
 
 
-def main(out: str, folder: str) -> None:
+def main(out: str, promised: str, internal: str) -> None:
     """Write the table of functions and their parameters."""
-    found = read(Path(folder))
+    found = read(Path(promised), Path(internal))
     calls, rows = [], []
     for name, prototype in found.functions.items():
         declared = re.search(r"\((.*)\)", prototype)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch would use NULL as an address, or get no message, if a failed allocation did not throw a C++ exception.
-#include <cudacore/cudacore.h>
+#include <cudacore_internal/all.h>
 
 #include <dlfcn.h>
 

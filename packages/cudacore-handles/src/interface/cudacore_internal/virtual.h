@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_VIRTUAL_H
-#define CUDACORE_VIRTUAL_H
+#ifndef CUDACORE_INTERNAL_VIRTUAL_H
+#define CUDACORE_INTERNAL_VIRTUAL_H
 
 /**
  * @file virtual.h
@@ -9,7 +9,7 @@
  * physical memory, and can be freed in any order.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -39,25 +39,25 @@ typedef struct cch_virtual_config {
   size_t access_count;
 } cch_virtual_config;
 
-/** The granularity of sizes in bytes (cuMemGetAllocationGranularity). @since 0.1 */
+/** The granularity of sizes in bytes (cuMemGetAllocationGranularity). */
 CCH_EXPORT cch_status cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
 
 /** Makes memory of `size` bytes rounded up to the granularity (cuMemAddressReserve, cuMemCreate, cuMemMap,
  * cuMemSetAccess). If a step fails, the earlier steps are undone. The memory is freed with its last reference, after
- * the work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
+ * the work of the stream of cch_deviceptr_set_stream(), if one was set. */
 CCH_EXPORT cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
 /**
  * Makes a larger allocation that begins with the memory of an allocation of virtual memory. If the addresses after the
  * old allocation are free, the new one has the same address. Otherwise it has another address, and `*moved` is 1. The
- * old allocation does not change. CCH_EINVAL if the size is not larger. @since 0.1
+ * old allocation does not change. CCH_EINVAL if the size is not larger.
  */
 CCH_EXPORT cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr,
                                        const cch_virtual_config *config, size_t size);
 
 /**
  * The number of pieces of physical memory of an allocation of virtual memory; 0 for other memory. For a part, the
- * number of pieces of its whole allocation. @since 0.1
+ * number of pieces of its whole allocation.
  */
 CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 
@@ -66,7 +66,7 @@ CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
  * (cuMemExportToShareableHandle): makes a file descriptor for each of its `count` pieces, in order, and reads the sizes
  * of the pieces. The caller must close the descriptors. The memory must have been made with
  * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` differs from the
- * result of cch_virtual_piece_count(). @since 0.1
+ * result of cch_virtual_piece_count().
  */
 CCH_EXPORT cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
 
@@ -75,7 +75,6 @@ CCH_EXPORT cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t
  * (cuMemImportFromShareableHandle). The caller keeps the descriptors. Of `config`, the location, the accesses and the
  * address are used. CCH_EMISMATCH if the memory is at another location. The memory lives as long as any process has it
  * mapped.
- * @since 0.1
  */
 CCH_EXPORT cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
                                          const size_t *sizes, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_NVJITLINK_H
-#define CUDACORE_NVJITLINK_H
+#ifndef CUDACORE_INTERNAL_NVJITLINK_H
+#define CUDACORE_INTERNAL_NVJITLINK_H
 
 /**
  * @file nvjitlink.h
@@ -9,25 +9,24 @@
  * the domain CCH_DOMAIN_NVJITLINK.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
 /** A loaded nvJitLink. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvjitlink cch_nvjitlink;
 
-/** Loads nvJitLink, as cch_nvrtc_load() loads NVRTC. @since 0.1 */
+/** Loads nvJitLink, as cch_nvrtc_load() loads NVRTC. */
 CCH_EXPORT cch_status cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
 
-/** The nvJitLink of a dlopen() handle, which must stay open. @since 0.1 */
+/** The nvJitLink of a dlopen() handle, which must stay open. */
 CCH_EXPORT cch_status cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 
-/** The version of nvJitLink: nvJitLinkVersion, or before 12.3 the version in the names of its functions. @since 0.1 */
+/** The version of nvJitLink: nvJitLinkVersion, or before 12.3 the version in the names of its functions. */
 CCH_EXPORT cch_status cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
 
 /**
  * Makes a linker with its options (nvJitLinkCreate). *Caller serialises* all calls for the linker until it has linked.
- * @since 0.1
  */
 CCH_EXPORT cch_status cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
                                                   const char *const *options);
@@ -43,11 +42,11 @@ typedef enum cch_nvjitlink_input {
   CCH_NVJITLINK_ANY = 10     /**< the type is determined from the contents; needs nvJitLink 12.5 */
 } cch_nvjitlink_input;
 
-/** Adds code of a type (nvJitLinkAddData). The code is copied. `name` is its name in messages. @since 0.1 */
+/** Adds code of a type (nvJitLinkAddData). The code is copied. `name` is its name in messages. */
 CCH_EXPORT cch_status cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
                                                const char *CCH_NULLABLE name);
 
-/** Links the input, once (nvJitLinkComplete). The logs are available even after a failure. @since 0.1 */
+/** Links the input, once (nvJitLinkComplete). The logs are available even after a failure. */
 CCH_EXPORT cch_status cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
 
 /** The outputs of a linker, once it has linked. */
@@ -59,7 +58,7 @@ typedef enum cch_nvjitlink_output {
   CCH_NVJITLINK_LINKED_LTOIR = 4 /**< LTO-IR, with the options `-lto -r`; needs nvJitLink 13.2 */
 } cch_nvjitlink_output;
 
-/** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
+/** Copies an output to `out`, as cch_nvrtc_program_get() does. */
 CCH_EXPORT cch_status cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *size, cch_nvjitlink_linker *linker,
                                                int output);
 

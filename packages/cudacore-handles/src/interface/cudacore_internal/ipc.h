@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_IPC_H
-#define CUDACORE_IPC_H
+#ifndef CUDACORE_INTERNAL_IPC_H
+#define CUDACORE_INTERNAL_IPC_H
 
 /**
  * @file ipc.h
@@ -13,7 +13,7 @@
  * memory until the other processes no longer use it, because CUDA does not keep it for them.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -27,7 +27,7 @@ typedef struct cch_ipc_handle {
 
 /**
  * A new file descriptor for a pool, which the caller must close (cuMemPoolExportToShareableHandle). The pool must have
- * been created with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. @since 0.1
+ * been created with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
  */
 CCH_EXPORT cch_status cch_pool_export(int *out, cch_pool *pool);
 
@@ -35,17 +35,17 @@ CCH_EXPORT cch_status cch_pool_export(int *out, cch_pool *pool);
  * A pool of another process, by the file descriptor that it exported (cuMemPoolImportFromShareableHandle). The caller
  * keeps the descriptor. While a box of the pool exists, the same box is returned. `location_type` and `location_id`
  * state the location of the pool's memory; CCH_EMISMATCH if the memory is elsewhere. The node of CCH_LOCATION_HOST_NUMA
- * is not checked. Nothing can be allocated from such a pool. @since 0.1
+ * is not checked. Nothing can be allocated from such a pool.
  */
 CCH_EXPORT cch_status cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
 
-/** Whether a pool belongs to another process. @since 0.1 */
+/** Whether a pool belongs to another process. */
 CCH_EXPORT bool cch_pool_is_imported(const cch_pool *pool);
 
 /**
  * A handle by which other processes can import an allocation of a pool (cuMemPoolExportPointer). For a part
  * (deviceptr.h), it is the handle of the whole allocation, in which the part begins at cch_deviceptr_offset(). The
- * handle of an import is the one with which it was imported. @since 0.1
+ * handle of an import is the one with which it was imported.
  */
 CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 
@@ -53,7 +53,7 @@ CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *p
  * Memory of another process, from an imported pool, by its exported handle and its `size` (cuMemPoolImportPointer). It
  * is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream() (cuMemFreeAsync). Each import
  * has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the memory.
- * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now. @since 0.1
+ * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now.
  */
 CCH_EXPORT cch_status cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
                                            size_t size, cch_stream *stream);
@@ -61,24 +61,24 @@ CCH_EXPORT cch_status cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, 
 /**
  * Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. If `pool` is NULL,
  * the handle is one that this process exported, and came back: the result is a part of the allocation. CCH_EGONE if
- * that was freed. @since 0.1
+ * that was freed.
  */
 CCH_EXPORT cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *CCH_NULLABLE pool,
                                                 const cch_ipc_handle *handle, size_t offset, size_t size,
                                                 cch_stream *stream);
 
-/** Whether memory belongs to another process. @since 0.1 */
+/** Whether memory belongs to another process. */
 CCH_EXPORT bool cch_deviceptr_is_imported(const cch_deviceptr *ptr);
 
 /**
  * A handle by which other processes can import an event that has CCH_EVENT_INTERPROCESS (cuIpcGetEventHandle). The
- * handle of an imported event is the one with which it was imported. @since 0.1
+ * handle of an imported event is the one with which it was imported.
  */
 CCH_EXPORT cch_status cch_event_export(cch_ipc_handle *out, cch_event *event);
 
 /**
  * An event of another process, in a context (cuIpcOpenEventHandle). `flags` can have CCH_EVENT_BLOCKING_SYNC, which is
- * only reported by cch_event_flags(). @since 0.1
+ * only reported by cch_event_flags().
  */
 CCH_EXPORT cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle,
                                        unsigned flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_TENSOR_MAP_H
-#define CUDACORE_TENSOR_MAP_H
+#ifndef CUDACORE_INTERNAL_TENSOR_MAP_H
+#define CUDACORE_INTERNAL_TENSOR_MAP_H
 
 /**
  * @file tensor_map.h
@@ -12,7 +12,7 @@
  * Axes are in the order of an array's shape, the outermost one first. CUDA's own functions have the reverse order.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -62,7 +62,7 @@ typedef struct cch_tensor_map_config {
 
 /**
  * Encodes a tensor map. CCH_EINVAL for a map that the driver would refuse, with a message that names the field, its
- * value and the rule. CCH_ENOSYMBOL if the driver lacks the function. No current context is needed. @since 0.1
+ * value and the rule. CCH_ENOSYMBOL if the driver lacks the function. No current context is needed.
  */
 CCH_EXPORT cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
 

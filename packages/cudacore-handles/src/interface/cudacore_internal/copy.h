@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_COPY_H
-#define CUDACORE_COPY_H
+#ifndef CUDACORE_INTERNAL_COPY_H
+#define CUDACORE_INTERNAL_COPY_H
 
 /**
  * @file copy.h
  * Copies of many allocations in one call, and copies of parts of allocations in two and three dimensions.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -38,7 +38,7 @@ typedef struct cch_copy_attributes {
  * default stream, while the stream is being captured, or between devices (see cch_deviceptr_copy()). In these cases,
  * the copies are made one after the other. If one of them then has CCH_COPY_DURING_CALL, this function waits for the
  * stream; in a capture, it returns CCH_EINVAL. If sizes differ, it returns CCH_EINVAL before anything is copied. The
- * graph of a capture keeps all allocations. @since 0.1
+ * graph of a capture keeps all allocations.
  */
 CCH_EXPORT cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                                      const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
@@ -60,7 +60,7 @@ typedef struct cch_copy_shape {
 /**
  * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
  * cch_deviceptr_copy()). CCH_EINVAL if the part exceeds one of the allocations, or if rows, or the source and the
- * destination, overlap. The graph of a capture keeps both allocations. @since 0.1
+ * destination, overlap. The graph of a capture keeps both allocations.
  */
 CCH_EXPORT cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape,
                                     cch_stream *stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_GRAPHICS_H
-#define CUDACORE_GRAPHICS_H
+#ifndef CUDACORE_INTERNAL_GRAPHICS_H
+#define CUDACORE_INTERNAL_GRAPHICS_H
 
 /**
  * @file graphics.h
@@ -12,11 +12,11 @@
  * the resource.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
-/** How CUDA uses a resource (CU_GRAPHICS_REGISTER_FLAGS_*). @since 0.1 */
+/** How CUDA uses a resource (CU_GRAPHICS_REGISTER_FLAGS_*). */
 typedef enum cch_graphics_flags {
   CCH_GRAPHICS_READ_ONLY = 1,          /**< CUDA only reads the resource */
   CCH_GRAPHICS_WRITE_DISCARD = 2,      /**< CUDA overwrites the whole resource and does not read it */
@@ -24,35 +24,34 @@ typedef enum cch_graphics_flags {
   CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< CUDA gathers texels of the resource */
 } cch_graphics_flags;
 
-/** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). @since 0.1 */
+/** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). */
 CCH_EXPORT cch_status cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer,
                                                       unsigned flags);
 
-/** Registers an OpenGL texture or renderbuffer of a target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage).
- * @since 0.1 */
+/** Registers an OpenGL texture or renderbuffer of a target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage). */
 CCH_EXPORT cch_status cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image,
                                                      unsigned target, unsigned flags);
 
 /**
  * Maps a registered buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory
  * (cuGraphicsMapResources). The buffer is unmapped, in the order of the stream, by cch_graphics_unmap() or with the
- * last reference to the memory. CCH_EINVAL if it is mapped already. @since 0.1
+ * last reference to the memory. CCH_EINVAL if it is mapped already.
  */
 CCH_EXPORT cch_status cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
 
 /**
  * Unmaps a resource, even if there are references to the memory (cuGraphicsUnmapResources). The box of the memory, and
  * the boxes of its parts, are no longer valid. Ordered on a stream; NULL means the stream that orders the free of the
- * memory. CCH_EINVAL if the resource is not mapped. @since 0.1
+ * memory. CCH_EINVAL if the resource is not mapped.
  */
 CCH_EXPORT cch_status cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
-/** Whether a resource is mapped. Destructor-safe. @since 0.1 */
+/** Whether a resource is mapped. Destructor-safe. */
 CCH_EXPORT bool cch_graphics_is_mapped(const cch_graphics *resource);
 
 /**
  * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). The resource can no longer be
- * used. Without this call, it is unregistered with the last reference. @since 0.1
+ * used. Without this call, it is unregistered with the last reference.
  */
 CCH_EXPORT cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 

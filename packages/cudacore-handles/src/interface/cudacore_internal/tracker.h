@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_TRACKER_H
-#define CUDACORE_TRACKER_H
+#ifndef CUDACORE_INTERNAL_TRACKER_H
+#define CUDACORE_INTERNAL_TRACKER_H
 
 /**
  * @file tracker.h
@@ -11,7 +11,7 @@
  * None of these functions needs a driver.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -48,55 +48,54 @@ typedef struct cch_tracked {
 /**
  * Makes a tracker. CCH_EINVAL if the log cannot be opened. `config->size` can be the size of any version of the
  * structure, from 0.1 on.
- * @since 0.1
  */
 CCH_EXPORT cch_status cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
 
 /**
  * Begins a measurement: makes a tracker that counts the allocations of another tracker, from now until
- * cch_tracker_stop() or the destruction of the measurement. @since 0.1
+ * cch_tracker_stop() or the destruction of the measurement.
  */
 CCH_EXPORT cch_status cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
 
-/** Ends a measurement: its counts no longer change. Does nothing for other trackers. @since 0.1 */
+/** Ends a measurement: its counts no longer change. Does nothing for other trackers. */
 CCH_EXPORT cch_status cch_tracker_stop(cch_tracker *tracker);
 
 /**
  * Announces an allocation of `size` bytes, which cch_tracker_add() or cch_tracker_cancel() follows. CCH_ELIMIT if the
- * allocation would exceed the limit. @since 0.1
+ * allocation would exceed the limit.
  */
 CCH_EXPORT cch_status cch_tracker_begin(cch_tracker *tracker, size_t size);
 
 /** Ends the announcement of an allocation that failed. `stream` is the stream on which the allocation was ordered, or
- * NULL. @since 0.1 */
+ * NULL. */
 CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *CCH_NULLABLE stream);
 
 /**
  * Adds a new allocation to a tracker. `announced` is the size that was passed to cch_tracker_begin(). *id is the number
  * of the allocation. If this function fails, the announcement is ended. CCH_ELIMIT if the allocation is larger than
- * announced, and would exceed the limit. @since 0.1
+ * announced, and would exceed the limit.
  */
 CCH_EXPORT cch_status cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
 
 /**
  * Like cch_deviceptr_alloc_async(), with `count` trackers, each of which can refuse the allocation. On failure, no
- * tracker has counted it. @since 0.1
+ * tracker has counted it.
  */
 CCH_EXPORT cch_status cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
                                                   cch_tracker *const *trackers, size_t count);
 
-/** Reads the counts of a tracker, all at the same moment. @since 0.1 */
+/** Reads the counts of a tracker, all at the same moment. */
 CCH_EXPORT cch_status cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
 
 /**
  * The live allocations of a tracker with CCH_TRACKER_LIST, the newest first: up to `capacity` of them in `out`, and
- * their number in *count. @since 0.1
+ * their number in *count.
  */
 CCH_EXPORT cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
 
 /**
  * Writes the pending lines of the log. Lines are also written when many are pending, and when the tracker is destroyed.
- * CCH_EINVAL if the file cannot be written. @since 0.1
+ * CCH_EINVAL if the file cannot be written.
  */
 CCH_EXPORT cch_status cch_tracker_flush(cch_tracker *tracker);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_ARRAY_H
-#define CUDACORE_ARRAY_H
+#ifndef CUDACORE_INTERNAL_ARRAY_H
+#define CUDACORE_INTERNAL_ARRAY_H
 
 /**
  * @file array.h
@@ -8,7 +8,7 @@
  * surfaces.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -40,49 +40,47 @@ typedef struct cch_array_desc {
   uint32_t levels;   /**< levels of a mipmapped array; for an array 0 or 1 */
 } cch_array_desc;
 
-/** Creates an array in a context (cuArray3DCreate). @since 0.1 */
+/** Creates an array in a context (cuArray3DCreate). */
 CCH_EXPORT cch_status cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap().
- * @since 0.1 */
+/** Borrows an array. `context` is NULL if it is not known. `owner` and `release` are as in cch_context_wrap(). */
 CCH_EXPORT cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context,
                                      void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
-/** Reads the properties of an array into `out`, whose `size` must be set. @since 0.1 */
+/** Reads the properties of an array into `out`, whose `size` must be set. */
 CCH_EXPORT cch_status cch_array_describe(cch_array_desc *out, const cch_array *array);
 
-/** The size of all texels in bytes; 0 if `array` is not an array. @since 0.1 */
+/** The size of all texels in bytes; 0 if `array` is not an array. */
 CCH_EXPORT size_t cch_array_size(const cch_array *array);
 
-/** The array's context, borrowed from the box; NULL when it is not known. @since 0.1 */
+/** The array's context, borrowed from the box; NULL when it is not known. */
 CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
 
 /**
  * Copies all texels from or to memory, ordered on a stream (cuMemcpy3DAsync). In memory, the rows are contiguous and
  * begin at the byte `offset`. CCH_EINVAL if the memory is too small. The graph of a capture keeps the array and the
- * memory. @since 0.1
+ * memory.
  */
 CCH_EXPORT cch_status cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
 CCH_EXPORT cch_status cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
 
 CCH_EXPORT CUarray cch_array_raw(const cch_array *array);
 
-/** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). @since 0.1 */
+/** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). */
 CCH_EXPORT cch_status cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context,
                                                  const cch_array_desc *desc);
 
 /**
- * Makes a box for a level of a mipmapped array, and keeps the mipmapped array (cuMipmappedArrayGetLevel). @since 0.1
+ * Makes a box for a level of a mipmapped array, and keeps the mipmapped array (cuMipmappedArrayGetLevel).
  */
 CCH_EXPORT cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
 
 /**
  * Reads the properties of a mipmapped array into `out`, whose `size` must be set. The extents are those of level 0.
- * @since 0.1
  */
 CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
 
-/** The array's context, borrowed from the box. @since 0.1 */
+/** The array's context, borrowed from the box. */
 CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);
 
 CCH_EXPORT CUmipmappedArray cch_mipmapped_array_raw(const cch_mipmapped_array *array);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_MANAGED_H
-#define CUDACORE_MANAGED_H
+#ifndef CUDACORE_INTERNAL_MANAGED_H
+#define CUDACORE_INTERNAL_MANAGED_H
 
 /**
  * @file managed.h
@@ -9,14 +9,14 @@
  * is not, these functions return CUDA_ERROR_INVALID_VALUE.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
-/** Applies a CUmem_advise to a whole allocation (cuMemAdvise, with locations as of CUDA 12.2). @since 0.1 */
+/** Applies a CUmem_advise to a whole allocation (cuMemAdvise, with locations as of CUDA 12.2). */
 CCH_EXPORT cch_status cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id);
 
-/** Queries a CUmem_range_attribute of a whole allocation, as `count` ints (cuMemRangeGetAttribute). @since 0.1 */
+/** Queries a CUmem_range_attribute of a whole allocation, as `count` ints (cuMemRangeGetAttribute). */
 CCH_EXPORT cch_status cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute);
 
 /** The location to which memory is moved. */
@@ -28,18 +28,17 @@ typedef struct cch_location {
 /**
  * Moves allocations, each to its own location, ordered on a stream: one by cuMemPrefetchAsync, several by
  * cuMemPrefetchBatchAsync (of CUDA 13). If the driver lacks the latter, or the stream is the legacy default stream,
- * several allocations are moved one after the other. @since 0.1
+ * several allocations are moved one after the other.
  */
 CCH_EXPORT cch_status cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                            cch_stream *stream);
 
 /** Discards the contents of allocations, ordered on a stream (cuMemDiscardBatchAsync, of CUDA 13). The contents are
- * undefined until they are written again. CCH_EINVAL for the legacy default stream, which the driver refuses.
- * @since 0.1 */
+ * undefined until they are written again. CCH_EINVAL for the legacy default stream, which the driver refuses. */
 CCH_EXPORT cch_status cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
 
 /** Discards the contents of allocations and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
- * 13). CCH_EINVAL for the legacy default stream, which the driver refuses. @since 0.1 */
+ * 13). CCH_EINVAL for the legacy default stream, which the driver refuses. */
 CCH_EXPORT cch_status cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations,
                                                    size_t count, cch_stream *stream);
 

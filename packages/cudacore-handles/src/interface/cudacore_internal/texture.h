@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_TEXTURE_H
-#define CUDACORE_TEXTURE_H
+#ifndef CUDACORE_INTERNAL_TEXTURE_H
+#define CUDACORE_INTERNAL_TEXTURE_H
 
 /**
  * @file texture.h
  * Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that it uses.
  */
 
-#include <cudacore/array.h>
+#include <cudacore/cudacore.h>
 
 CCH_BEGIN_DECLS
 
@@ -58,19 +58,19 @@ typedef struct cch_texture_desc {
   float border_color[4];
 } cch_texture_desc;
 
-/** Creates a texture in a context, and keeps its resource (cuTexObjectCreate). @since 0.1 */
+/** Creates a texture in a context, and keeps its resource (cuTexObjectCreate). */
 CCH_EXPORT cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
                                          const cch_texture_desc *desc);
 
-/** The texture's context, borrowed from the box. @since 0.1 */
+/** The texture's context, borrowed from the box. */
 CCH_EXPORT cch_context *cch_texture_context(const cch_texture *texture);
 
 CCH_EXPORT CUtexObject cch_texture_raw(const cch_texture *texture);
 
-/** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). @since 0.1 */
+/** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). */
 CCH_EXPORT cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array);
 
-/** The surface's context, borrowed from the box. @since 0.1 */
+/** The surface's context, borrowed from the box. */
 CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);
 
 CCH_EXPORT CUsurfObject cch_surface_raw(const cch_surface *surface);

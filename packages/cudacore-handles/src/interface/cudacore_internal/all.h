@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_INTERNAL_ALL_H
+#define CUDACORE_INTERNAL_ALL_H
+
+/**
+ * @file all.h
+ * Includes all headers: the promised ones, and the functions that only the packages of the same version use.
+ */
+
+#include <cudacore_internal/allocator.h>
+#include <cudacore_internal/array.h>
+#include <cudacore_internal/base.h>
+#include <cudacore_internal/bundle.h>
+#include <cudacore_internal/capture.h>
+#include <cudacore_internal/checkpoint.h>
+#include <cudacore_internal/context.h>
+#include <cudacore_internal/copy.h>
+#include <cudacore_internal/device.h>
+#include <cudacore_internal/deviceptr.h>
+#include <cudacore_internal/driver.h>
+#include <cudacore_internal/error.h>
+#include <cudacore_internal/event.h>
+#include <cudacore_internal/graph.h>
+#include <cudacore_internal/graphics.h>
+#include <cudacore_internal/ipc.h>
+#include <cudacore_internal/kernel.h>
+#include <cudacore_internal/kernel_attributes.h>
+#include <cudacore_internal/library.h>
+#include <cudacore_internal/managed.h>
+#include <cudacore_internal/nvjitlink.h>
+#include <cudacore_internal/nvrtc.h>
+#include <cudacore_internal/nvvm.h>
+#include <cudacore_internal/occupancy.h>
+#include <cudacore_internal/pointer.h>
+#include <cudacore_internal/pool.h>
+#include <cudacore_internal/pool_attributes.h>
+#include <cudacore_internal/process.h>
+#include <cudacore_internal/resource.h>
+#include <cudacore_internal/stream.h>
+#include <cudacore_internal/tensor_map.h>
+#include <cudacore_internal/texture.h>
+#include <cudacore_internal/tracker.h>
+#include <cudacore_internal/virtual.h>
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_INTERNAL_EVENT_H
+#define CUDACORE_INTERNAL_EVENT_H
+
+#include <cudacore/cudacore.h>
+
+CCH_BEGIN_DECLS
+
+/** Borrows an event of a context, and keeps the context, which is NULL if it is not known. */
+CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
+                                        void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
+
+/**
+ * The same as cch_event_query(), but never invalidates a capture of this thread, whatever the capture's mode.
+ */
+CCH_EXPORT cch_status cch_event_poll(cch_event *event);
+
+/** The flags that the event was created with, or CCH_EVENT_UNKNOWN. */
+CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
+
+/** The event's context, borrowed from the box; NULL when it is not known. */
+CCH_EXPORT cch_context *cch_event_context(const cch_event *event);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_INTERNAL_GRAPH_H
+#define CUDACORE_INTERNAL_GRAPH_H
+
+#include <cudacore/cudacore.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
+ * failure, the caller keeps the graph.
+ */
+CCH_EXPORT cch_status cch_graph_adopt(cch_graph **out, CUgraph raw);
+
+/**
+ * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
+ */
+CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
+
+/**
+ * Like cch_graph_clone(), and lists the nodes of the graph, and for each of them its copy (cuGraphNodeFindInClone). The
+ * lists have the same length, whatever other threads do. The caller releases them.
+ */
+CCH_EXPORT cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies,
+                                            cch_graph *graph);
+
+/** The graph that contains a child graph or a body, borrowed; NULL for a root graph. */
+CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
+/**
+ * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count.
+ */
+CCH_EXPORT cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
+
+/** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). */
+CCH_EXPORT cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
+
+/**
+ * Adds many kernel nodes in one call: all or none, like cch_graph_add_batch(). No boxes are made:
+ * cch_graph_node_numbered() makes the box of a node when it is needed. The nodes share one set of owners, which is kept
+ * until no node needs it any longer.
+ *
+ * `out` has room for `count` handles. `*first` becomes the number of the first node, which is never 0; the numbers of
+ * the other nodes follow it. On failure, `failed` (which may be NULL) is the index of the node that could not be added.
+ */
+CCH_EXPORT cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
+                                            const cch_kernel_columns *columns, size_t count,
+                                            size_t *CCH_NULLABLE failed);
+
+/** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
+ * destroyed. */
+CCH_EXPORT cch_status cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
+
+/** The graph that the node is in, borrowed from the box. */
+CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
+
+/** Type of the node (CUgraphNodeType). It can be a type that this library cannot add. */
+CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
+
+/**
+ * Like cch_graph_node_get(), but what the parameters point to stays as long as the caller keeps `*kept`, even if other
+ * threads read or change the node. `*bundle` becomes the bundle that cch_graph_node_bundle() returns for these
+ * parameters. Both are new references, or NULL.
+ */
+CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node);
+
+/**
+ * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
+ * fills that other code added.
+ */
+CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
+
+/**
+ * 1 if the current context is the context of the node, which is a kernel, copy or fill node. Also 1 if the node has no
+ * context, or if its context is not known.
+ */
+CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
+
+/** The copy of a node in a clone of its graph, or in a child graph of the clone (cuGraphNodeFindInClone). */
+CCH_EXPORT cch_status cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
+
+/** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. */
+CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
+/** The nodes that a node waits for. */
+CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
+/** The nodes that wait for a node. */
+CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+/** Removes edges. On failure, no edge is removed. */
+CCH_EXPORT cch_status cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+/** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. */
+CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
+                                       size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
+                                       size_t count);
+
+/** The CUDA_GRAPH_INSTANTIATE_FLAG_* of an executable graph (cuGraphExecGetFlags). */
+CCH_EXPORT cch_status cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
+
+/**
+ * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and
+ * bodies. cch_graph_exec_set(), cch_graph_exec_enable() and cch_graph_exec_is_enabled() accept such nodes.
+ * Destructor-safe.
+ */
+CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
+/** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled). */
+CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+/** Whether a node is enabled (cuGraphNodeGetEnabled). */
+CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_INTERNAL_KERNEL_H
+#define CUDACORE_INTERNAL_KERNEL_H
+
+#include <cudacore/cudacore.h>
+
+CCH_BEGIN_DECLS
+
+/** The library, borrowed from the box; NULL when it is not known. */
+CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
+
+/**
+ * Sets the parameters of a kernel, which cch_launch() and graph nodes need, for a driver that cannot report them
+ * (before 12.4). The array is copied. Nothing changes if the parameters are known already, or if the driver can report
+ * them. At a launch, such a driver copies each argument from the given offset, in the size that the parameter has in
+ * the code.
+ */
+CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
+
+/**
+ * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
+ * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. `keep` calls
+ * cch_capture_keep_all(), so that the graph keeps the kernel and the memory that the arguments point into. If `keep`
+ * fails, nothing is launched, and the status of `keep` is returned.
+ */
+CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                         const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
+                                         void *CCH_NULLABLE data);
+
+/** Launches a kernel with an array of pointers to its arguments, as for cuLaunchKernelEx. */
+CCH_EXPORT cch_status cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                        void **CCH_NULLABLE params);
+
+CCH_END_DECLS
+
+#endif

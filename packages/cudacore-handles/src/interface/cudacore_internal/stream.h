@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_INTERNAL_STREAM_H
+#define CUDACORE_INTERNAL_STREAM_H
+
+#include <cudacore/cudacore.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Decides which stream a default stream means: returns a box of that of the current context and, for the per-thread
+ * one, of the calling thread. If no context is current, the box has no context. Any other stream is returned itself.
+ * The result is a new reference.
+ */
+CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
+
+/** The CU_STREAM_* flags of a stream (cuStreamGetFlags). */
+CCH_EXPORT cch_status cch_stream_flags(unsigned *out, cch_stream *stream);
+
+/** The priority of a stream (cuStreamGetPriority). */
+CCH_EXPORT cch_status cch_stream_priority(int *out, cch_stream *stream);
+
+CCH_END_DECLS
+
+#endif
