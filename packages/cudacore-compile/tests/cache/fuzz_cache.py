@@ -464,7 +464,7 @@ def run(seconds: float, seed: int) -> collections.Counter[str]:
             try:
                 case.run(12)
             except StaleError:
-                Path("program.cu").write_text(f"// {case.options} {case.headers}\n{case.source}")
+                Path("program.cu").write_text(f"// {case.options} {case.headers} {case.names}\n{case.source}")
                 print(f"stale: seed {seed}, {folder}", flush=True)
                 raise
         finally:

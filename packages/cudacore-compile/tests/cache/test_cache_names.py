@@ -89,6 +89,15 @@ def test_macro_option_that_names_a_header() -> None:
     )
 
 
+def test_header_of_a_name_expression() -> None:
+    """Old code would be used after a change of a file that a name expression includes, which is an odd trick."""
+    names = ['f<1\n#include "v.h"\n>']
+    write("v.h", "1")
+    before = key(name="src/k.cu", name_expressions=names)
+    write("v.h", "2")
+    assert key(name="src/k.cu", name_expressions=names) != before
+
+
 def test_chain_of_macros() -> None:
     """A file whose name another file defines, in a chain of macros or headers, would be overlooked, or take minutes."""
     count = 2000

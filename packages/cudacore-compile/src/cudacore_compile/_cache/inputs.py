@@ -151,7 +151,7 @@ def inputs_of(
     def search() -> Search:
         search = Search(Places(includes, others, bundled, has_times=has_times), notes)
         search.add_text("a macro of the options", None, scan_options(macros))
-        search.add_text("a name expression", None, scans[1])
+        search.add_text("a name expression", "", scans[1])  # NVRTC compiles them as a file in the current directory
         search.add_text("the program", directory, scans[0])
         for header, content in headers.items():  # all headers, even unused ones, because their contents are in the key
             shown = os.fsdecode(header)

@@ -27,13 +27,9 @@ class Scan(NamedTuple):
     @property
     def include_key(self) -> bytes:
         """bytes: A hash of all that determines which files are read; not of the digest."""
-        macros = sorted((name, sorted(bodies)) for name, bodies in self.macros.items()) if self._needs_macros else ()
+        macros = sorted((name, sorted(bodies)) for name, bodies in self.macros.items())
         parts = (sorted(self.names), sorted(self.expanded), sorted(self.computed), macros, sorted(self.atoms))
         return hashlib.sha256(repr((parts, self.error)).encode("utf-8", "surrogateescape")).digest()
-
-    @property
-    def _needs_macros(self) -> bool:
-        return bool(self.names or self.computed)
 
 
 COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"

@@ -22,15 +22,16 @@ from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.scan import TIME
 from cudacore_compile._cache.states import are_settled, fingerprint, group, modes, paths_of, read, times
 from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._version import __version__
 from cudacore_handles._sdk.compile import file_states
 
 _TOOLKITS = ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX")
 _SYSTEM = re.compile(r"/usr/(?:include|lib\w*|local/(?:include|cuda[^/]*))(?:/.*)?")
 # Entries of a directory above which show that a package manager or an installer has made it.
 _MARKS = re.compile(r".*\.dist-info|conda-meta|nvvm")
-_VERSION = "cudacore-tree-1"
+_VERSION = f"cudacore-tree-1 {__version__}"
 _DIRECTIVE = re.compile(rb'^[ \t]*#[^\n]*[<"][^\n]*', re.MULTILINE)
-_NAME = re.compile(rb'([<"][\w./+-]+)[>"]')
+_NAME = re.compile(rb'([<"][^<>"\n\0]+)[>"]')
 _COMPUTED = re.compile(rb"#[ \t]*include(?:_next)?[ \t]+[A-Za-z_]")
 
 
