@@ -163,6 +163,10 @@ def test_views_of_another_type(device: ch.Device, stream: ch.Stream) -> None:
     with pytest.raises(ValueError, match="dst is an array of int32, and the texels are of float32"):
         to.copy_to(memory.view("int32"), stream=stream)
     to.copy_to(memory.view("float32"), stream=stream)
+    for fields in ([("x", "f8")], [("x", "f4"), ("y", "i4")], [("x", "f4"), ("y", "M8[us]", (1,))]):
+        numbers = np.zeros(32 // np.dtype(fields).itemsize + 1, fields)
+        with pytest.raises(ValueError, match=r"src is an array of .*, and the texels are of float32"):
+            to.copy_from(numbers, stream=stream)
 
 
 def test_texels_of_equal_types(device: ch.Device, stream: ch.Stream) -> None:

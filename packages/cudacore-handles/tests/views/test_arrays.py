@@ -95,7 +95,7 @@ OBJECTS = np.zeros(2, object)
         (OBJECTS, TypeError, "{name} is an array of Python objects"),
         (memoryview(OBJECTS), TypeError, "{name} is an array of Python objects"),
         (np.zeros(1, [("a", object), ("b", "i8")]), TypeError, "{name} is an array of Python objects"),
-        (np.zeros(1, [("a", object), ("b", "M8[s]")]), TypeError, "ndarray is an array of Python objects"),
+        (np.zeros(1, [("a", object), ("b", "M8[s]")]), TypeError, "Python objects cannot be used on a device"),
         ((ctypes.py_object * 2)(), TypeError, "{name} is an array of Python objects"),
         ([1, 2], TypeError, "{name} must be a Buffer, or an array"),
         ("text", TypeError, "{name} must be a Buffer, or an array"),

@@ -309,6 +309,41 @@ def test_array_interface() -> None:
         View.from_array_interface(np.array([None]))
 
 
+PADDED = np.dtype([("flag", "i1"), ("xy", "f4", (2,)), ("inner", [("O", "u2")])], align=True)
+
+
+@pytest.mark.parametrize("dtype", [PADDED, np.dtype([("x", ">f4"), ("y", "M8[s]")]), np.dtype("V8"), np.dtype("S3")])
+def test_structures(dtype: Any) -> None:
+    """Structured arrays would lose the names, types and offsets of their fields."""
+    array = np.zeros(3, dtype)
+
+    class Wrapped:
+        __array_interface__ = array.__array_interface__
+
+    assert View.from_any_interface(array).dtype == dtype
+    described = View.from_any_interface(Wrapped()).dtype
+    assert described == np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype))
+    assert described.itemsize == dtype.itemsize
+
+
+def test_a_structure_of_another_size(buffer: Buffer) -> None:
+    """Elements would be read with fields beyond their end."""
+    fields = Interface(shape=(4,), data=(buffer.handle, False), typestr="|V8", descr=[("x", "<f8"), ("y", "<f8")])
+    with pytest.raises(BufferError, match=r"has the typestr '\|V8', and a descr of 16 bytes"):
+        View.from_cuda_array_interface(fields, -1)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_arrays_of_ml_dtypes(name: str) -> None:
+    """The type of an array would be lost, because the array interface has only the size of these elements."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    array = np.zeros(3, getattr(ml_dtypes, name))
+    view = View.from_any_interface(array)
+    assert view.dtype == array.dtype
+    with pytest.raises(ValueError, match="the types differ"):
+        view.view(dtype=f"int{8 * array.itemsize}").copy_from(view, ch.Device().default_stream)
+
+
 class CupyLike:
     """An array like CuPy's. Views read its attributes instead of an interface."""
 

@@ -182,9 +182,12 @@ def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
     if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of fields
         raise TypeError(f"{name} is an array of Python objects, which cannot be copied; convert it to numbers first")
     _check(name, contiguous=view.c_contiguous, read_only=writable and view.readonly)
-    from cudacore_handles._views.dtypes import type_of_format
+    from cudacore_handles._views.dtypes import type_of_format, type_of_view
 
-    return Memory(_address_of(view), view.nbytes, True, view, type_of_format(view.format, view.itemsize))
+    kind = type_of_format(view.format, view.itemsize)
+    if kind is not None:  # NumPy's dtype has the fields of a structure
+        kind = type_of_view(kind, getattr(view.obj, "dtype", None))
+    return Memory(_address_of(view), view.nbytes, True, view, kind)
 
 
 def _address_of(view: memoryview) -> int:

@@ -149,14 +149,30 @@ def dtype_of(code: int, bits: int, lanes: int) -> Any:
     return scalar if lanes == 1 else np.dtype((scalar, (lanes,)))
 
 
-def type_of_typestr(typestr: Any, what: str) -> ElementType:
-    """Return the type that an array interface names."""
+def type_of_interface(interface: dict[str, Any], obj: Any) -> ElementType:
+    """Return the type of the elements of an array interface."""
+    typestr = interface["typestr"]
     if not isinstance(typestr, str):
-        raise TypeError(f"the typestr of {what} is {typestr!r}; it must be a str such as '<f4'")
+        raise TypeError(f"the typestr of {type(obj).__name__} is {typestr!r}; it must be a str such as '<f4'")
     pair = _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
     if pair is not None:
         return ElementType(pack(*pair), pair[1] // 8, ...)
-    return type_given(typestr)
+    import numpy as np
+
+    # For structures and the types of ml_dtypes, the typestr is only the number of bytes.
+    dtype = getattr(obj, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.str == typestr:
+        return type_given(dtype)
+    descr = interface.get("descr")
+    if not descr or (len(descr) == 1 and not descr[0][0]):  # no fields
+        return type_given(typestr)
+    structure = type_given(np.lib.format.descr_to_dtype(descr))
+    if structure.itemsize != np.dtype(typestr).itemsize:
+        raise BufferError(
+            f"the array interface of {type(obj).__name__} has the typestr {typestr!r}, and a descr of "
+            f"{structure.itemsize} bytes"
+        )
+    return structure
 
 
 def type_of_format(text: str, itemsize: int) -> int | None:
@@ -171,8 +187,14 @@ def type_of_format(text: str, itemsize: int) -> int | None:
 
 
 def type_of_view(packed: int, dtype: Any) -> int | None:
-    """Return the DLPack type of a view's elements; None as from :func:`type_of_format`."""
-    return packed if packed & 0xFF != NO_CODE or dtype is None or dtype.kind in "VS" else None
+    """Return the DLPack type of a view's elements, or that of all fields of a structure; None for other elements."""
+    if packed & 0xFF != NO_CODE or dtype is None:
+        return packed
+    parts = [field[0] for field in (dtype.fields or {}).values()] if dtype.subdtype is None else [dtype.subdtype[0]]
+    if not parts:
+        return packed if dtype.kind in "VS" else None
+    types = {type_of_view(dlpack_type_of(part), part) for part in parts}
+    return types.pop() if len(types) == 1 else None
 
 
 def is_numbers(packed: int | None, name: str) -> bool:

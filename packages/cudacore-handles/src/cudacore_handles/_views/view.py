@@ -23,7 +23,7 @@ from cudacore_handles._views.dtypes import (
     dtype_of,
     raw_type,
     type_given,
-    type_of_typestr,
+    type_of_interface,
     typestr_of,
 )
 from cudacore_handles._views.layout import _StridedLayout
@@ -496,12 +496,9 @@ def _view_of_interface(
     cls: type[StridedMemoryView], obj: object, interface: dict[str, Any], address: int, device: tuple[int, int]
 ) -> StridedMemoryView:
     try:
-        shape, typestr = interface["shape"], interface["typestr"]
+        shape, kind = interface["shape"], type_of_interface(interface, obj)
     except KeyError as error:
         raise BufferError(f"the array interface of {type(obj).__name__} has no {error}") from None
-    if "O" in str([field[1] for field in interface.get("descr") or ()]):
-        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which cannot be used on a device")
-    kind = type_of_typestr(typestr, type(obj).__name__)
     layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
     if not address and layout.volume:
         raise BufferError(f"the array interface of {type(obj).__name__} has no address, but {layout.volume} elements")
