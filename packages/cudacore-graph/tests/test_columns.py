@@ -190,6 +190,22 @@ def test_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
     assert view.tolist() == [6, 9, 9, 9]
 
 
+def test_nodes_of_a_shared_graph(device: ch.Device, stream: ch.Stream, add: ch.Kernel) -> None:
+    """A graph whose handle was read would keep the memory of nodes until its own end, although they were destroyed."""
+    before = ch.live_counts()["deviceptr"]
+    definition = cg.GraphDefinition()
+    _ = definition.handle
+    nodes = definition.launch_many(ONE, add, [device.allocate(64, stream=stream) for _ in range(3)], 1)
+    nodes[0].destroy()
+    nodes[1].update(args=(device.allocate(64, stream=stream), 1))
+    gc.collect()
+    assert ch.live_counts()["deviceptr"] == before + 4  # the nodes that were added together share their owners
+    nodes[2].destroy()
+    ch.Device(0).sync()  # destroys what CUDA has released on its own thread
+    assert ch.live_counts()["deviceptr"] == before + 1
+    assert not definition.instantiate().is_closed
+
+
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("nth", [1, 3, 5])
 def test_failure_in_the_middle(

@@ -405,6 +405,29 @@ def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run)
     assert view[0] == 5
 
 
+@pytest.mark.parametrize("how", ["update", "destroy"])
+def test_clones_of_clones(device: ch.Device, stream: ch.Stream, add: ch.Kernel, run: Run, how: str) -> None:
+    """Clones of clones would keep the memory of all nodes that were replaced in them, so a loop would run out of it."""
+    before = ch.live_counts()["deviceptr"]
+    definition = cg.GraphDefinition()
+    child = cg.GraphDefinition()
+    child.launch(ONE, add, device.allocate(64, stream=stream), 1)
+    definition.embed(child)
+    del child
+    for _ in range(8):
+        definition = definition.copy()
+        kernels = [node for node in definition.nodes() if isinstance(node, cg.KernelNode)]
+        if how == "update" and kernels:
+            kernels[0].update(args=(device.allocate(64, stream=stream), 1))
+        else:
+            for kernel in kernels:
+                kernel.destroy()
+            definition.launch(ONE, add, device.allocate(64, stream=stream), 1)
+        del kernels
+    assert ch.live_counts()["deviceptr"] == before + 2
+    run(definition)
+
+
 def test_equality(definition: cg.GraphDefinition) -> None:
     """Definitions of the same graph would not be equal, or definitions of different graphs would be equal."""
     node = definition.empty()

@@ -8,18 +8,19 @@
 /* CUDA calls this when a user object is no longer needed, on a thread that must not call CUDA. */
 static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
 
-int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
+int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle, size_t count) {
   CUuserObject object;
+  const unsigned references = (unsigned)count;
   cch_bundle_ref(bundle);
-  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, references, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   if (status != 0) {
     cch_bundle_unref(bundle);
     return status;
   }
-  status = CCH__CALL(cuGraphRetainUserObject, (graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  status = CCH__CALL(cuGraphRetainUserObject, (graph, object, references, CU_GRAPH_USER_OBJECT_MOVE));
   if (status != 0) {
     cch__destructor_enter();
-    cch__report(CCH__CALL(cuUserObjectRelease, (object, 1)));
+    cch__report(CCH__CALL(cuUserObjectRelease, (object, references)));
     cch__destructor_leave();
     return status;
   }
@@ -27,10 +28,10 @@ int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
   return 0;
 }
 
-void cch__driver_let_go(CUgraph graph, CUuserObject object) {
-  if (object == NULL)
+void cch__driver_let_go(CUgraph graph, CUuserObject object, size_t count) {
+  if (object == NULL || count == 0)
     return;
   cch__destructor_enter();
-  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, 1)));
+  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, (unsigned)count)));
   cch__destructor_leave();
 }

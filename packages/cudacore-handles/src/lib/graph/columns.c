@@ -8,6 +8,7 @@
 #include "code/kernel.h"
 #include "base/reclaim.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,7 +160,7 @@ static int rehearse(addition *self, size_t *done) {
  * Enters a record for each node that was added, even if the driver refused a later node: nodes that cannot be removed
  * again still use the bundle. There is room for all these records.
  */
-static void record_added(addition *self, uint64_t *first) {
+static void record_added(addition *self, uint64_t *first, CUuserObject object) {
   cch__level *level = self->graph->level;
   const size_t count = self->added_count;
   *first = self->graph->hierarchy->numbers + 1;
@@ -168,20 +169,11 @@ static void record_added(addition *self, uint64_t *first) {
   for (size_t i = 0; i < count; i++) {
     cch__record *record = cch__record_begin(level, self->added[i]);
     record->bundle = self->params.kept;
+    record->object = object;
     record->context = self->params.context;
     record->number = *first + i;
   }
   atomic_store_explicit(&self->graph->has_room, cch__level_reserve(level, 1), memory_order_relaxed);
-}
-
-/* Returns whether all nodes that were added have been removed again. */
-static bool are_gone(const addition *self) {
-  bool gone = true;
-  cch__graph_lock(self->graph);
-  for (size_t i = 0; i < self->added_count && gone; i++)
-    gone = cch__record_find(self->graph->level, self->added[i]) == NULL;
-  cch__graph_unlock(self->graph);
-  return gone;
 }
 
 /* ---- checks, preparation, and the function that adds the nodes ---- */
@@ -195,7 +187,7 @@ static int check_given(addition *self, const cch_graph *graph) {
   if (self->layout->count != given->column_count)
     return cch__fail(CCH_EMISMATCH, self->operation, "the kernel has %zu parameters, and there are %zu columns",
                      self->layout->count, given->column_count);
-  if (self->count > UINT32_MAX)
+  if (self->count > INT_MAX)
     return cch__fail(CCH_EINVAL, self->operation, "%zu nodes are too many for one call", self->count);
   int status = check_edges(self);
   for (size_t i = 0; i < given->after_count && status == 0; i++) {
@@ -250,21 +242,20 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
   if (status == 0 && keeps)
     status = rehearse(self, done);
   if (status == 0)
-    status = cch__driver_keep_shared(&object, self->graph, self->params.kept);
+    status = cch__driver_keep_shared(&object, self->graph, self->params.kept, self->count);
   if (status != 0)
     return status;
   self->added_count = 0; /* until here, this was the number of nodes in the trial graph */
   status = add_all(self, self->graph->raw, done);
   uint64_t number;
   cch__graph_lock(self->graph);
-  record_added(self, &number);
+  record_added(self, &number, object);
   cch__graph_unlock(self->graph);
   if (status == 0) {
     *first = number;
   } else {
     cch__batch_undo(self->graph, self->added, self->added_count);
-    if (are_gone(self))
-      cch__driver_let_go(self->graph->raw, object);
+    cch__driver_let_go(self->graph->raw, object, self->count - self->added_count);
   }
   return status;
 }

@@ -104,22 +104,23 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
   cch_graph *clone;
   CCH__RETURN_FAILURE(cch__graph_new(&clone, operation));
   cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
-  CUgraph raw;
-  cch_bundle *uses;
-  int status = cch__graph_uses(&uses, graph, operation);
-  if (status == 0) {
+  CUgraph raw = NULL;
+  cch__clone_uses uses;
+  int status = cch__clone_uses_list(&uses, graph, operation);
+  if (status == 0)
     status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
-    if (status != 0)
-      cch_bundle_unref(uses);
+  if (status == 0) {
+    cch__graph_made(clone, raw, true);
+    status = cch__clone_uses_give(&uses, clone, operation);
   }
-  if (status != 0) {
+  cch__clone_uses_drop(&uses);
+  if (status == 0)
+    *out = clone;
+  else if (raw != NULL)
+    cch_graph_unref(clone);
+  else
     cch__graph_discard(clone);
-    return status;
-  }
-  clone->level->kept = uses;
-  cch__graph_made(clone, raw, true);
-  *out = clone;
-  return 0;
+  return status;
 }
 
 int cch_graph_clone(cch_graph **out, cch_graph *graph) {

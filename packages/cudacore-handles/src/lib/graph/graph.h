@@ -160,8 +160,23 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
  * use nothing.
  */
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
-/* Makes the driver keep the bundle of a node, if the graph is shared. Otherwise no user object is made. */
-int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
+/* What a clone of a graph keeps. */
+typedef struct cch__clone_uses {
+  cch__record *records; /* of nodes of the graph; the bundles are references */
+  size_t count;
+  cch_bundle *kept; /* what the clone keeps as a whole; NULL if there is nothing */
+} cch__clone_uses;
+
+/* Lists what a clone of a graph keeps. cch__clone_uses_drop() must be called, even after a failure. */
+int cch__clone_uses_list(cch__clone_uses *out, const cch_graph *graph, const char *operation);
+/* Gives the clone what it keeps: the copy of each node gets the bundle of the node. */
+int cch__clone_uses_give(cch__clone_uses *uses, cch_graph *clone, const char *operation);
+void cch__clone_uses_drop(cch__clone_uses *uses);
+/*
+ * Makes the driver keep the bundle of `count` new nodes, if the graph is shared, by one reference for each. Otherwise
+ * no user object is made.
+ */
+int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle, size_t count);
 
 /* ---- nodes/kernel.c ---- */
 

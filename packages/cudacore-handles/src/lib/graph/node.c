@@ -207,7 +207,7 @@ static void forget(cch_graph *graph, CUgraphNode raw) {
     cch__record_end(graph->level, record);
   }
   cch__graph_unlock(graph);
-  cch__driver_let_go(graph->raw, object);
+  cch__driver_let_go(graph->raw, object, 1);
 }
 
 void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
@@ -225,7 +225,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
   CUgraphNode raw = NULL;
   int status = cch__driver_add_edges(&raw, graph->raw, before, edges, count, params);
   if (status != 0) {
-    cch__driver_let_go(graph->raw, object);
+    cch__driver_let_go(graph->raw, object, 1);
     return status;
   }
   cch__node_added(params);
@@ -281,7 +281,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   if (status == 0 && keeps)
     status = cch__node_try(&params);
   if (status == 0)
-    status = cch__driver_keep_shared(&object, graph, params.kept);
+    status = cch__driver_keep_shared(&object, graph, params.kept, 1);
   if (status == 0)
     status = add_ready(raw, box, graph, &params, object, before, edges, count);
   free(programmatic);
@@ -394,11 +394,11 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   CUuserObject object = NULL, old = NULL;
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0)
-    status = cch__driver_keep_shared(&object, graph, filled.kept);
+    status = cch__driver_keep_shared(&object, graph, filled.kept, 1);
   if (status == 0) {
     status = cch__node_change(node, &filled, operation);
     if (status != 0)
-      cch__driver_let_go(graph->raw, object);
+      cch__driver_let_go(graph->raw, object, 1);
   }
   if (status == 0) {
     cch__graph_lock(graph);
@@ -411,7 +411,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     if (filled.type->child != NULL)
       cch__record_end_children(record);
     cch__graph_unlock(graph);
-    cch__driver_let_go(graph->raw, old);
+    cch__driver_let_go(graph->raw, old, 1);
   }
   cch__node_params_drop(&filled);
   if (status != 0)

@@ -81,7 +81,7 @@ static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
     CUuserObject object;
     int status = cch_bundle_create(&kept, 0);
     if (status == 0)
-      status = cch__driver_keep(&object, info->graph, kept);
+      status = cch__driver_keep(&object, info->graph, kept, 1);
     if (status != 0) {
       cch_bundle_unref(kept);
       return status;
