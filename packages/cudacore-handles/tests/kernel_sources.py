@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 # PTX for child processes that have no compiler. Every supported driver can load it.
@@ -85,3 +86,15 @@ extern "C" __global__ void spin(unsigned long long nanoseconds) {
 template <typename T> __global__ void templated(T *out, T value) { *out = value; }
 template __global__ void templated<float>(float *, float);
 """
+
+
+def entry(kind: int, arch: int, code: bytes, *, flags: int = 0, size: int = 0) -> bytes:
+    """Return one image of a fat binary, with the image's header."""
+    padded = code + bytes(-len(code) % 8)
+    return struct.pack(
+        "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(code), 0, 0, 7, arch, 0, 0, flags, 0, size
+    ) + (padded)
+
+
+def fat_binary(*entries: bytes) -> bytes:
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, sum(map(len, entries))) + b"".join(entries)

@@ -227,6 +227,66 @@ def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
     assert out == "True 1\n"
 
 
+def test_the_simulated_driver_after_the_import(run_python: Run) -> None:
+    """In a notebook, CUDACORE_DRIVER=sim would have no effect, or none after a call that found no driver."""
+    out = ok(
+        run_python(
+            """
+        import os, threading
+        import cudacore_handles as ch
+
+        os.environ["CUDACORE_DRIVER"] = "simulator"
+        try:
+            ch.Device()
+        except ch.CUDAError as error:
+            print(error)
+        os.environ["CUDACORE_DRIVER"] = "sim"
+        threads = [threading.Thread(target=ch.LegacyPinnedMemoryResource().allocate, args=(8,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ch.Device().set_current()
+        print(ch.Device())
+        """,
+            CUDACORE_DRIVER="/nowhere/libcuda.so.1",
+            CUDACORE_SIM_LIBRARY="",
+        )
+    )
+    assert "simulator: cannot open shared object file" in out
+    assert "CUDACORE_DRIVER can be gpu, sim, or the path of a driver" in out
+    assert "<Device 0 (" in out
+
+
+def test_another_driver_after_the_first(run_python: Run) -> None:
+    """CUDACORE_DRIVER would be ignored in silence once a driver is loaded."""
+    ok(
+        run_python(
+            """
+        import os, warnings
+        import cudacore_sim as sim
+        import cudacore_handles as ch
+
+        warnings.simplefilter("error")
+        device = ch.Device()
+        device.set_current()
+        for same in (sim.get_library(), "sim", "SIM", "libcuda.so.1", "gpu", ""):  # all of them the loaded library
+            os.environ["CUDACORE_DRIVER"] = same
+            device.create_stream()
+        for other in ("/nowhere/libcuda.so.1", "libm.so.6"):
+            os.environ["CUDACORE_DRIVER"] = other
+            try:
+                device.create_stream()
+            except RuntimeWarning as warning:
+                assert f"CUDACORE_DRIVER is {other!r}, and this process has loaded another driver" in str(warning)
+            else:
+                raise AssertionError(other)
+        """,
+            CUDACORE_DRIVER="sim",
+        )
+    )
+
+
 def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
     """The error for ``CUDACORE_DRIVER=sim`` without the simulator would not name the package."""
     out = ok(

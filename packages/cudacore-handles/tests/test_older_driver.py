@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from typing import Any
 
 import kernel_sources
 import pytest
+from kernel_sources import entry, fat_binary
 
 import cudacore_handles as ch
 from cudacore_handles._code.fat_binary import _unpack_lz4, images
@@ -63,18 +63,6 @@ def arrived():
     return struct.unpack("fIqd", out.__buffer__())
 PTX = {PTX!r}.encode()
 """
-
-
-def entry(kind: int, arch: int, code: bytes, *, flags: int = 0, size: int = 0) -> bytes:
-    """Return one image of a fat binary, with the image's header."""
-    padded = code + bytes(-len(code) % 8)
-    return struct.pack(
-        "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(code), 0, 0, 7, arch, 0, 0, flags, 0, size
-    ) + (padded)
-
-
-def fat_binary(*entries: bytes) -> bytes:
-    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, sum(map(len, entries))) + b"".join(entries)
 
 
 def lz4_literals(code: bytes) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 import importlib.metadata
 import pickle
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,34 @@ def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _libraries.cuda_major() == major
     monkeypatch.setattr(_libraries, "_of_nvrtc", None)
     assert _libraries.cuda_major() == int(importlib.metadata.version("cuda-bindings").partition(".")[0])
+
+
+@pytest.mark.parametrize(("driver", "extra"), [("12.9", "cu12"), ("13.0", "cu13"), ("", "cu13")])
+def test_missing_compiler_for_the_driver(
+    python: Callable[..., subprocess.CompletedProcess[str]], driver: str, extra: str
+) -> None:
+    """With a driver for CUDA 12, the error for a missing NVRTC would recommend that of CUDA 13."""
+    result = python(f"""
+        import importlib.metadata, os
+        import cuda.pathfinder
+
+        if {driver!r}:
+            os.environ |= {{"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DRIVER_VERSION": {driver!r}}}
+        else:
+            os.environ["CUDACORE_DRIVER"] = "/nowhere/libcuda.so.1"
+        from cudacore_compile import NVRTCError, Program
+
+        def missing(name):
+            raise cuda.pathfinder.DynamicLibNotFoundError(f"no {{name}}")
+
+        cuda.pathfinder.load_nvidia_dynamic_lib = missing
+        importlib.metadata.version = lambda name: "13.0.0"
+        try:
+            Program("", "c++", {{"arch": "sm_90"}}).compile("cubin")
+        except NVRTCError as error:
+            print(error.hint)
+    """)
+    assert result.stdout == f'Install it with: python -m pip install "cudacore-compile[{extra}]"\n', result.stderr
 
 
 def test_hint_names_what_was_asked_for() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_sources import CUDA, PTX
+from kernel_sources import CUDA, PTX, entry, fat_binary
 
 import cudacore_handles as ch
 
@@ -160,6 +160,48 @@ def test_a_cubin_for_another_architecture(
         make("cubin", cubin).get_kernel("nothing")
     assert f"The current device is sm_{device.arch}, and the cubin was compiled for {arch}" in caught.value.hint
     good()
+
+
+def test_a_fat_binary_without_code_for_the_device(
+    device: ch.Device, good: Callable[[], None], compile_cuda: Any
+) -> None:
+    """The error would not say which architectures a fat binary has code for."""
+    others = [number for number in (75, 80, 120) if number != int(device.arch)]
+    try:
+        parts = [entry(2, number, compile_cuda(CUDA, f"sm_{number}", "cubin")) for number in others]
+    except RuntimeError as error:
+        pytest.skip(f"this NVRTC does not compile for them: {error}")
+    parts += [entry(1, 120, PTX.replace(b".target sm_75", b".target sm_120"))] * (device.arch != "120")
+    with pytest.raises(ch.CUDAError, match=r"NO_BINARY_FOR_GPU|INVALID_IMAGE|INVALID_PTX|NOT_FOUND") as caught:
+        make("fatbin", fat_binary(*parts)).get_kernel("nothing")
+    print(caught.value)
+    names = ", ".join(f"sm_{number} (cubin)" for number in others)
+    assert f"The current device is sm_{device.arch}, and the fat binary has code for {names}" in caught.value.hint
+    good()
+
+
+def test_a_cubin_of_newer_cuda_than_the_driver(run_python: Any, compile_cuda: Any, tmp_path: Path) -> None:
+    """The error for a cubin of CUDA 13 would be that it is invalid, where the driver is for CUDA 12."""
+    cubin = compile_cuda(CUDA, "sm_90", "cubin")
+    if cubin[8] < 8:
+        pytest.skip("this NVRTC is of CUDA 12")
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    out = run_python(
+        """
+        import cudacore_handles as ch
+
+        ch.Device(0).set_current()
+        try:
+            ch.ObjectCode.from_cubin("k.cubin").get_kernel("nothing")
+        except ch.CUDAError as error:
+            print(error)
+        """,
+        CUDACORE_DRIVER="sim",
+        CUDACORE_SIM_DRIVER_VERSION="12.9",
+    ).stdout
+    assert "CUDA_ERROR_INVALID_IMAGE" in out
+    assert "compiled for sm_90 by a compiler of CUDA 13, whose cubins the driver, for CUDA 12.9, cannot load" in out
+    assert 'compile with CUDA 12 (python -m pip install "cudacore-compile[cu12]")' in out
 
 
 def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:

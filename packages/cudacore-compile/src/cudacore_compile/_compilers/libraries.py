@@ -94,15 +94,25 @@ def pip_command(extra: str = "", *, upgrade: bool = False) -> str:
 
 
 def cuda_major() -> int:
-    """Return the major version of the CUDA in use: the version of the loaded NVRTC, or else of cuda-bindings."""
+    """Return the major version of the CUDA in use, for errors about missing packages.
+
+    It is the version of the loaded NVRTC. If none is loaded, it is that of cuda-bindings, but not newer than the
+    driver, if there is one: a driver for CUDA 12 cannot load the cubins of CUDA 13.
+    """
     if _of_nvrtc is not None:
         return _of_nvrtc
     import importlib.metadata  # imported late, because it takes half as long to import as this whole package
 
+    from cudacore_handles._sdk.compile import driver_cuda_version
+
     try:
-        return int(importlib.metadata.version("cuda-bindings").partition(".")[0])
+        major = int(importlib.metadata.version("cuda-bindings").partition(".")[0])
     except importlib.metadata.PackageNotFoundError:
-        return _NEWEST
+        major = _NEWEST
+    try:
+        return min(major, driver_cuda_version()[0])
+    except CUDAError:
+        return major
 
 
 def note_nvrtc(major: int) -> None:

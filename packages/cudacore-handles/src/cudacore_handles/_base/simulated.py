@@ -12,7 +12,8 @@ _loaded: Any = None  # a ctypes.CDLL
 def find_simulated_driver() -> None:
     """Set ``$CUDACORE_SIM_LIBRARY`` if it is not set, and ``CUDACORE_DRIVER`` is ``sim``, in upper or lower case.
 
-    Nothing is set if the simulator is not installed.
+    Nothing is set if the simulator is not installed. The import calls this, and so does the library before it loads the
+    driver, because notebooks set ``CUDACORE_DRIVER`` after the import.
 
     Child processes inherit the variable. If the simulator is not installed, the first call that needs a driver raises
     an error.
@@ -25,6 +26,18 @@ def find_simulated_driver() -> None:
         import cudacore_sim
 
         os.environ["CUDACORE_SIM_LIBRARY"] = cudacore_sim.get_library()
+
+
+def warn_other_driver(stacklevel: int) -> None:
+    """Warn that ``CUDACORE_DRIVER`` was set too late: the process has loaded another driver, and keeps it."""
+    import warnings
+
+    warnings.warn(
+        f"CUDACORE_DRIVER is {os.environ.get('CUDACORE_DRIVER', '')!r}, and this process has loaded another driver "
+        "already: set the variable before the first call that uses CUDA. In a notebook, restart the kernel",
+        RuntimeWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def carries_ptx() -> bool:

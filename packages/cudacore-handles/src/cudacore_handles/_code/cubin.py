@@ -190,6 +190,11 @@ def arch_of(image: bytes) -> int:
     return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
 
 
+def toolkit_of(image: bytes) -> int:
+    """Return the major version of CUDA that made a cubin: 13 if its form is that of CUDA 13 or later, otherwise 12."""
+    return 13 if image[8] >= 8 and arch_of(image) < 100 else 12  # from sm_100 on, CUDA 12 wrote this form, too
+
+
 def target_of(image: bytes) -> str:
     """Return the architecture of a cubin, such as ``"sm_90a"``; for a damaged cubin only ``"sm_90"``."""
     try:

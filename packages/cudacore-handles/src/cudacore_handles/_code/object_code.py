@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.driver_version import driver_version, version_text
+from cudacore_handles._base.driver_version import driver_version
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.names import shorten, symbol_name
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
 
 _LOADABLE = ("cubin", "ptx", "fatbin")
-_LOG_BYTES = 16 * 1024
-_JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
-_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _CXX_NAME = re.compile(r"[<:&(]")
 _MAX_NAMES = 20  # symbols listed in an error message
 
@@ -338,14 +335,10 @@ class ObjectCode:
         error = last_error(status)
         if status == results.NOT_FOUND:
             error.hint = self._what_there_is(name)
-        elif status == results.NO_BINARY_FOR_GPU:
-            error.hint = _other_architecture(self._read())
-        elif status == results.UNSUPPORTED_PTX_VERSION:
-            error.hint = _newer_ptx(self._read())
-        elif status == results.INVALID_PTX:
-            image = self._read()
-            error.log = "\n".join(filter(None, (_driver_log(image), error.log)))
-            error.hint = _invalid_ptx(image, error.log)
+        else:
+            from cudacore_handles._code.not_loaded import explain
+
+            explain(error, status, self._read)
         return error
 
     def _what_there_is(self, name: str) -> str:
@@ -468,63 +461,3 @@ def _kernel_names(library: driver.CUlibrary) -> list[str]:
     count = call_driver("cuLibraryGetKernelCount", library)
     kernels = call_driver("cuLibraryEnumerateKernels", count, library) if count else []
     return [call_driver("cuKernelGetName", kernel).decode() for kernel in kernels]
-
-
-def _other_architecture(image: bytes) -> str:
-    from cudacore_handles._code.cubin import target_of
-    from cudacore_handles._driver.device import Device
-
-    hint = f"The current device is sm_{Device().arch}"
-    if image[:4] == b"\x7fELF":
-        hint += f", and the cubin was compiled for {target_of(image)}"
-    return hint + ": compile for the device, or to PTX"
-
-
-def _newer_ptx(image: bytes) -> str:
-    directive = image.partition(b".version")[2].split(None, 1)
-    ptx = directive[0].decode("ascii", "replace") if directive else "?"
-    driver = version_text(driver_version())
-    return (
-        f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {driver}, can compile: "
-        f'compile to "cubin" for the device instead, use the NVRTC of CUDA {driver} or older, or update the driver; '
-        "where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION"
-    )
-
-
-def _invalid_ptx(image: bytes, log: str) -> str:
-    """Return the hint for PTX that the driver does not compile: link the missing code, or compile for the device."""
-    from cudacore_handles._driver.device import Device
-
-    unresolved = dict.fromkeys(re.findall(r"[Uu]nresolved (?:extern )?function '([^']+)'", log))
-    if unresolved:
-        return (
-            f"The PTX declares {', '.join(map(repr, unresolved))} and does not define it: link it with the code that "
-            'does, Linker(code, other_code).link("cubin")'
-        )
-    target = re.search(rb"^\s*\.target\s+sm_(\d+)([af]?)", image, re.MULTILINE)
-    arch = Device().arch
-    if target is not None and (int(target[1]) > int(arch) or (target[2] == b"a" and target[1].decode() != arch)):
-        needed = f"{target[1].decode()}{target[2].decode()}"
-        return (
-            f'The PTX is for sm_{needed}, and the device is sm_{arch}: compile for ProgramOptions(arch="sm_{arch}"), '
-            f"or for an older architecture"
-        )
-    return ""
-
-
-def _driver_log(ptx: bytes) -> str:
-    """Compile PTX again for its log, which loading a library does not provide (cuModuleLoadDataEx)."""
-    load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
-        unload, b"cuModuleUnload", 2000
-    ):
-        return ""
-    log = ffi.new("char[]", _LOG_BYTES)
-    options = ffi.new("int[]", [_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BUFFER_SIZE_BYTES])
-    values = ffi.new("void *[]", [log, ffi.cast("void *", _LOG_BYTES - 1)])
-    module = ffi.new("void **")
-    signature = "int (*)(void **, const char *, unsigned, int *, void **)"
-    if ffi.cast(signature, load[0])(module, ptx + b"\0", len(options), options, values) == 0:
-        ffi.cast("int (*)(void *)", unload[0])(module[0])
-    text: str = ffi.string(log).decode("utf-8", "replace")
-    return text.strip()

@@ -12,6 +12,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box, share
+from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._stream.event import Event
@@ -206,6 +207,8 @@ class Device:
         >>> urgent.priority
         -1
         """
+        if lib.cch_driver_is_other():
+            warn_other_driver(stacklevel=3)
         if obj is None:
             return Stream._create(self._target(), options)
         if options is not None:

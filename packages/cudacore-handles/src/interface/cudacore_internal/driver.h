@@ -12,6 +12,17 @@ CCH_BEGIN_DECLS
  */
 CCH_EXPORT cch_status cch_driver_symbol(void **out, const char *name, int version);
 
+/**
+ * Sets the function that finds the simulated driver: it sets $CUDACORE_SIM_LIBRARY. It is called before the driver is
+ * loaded, if $CUDACORE_DRIVER is `sim` and $CUDACORE_SIM_LIBRARY is not set, and holds no lock.
+ */
+CCH_EXPORT void cch_driver_set_search(void (*search)(void));
+
+/**
+ * Whether the driver is loaded, and $CUDACORE_DRIVER now selects another one, which this process can no longer load.
+ */
+CCH_EXPORT bool cch_driver_is_other(void);
+
 CCH_END_DECLS
 
 #endif

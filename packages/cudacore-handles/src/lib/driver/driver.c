@@ -24,6 +24,9 @@ static bool initialising;
 
 static PFN_cuGetProcAddress_v12000 get_proc_address; /* set by the thread that initialises, before it sets cch__state */
 static atomic_bool loaded;
+static void *library;      /* the driver's library; set before `loaded` */
+static char *library_name; /* the name that it was loaded by */
+static void (*_Atomic find_simulator)(void);
 
 /* While the process forks, no thread may begin or end initialisation: the child would get a half-loaded driver. */
 static void before_fork(void) { pthread_mutex_lock(&init_lock); }
@@ -95,7 +98,10 @@ static int load(void) {
                      "CUDACORE_SIM_LIBRARY name its libcuda.so.1");
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL)
-    return cch__fail(CCH_ENODRIVER, "dlopen", "%s", dlerror());
+    return cch__fail(CCH_ENODRIVER, "dlopen", "%s%s", dlerror(),
+                     variable("CUDACORE_DRIVER") != NULL && name != variable("CUDACORE_SIM_LIBRARY")
+                         ? "; CUDACORE_DRIVER can be gpu, sim, or the path of a driver"
+                         : "");
   void *entry = dlsym(handle, "cuGetProcAddress_v2");
   if (entry == NULL) {
     dlclose(handle);
@@ -122,6 +128,8 @@ static int load(void) {
     memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);
   }
   cch__stand_in();
+  library = handle;
+  library_name = strdup(name); /* if there is no memory, only cch_driver_is_other() has less to say */
   atomic_store_explicit(&loaded, true, memory_order_release);
   return 0;
 }
@@ -142,12 +150,31 @@ static int init(void) {
   return status == CUDA_ERROR_NOT_INITIALIZED ? fail_forked() : status;
 }
 
+void cch_driver_set_search(void (*search)(void)) { atomic_store(&find_simulator, search); }
+
+bool cch_driver_is_other(void) {
+  if (!cch__driver_loaded() || library_name == NULL)
+    return false;
+  const char *name = driver_name();
+  if (name == NULL) /* the simulator, whose path is not known */
+    return dlsym(library, "cudasim_symbol") == NULL;
+  if (strcmp(name, library_name) == 0)
+    return false;
+  void *same = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* one library can have several names */
+  if (same != NULL)
+    dlclose(same);
+  return same != library;
+}
+
 int cch_driver_init(void) {
   int state = atomic_load_explicit(&cch__state, memory_order_acquire);
   if (state == CCH__READY)
     return 0;
   if (state == CCH__FORKED)
     return fail_forked();
+  void (*search)(void) = atomic_load(&find_simulator);
+  if (search != NULL && driver_name() == NULL)
+    search();
   pthread_mutex_lock(&init_lock);
   while (initialising)
     pthread_cond_wait(&init_ended, &init_lock);

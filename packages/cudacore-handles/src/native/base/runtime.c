@@ -277,6 +277,18 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
   queue(self);
 }
 
+/* ---- the simulated driver ---- */
+
+/* Runs on the thread that makes the first call that needs a driver, which may hold the GIL or not. */
+static void find_simulator(void) {
+  PyGILState_STATE attached = PyGILState_Ensure();
+  KEEPING_EXCEPTION(PyObject *module = PyImport_ImportModule("cudacore_handles._base.simulated");
+                    PyObject *found =
+                        module != NULL ? PyObject_CallMethod(module, "find_simulated_driver", NULL) : NULL;
+                    if (found == NULL) PyErr_WriteUnraisable(module); Py_XDECREF(found); Py_XDECREF(module));
+  PyGILState_Release(attached);
+}
+
 /* ---- functions that Python code passes to the C library ---- */
 
 /*
@@ -312,4 +324,8 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int add_owner_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+int add_owner_functions(PyObject *module) {
+  if (runtime_is_main(((state *)PyModule_GetState(module))->base.runtime)) /* PyGILState_Ensure() is for the main one */
+    cch_driver_set_search(find_simulator);
+  return PyModule_AddFunctions(module, functions);
+}
