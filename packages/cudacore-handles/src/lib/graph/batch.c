@@ -13,9 +13,11 @@
 
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
   *out = cch__graph_is_captured(graph);
-  if (*out)
-    return 0;
-  /* For a graph with nodes that allocate or free memory, the driver refuses even a call that removes zero edges. */
+  return *out ? 0 : cch__graph_has_memory(out, graph);
+}
+
+int cch__graph_has_memory(bool *out, const cch_graph *graph) {
+  /* For such a graph, the driver refuses even a call that removes zero edges. */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
     result = cch__driver.cuGraphRemoveDependencies_v12030(graph->raw, NULL, NULL, NULL, 0);

@@ -325,6 +325,9 @@ void cch__trial_drop(CUgraph trial);
  * stream is being captured into it.
  */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
+/* Finds whether nodes of a graph allocate or free memory, so that the driver removes neither nodes nor edges from it.
+ */
+int cch__graph_has_memory(bool *out, const cch_graph *graph);
 /*
  * Checks that the driver accepts the parameters of a node, by adding a node with them to a separate graph. Returns 0,
  * or a recorded failure.

@@ -186,7 +186,7 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
     if (status == CUDA_ERROR_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)
-      raise_status(st, status);
+      raise_invalid(st, status);
   }
   drop_edges(&lost);
   drop_edges(&gained);
