@@ -284,11 +284,10 @@ class Machine(RuleBasedStateMachine):
     def add_edges(self, data: st.DataObject, how: str) -> None:
         level = self.pick(data, [level for level in self.levels() if len(level.nodes) > 1])
         node = self.pick(data, level.nodes)
-        others = self.some(data, [other for other in level.nodes if other is not node])
+        most = 1 if how.endswith("add") else 3
+        others = self.some(data, [other for other in level.nodes if other is not node], most)
         if not others:
             return
-        if how.endswith("add"):
-            others = others[:1]
         forward = how.startswith("succ")
         new = {(node, other) if forward else (other, node) for other in others}
         is_cycle = any(b in level.ancestors([a]) for a, b in new)
@@ -298,21 +297,16 @@ class Machine(RuleBasedStateMachine):
         faces = [other.face for other in others]
         refused = is_cycle and level.has_memory  # a cycle could not be removed again from a graph that has memory nodes
         with pytest.raises(ValueError, match="in a cycle") if refused else contextlib.nullcontext():
-            if how.endswith("add"):
-                view.add(faces[0])
-            elif how == "pred.update":
-                view.update(faces)
-            else:
+            if how == "succ |=":
                 view |= set(faces)
-        if refused:
-            return
-        if is_cycle:
+            else:
+                view.add(faces[0]) if most == 1 else view.update(faces)
+        if is_cycle and not refused:
             with pytest.raises(ch.CUDAError, match="the first for the last"):
                 level.root.face.instantiate()
             for a, b in new - level.edges:
                 b.face.pred.remove(a.face)
-            return
-        if new - level.edges:
+        if not is_cycle and new - level.edges:
             level.edges |= new
             level.root.version += 1
 
