@@ -6,18 +6,19 @@ import pickle
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions, _fatbin, cuda_include_path
+from cudacore_compile import Linker, NVRTCError, Program, ProgramOptions, _fatbin, cuda_include_path
 from cudacore_compile._compilers import libraries as _libraries
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_compile._compilers.cuda_headers import _COUNTERPARTS
 from cudacore_compile._compilers.hints import explain
-from cudacore_handles import CUDAError
+from cudacore_handles import CUDAError, ObjectCode
 
 
 def hint(code_name: str, log: str, *names: str) -> str:
@@ -98,6 +99,57 @@ def test_missing_headers(name: str, expected: str) -> None:
     assert re.search(expected, caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("__device__ int64_t a;", "NVRTC has no int64_t: write a type .* or include <cuda/std/cstdint>"),
+        (
+            "__global__ void k(half *x) {}",
+            "NVRTC has no half: include <cuda_fp16.h>; CUDA's headers are found with inc",
+        ),
+        ("__device__ __half2 a;", "NVRTC has no __half2: include <cuda_fp16.h>"),
+        ("__global__ void k(float x, int *y) { *y = __float2half(x); }", "no __float2half: include <cuda_fp16.h>"),
+        ("__device__ __nv_bfloat16 a;", "NVRTC has no __nv_bfloat16: include <cuda_bf16.h>"),
+        ("__device__ __nv_fp8_e4m3 a;", "NVRTC has no __nv_fp8_e4m3: include <cuda_fp8.h>"),
+        ("__device__ curandState a;", "NVRTC has no curandState: include <curand_kernel.h>"),
+        ("__device__ double a = M_PI;", "NVRTC has no M_PI: write the number, or include <cuda/std/numbers>"),
+        ("__device__ float a = INFINITY;", "NVRTC has no INFINITY: include <cuda/std/cmath>"),
+        ("__device__ float a = FLT_MAX;", "NVRTC has no FLT_MAX: include <cuda/std/cfloat>"),
+        ("__device__ int a = INT_MAX;", "NVRTC has no INT_MAX: include <cuda/std/climits>"),
+        ("__device__ float a = CUDART_INF_F;", "NVRTC has no CUDART_INF_F: include <math_constants.h>"),
+        ("__device__ uint a;", "NVRTC has no uint: write unsigned int, or another type of C\\+\\+$"),
+        ("namespace cg = cooperative_groups;", "Include <cooperative_groups.h>"),
+        ("__global__ void a() {} __global__ void b() { a<<<1, 1>>>(); }", "A kernel that launches kernels .*cudadevrt"),
+        ("__device__ halfway a;", "^$"),
+    ],
+)
+def test_names_that_nvrtc_lacks(code: str, expected: str) -> None:
+    """An error for a name that nvcc defines would not say where NVRTC finds it."""
+    with pytest.raises(NVRTCError) as caught:
+        Program(code, "c++", ProgramOptions(arch="sm_90")).compile("ptx")
+    assert re.search(expected, caught.value.hint), caught.value.hint
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+def test_kernels_that_launch_kernels() -> None:
+    """The advice for a kernel that launches kernels would not work."""
+    try:
+        headers = cuda_include_path()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    runtime = next(Path(headers[0]).parent.glob("lib*/libcudadevrt.a"), None)
+    if runtime is None:
+        pytest.skip("needs libcudadevrt.a")
+    code = "__global__ void a() {} __global__ void b() { a<<<1, 1>>>(); }"
+    options = ProgramOptions(arch="sm_90", include_path=headers)
+    with pytest.raises(NVRTCError) as caught:  # the second of the two options is missing
+        Program(code, "c++", options).compile("cubin")
+    assert caught.value.hint.startswith("A kernel that launches kernels is compiled with include_path=")
+    part = Program(code, "c++", replace(options, relocatable_device_code=True)).compile("cubin")
+    linked = Linker(part, ObjectCode.from_library(str(runtime)), options={"arch": "sm_90"}).link("cubin")
+    assert {"_Z1av", "_Z1bv"} <= {kernel.symbol for kernel in linked.kernels}
+
+
 def test_standard_headers_of_cuda() -> None:
     """An existing header of CUDA would be reported as missing, or a missing one would be recommended."""
     try:
@@ -142,7 +194,7 @@ def test_missing_compiler_for_the_driver(
             os.environ |= {{"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DRIVER_VERSION": {driver!r}}}
         else:
             os.environ["CUDACORE_DRIVER"] = "/nowhere/libcuda.so.1"
-        from cudacore_compile import NVRTCError, Program
+        from cudacore_compile import Linker, NVRTCError, Program
 
         def missing(name):
             raise cuda.pathfinder.DynamicLibNotFoundError(f"no {{name}}")

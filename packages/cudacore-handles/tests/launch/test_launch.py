@@ -142,3 +142,24 @@ def test_wrong_types(
 
 
 # ---- the device and the stream of a launch
+
+
+@pytest.mark.cuda_misuse_ok("launches that exceed a limit are reported")
+def test_limits(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """If a launch exceeds a limit, the error would lack the wanted number or the limit."""
+    kernel = code.get_kernel("nothing")
+    per_multiprocessor = kernel.occupancy.max_active_blocks_per_multiprocessor(256, 0)
+    most = per_multiprocessor * device.properties.multiprocessor_count
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE") as caught:
+        ch.launch(stream, ch.LaunchConfig(grid=most + 1, block=256, is_cooperative=True), kernel)
+    assert f"The launch has {most + 1} blocks" in caught.value.hint
+    assert f"with 256 threads a block and 0 bytes of shared memory, at most {most} do" in caught.value.hint
+    ch.launch(stream, ch.LaunchConfig(grid=most, block=256, is_cooperative=True), kernel)
+    stream.sync()
+    if device.compute_capability.major < 9:
+        pytest.skip("needs a device with clusters")
+    for cluster, part in ((9, "The cluster has 9 blocks, and "), ((4, 4), "The cluster has 16 blocks, and ")):
+        with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CLUSTER_SIZE") as caught:
+            ch.launch(stream, ch.LaunchConfig(grid=1, cluster=cluster, block=32), kernel)
+        assert part in caught.value.hint
+        assert "can have at most 8" in caught.value.hint

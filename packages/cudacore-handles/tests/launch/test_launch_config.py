@@ -258,7 +258,9 @@ def test_cooperative_launch_that_is_too_large(
 ) -> None:
     """The cooperative flag would be lost, and more blocks launched than can be resident."""
     large = {"grid": 100_000, "block": 1024}
-    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must fit on the device at once"):
+    with pytest.raises(
+        ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must all fit on the device at once"
+    ):
         launch_and_read(LaunchConfig(**large, is_cooperative=True), "geometry", 7)
     assert launch_and_read(LaunchConfig(**large), "geometry", 7)[0] == 100_000
 

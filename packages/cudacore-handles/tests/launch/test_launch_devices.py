@@ -25,6 +25,7 @@ def test_memory_of_another_device(
     for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
         with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1") as caught:
             launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+        assert caught.value.hint.startswith("Argument 0: ")
         assert "is given to a launch on device 0: copy it there" in caught.value.hint
         launch(stream, ONE_BLOCK, kernel, make(mine), 1)
     assert ch.Device().device_id == current

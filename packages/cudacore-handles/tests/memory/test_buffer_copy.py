@@ -130,8 +130,21 @@ def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream, content: C
         buffer.fill(b"abcd", stream=stream)
     with pytest.raises(TypeError, match="a Stream is needed"):
         buffer.fill(0, stream=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the address of the buffer must be a multiple of 2, the bytes of value"):
+        buffer[1:5].fill(b"ab", stream=stream)
+    buffer[1:5].fill(0, stream=stream)
     buffer.fill(b"ab", stream=stream)
     assert content(buffer) == b"ababab"
+
+
+def test_fill_on_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
+    """The error for a stream of another device would not say which device has the memory."""
+    theirs = other_device.allocate(8, stream=other_device.create_stream())
+    device.set_current()
+    with pytest.raises(
+        ch.CUDAError, match="is memory of device 1, and the current device is 0, which has no access to it"
+    ):
+        theirs.fill(0, stream=stream)
 
 
 @pytest.mark.parametrize("make", [lambda one: np.array([one]), lambda one: np.array(one), lambda one: one])

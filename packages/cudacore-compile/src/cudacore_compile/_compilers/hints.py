@@ -13,8 +13,35 @@ from cudacore_compile._compilers.options import field_of, since
 _FLAG = re.compile(r"--[\w-]+")
 _MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
 _UNRESOLVED = re.compile(r"Unresolved extern \w+ '([^']+)'")
-_NO_TYPE = re.compile(r'identifier "(u?int(?:_\w+|max|ptr)?\d*_t)" is undefined')
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_KERNEL_FROM_KERNEL = "device-side kernel launch"
+_DEVICE_RUNTIME = "__cudaCDP2"  # the beginning of the names of functions that kernels launch kernels with
+_LAUNCHES = (
+    "A kernel that launches kernels is compiled with include_path=cuda_include_path() and "
+    "relocatable_device_code=True, and linked with libcudadevrt.a of the CUDA toolkit: "
+    'Linker(code, ObjectCode.from_library("libcudadevrt.a")).link("cubin")'
+)
+# What to include or to write for names that nvcc defines, and NVRTC does not.
+_NAMES: tuple[tuple[str, str], ...] = (
+    (
+        r"u?int(_\w+|max|ptr)?\d*_t",
+        "write a type of C++, such as unsigned int or long long, or include <cuda/std/cstdint>",
+    ),
+    (r"(__)?half2?(_raw)?|__\w*half\w*", "include <cuda_fp16.h>"),
+    (r"(__)?(nv_)?bfloat16\d*(_raw)?|__\w*bfloat16\w*", "include <cuda_bf16.h>, which has __nv_bfloat16"),
+    (r"__nv_fp8\w*", "include <cuda_fp8.h>"),
+    (r"__nv_fp6\w*", "include <cuda_fp6.h>"),
+    (r"__nv_fp4\w*", "include <cuda_fp4.h>"),
+    (r"curand\w*", "include <curand_kernel.h>"),
+    (r"CUDART_\w+", "include <math_constants.h>"),
+    (r"M_[A-Z0-9_]+", "write the number, or include <cuda/std/numbers>, which has cuda::std::numbers::pi and others"),
+    (r"INFINITY|NAN|HUGE_VALF?", "include <cuda/std/cmath>"),
+    (r"(FLT|DBL)_[A-Z0-9_]+", "include <cuda/std/cfloat>"),
+    (r"(U?(CHAR|SHRT|INT|LONG|LLONG)|SCHAR)_(MAX|MIN)", "include <cuda/std/climits>"),
+    (r"u(char|short|int|long)", "write unsigned int, or another type of C++"),
+)
 _HOST_FUNCTION = "A function without execution space annotations"
+_HEADERS = "; CUDA's headers are found with include_path=cuda_include_path()"
 _PTX_LINE = re.compile(r"^\s*\.version \d", re.MULTILINE)
 _NAME_EXPRESSION = re.compile(r'Input name expression was: "(.*)"')
 
@@ -82,18 +109,22 @@ def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: boo
     if missing:
         return _missing_file(missing[1], uses_bundled)
     unresolved = dict.fromkeys(_UNRESOLVED.findall(log))
+    if any(name.startswith(_DEVICE_RUNTIME) for name in unresolved):
+        return _LAUNCHES
     if unresolved:
         return (
             f"The program declares {', '.join(map(repr, unresolved))} and does not define it. Compile this program and "
             'the one that defines it with ProgramOptions(relocatable_device_code=True), or to "ltoir", and link both: '
             'Linker(code, other_code).link("cubin")'
         )
-    no_type = _NO_TYPE.search(log)
-    if no_type:
-        return (
-            f"NVRTC has no {no_type[1]}: write a type of C++, such as unsigned int or long long, or include "
-            "<cuda/std/cstdint>, which is found with include_path=cuda_include_path()"
-        )
+    if "cooperative_groups" in log and "namespace name" in log:
+        return f"Include <cooperative_groups.h>{_HEADERS}"
+    if _KERNEL_FROM_KERNEL in log:
+        return _LAUNCHES
+    for name in dict.fromkeys(_UNDEFINED.findall(log)):
+        for pattern, advice in _NAMES:
+            if re.fullmatch(pattern, name):
+                return f"NVRTC has no {name}: {advice}{_HEADERS * ('<' in advice)}"
     if _HOST_FUNCTION in log:
         return "NVRTC compiles no host code: mark functions __global__ or __device__, and launch kernels from Python"
     if _PTX_LINE.search(log):

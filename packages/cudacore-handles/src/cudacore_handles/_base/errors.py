@@ -171,6 +171,10 @@ _HINTS = {
         "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
     ),
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE": (
+        "A cluster has at most 8 blocks, or up to 16 on some devices if the kernel allows it (the attribute "
+        "non_portable_cluster_size_allowed), and a kernel compiled for clusters is launched with clusters of that size"
+    ),
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
         "All blocks of a cooperative launch must fit on the device at once: "
         "kernel.occupancy.max_active_blocks_per_multiprocessor() returns how many do"
@@ -199,6 +203,10 @@ def _hint_for(name: str, operation: str) -> str:
         return _NOT_CAPTURED[operation]
     if name in _FAULTS:
         return f"A kernel that ran earlier {_FAULTS[name]}; the context cannot be used any more. {_FIND_FAULT}"
+    if name == "CUDA_ERROR_NOT_PERMITTED" and lib.cch_callback_active():
+        return (
+            "The driver does not allow calls of CUDA in a callback: do it after the work that the callback is part of"
+        )
     if name == "CUDA_ERROR_OUT_OF_MEMORY" and operation not in _EXPLAINED_BY_CALLERS:
         return _memory_report()
     return _HINTS.get(name, "")

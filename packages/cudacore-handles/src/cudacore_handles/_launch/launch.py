@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NoReturn
 
 from cudacore_handles import _native
@@ -63,20 +64,72 @@ def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
 
 def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
     error = last_error(status)
-    if status in (results.INVALID_VALUE, results.LAUNCH_OUT_OF_RESOURCES):
-        error.hint = _broken_limit(config, kernel)
+    explain = _LIMITS.get(int(status))
+    if explain is not None:
+        try:
+            error.hint = explain(config, kernel)
+        except (
+            CUDAError
+        ):  # after a fault, every call of the driver fails, and the error of the launch describes the fault
+            error.hint = ""
     return error
 
 
-def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
+def _block_limit(config: LaunchConfig, kernel: Kernel) -> str:
     x, y, z = config.block
-    try:
-        max_threads = kernel.attributes[Device()].max_threads_per_block
-    except CUDAError:  # after a fault, every call of the driver fails, and the error of the launch describes the fault
-        return ""
+    max_threads = kernel.attributes[Device()].max_threads_per_block
     if x * y * z > max_threads:
         return f"The block has {x * y * z} threads, and {kernel!r} can have at most {max_threads} on this device"
     return f"{config!r} is not possible for {kernel!r} on this device"
+
+
+def _cooperative_limit(config: LaunchConfig, kernel: Kernel) -> str:
+    threads, shared = prod(config.block), config.shmem_size
+    each = kernel.occupancy.max_active_blocks_per_multiprocessor(threads, shared)
+    count = Device().properties.multiprocessor_count
+    return (
+        f"The launch has {prod(config.grid) * prod(config.cluster or (1,))} blocks, which must all fit on the device "
+        f"at once: of {kernel!r} with {threads} threads a block and {shared} bytes of shared memory, at most "
+        f"{each * count} do ({each} on each of {count} multiprocessors)"
+    )
+
+
+def _cluster_limit(config: LaunchConfig, kernel: Kernel) -> str:
+    attributes = kernel.attributes[Device()]
+    required = (
+        attributes.required_cluster_width,
+        attributes.required_cluster_height,
+        attributes.required_cluster_depth,
+    )
+    cluster, grid = config.cluster, config.grid
+    if any(required):
+        if cluster is not None and cluster != required:
+            return f"{kernel!r} was compiled for clusters of {required} blocks, and cluster is {cluster}"
+        if cluster is None and any(n % size for n, size in zip(grid, required, strict=True)):
+            return f"{kernel!r} was compiled for clusters of {required} blocks, of which grid={grid} is not a multiple"
+    if cluster is None:
+        return f"{kernel!r} needs clusters: write LaunchConfig(grid=..., cluster=..., block=...)"
+    size, may_be_large = prod(cluster), attributes.non_portable_cluster_size_allowed
+    if size > _PORTABLE_CLUSTER and not may_be_large:
+        return (
+            f"The cluster has {size} blocks, and {kernel!r} can have at most {_PORTABLE_CLUSTER}; some devices allow "
+            "up to 16 after kernel.attributes.non_portable_cluster_size_allowed = True"
+        )
+    return (
+        f"A cluster of {size} blocks, each with {prod(config.block)} threads and {config.shmem_size} bytes of shared "
+        f"memory, is not possible for {kernel!r} on this device: kernel.occupancy.max_potential_cluster_size() returns "
+        "the limit"
+    )
+
+
+_PORTABLE_CLUSTER = 8  # blocks that a cluster can have on all devices that have clusters
+# Functions that name the limit that a launch exceeded, by the driver's result.
+_LIMITS = {
+    results.INVALID_VALUE: _block_limit,
+    results.LAUNCH_OUT_OF_RESOURCES: _block_limit,
+    results.COOPERATIVE_LAUNCH_TOO_LARGE: _cooperative_limit,
+    results.INVALID_CLUSTER_SIZE: _cluster_limit,
+}
 
 
 def _unknown_name(name: str) -> NoReturn:

@@ -354,7 +354,8 @@ int cch_pointer_check(CUdeviceptr raw) {
   CUdeviceptr address;
   if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
     return 0;
-  return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is memory of device %d, and the current device is %d", raw, owner,
+  return cch__fail(CCH_EMISMATCH, __func__,
+                   "0x%llx is memory of device %d, and the current device is %d, which has no access to it", raw, owner,
                    device);
 }
 

@@ -70,6 +70,13 @@ void name_argument(const state *st, Py_ssize_t index) {
       PyErr_Clear();
     Py_XDECREF(args);
     Py_XDECREF(message);
+  } else if (type == st->faces.cuda_error) { /* the driver's text stays, and the hint names the argument */
+    PyObject *hint = PyObject_GetAttrString(value, "hint");
+    PyObject *named = hint ? PyUnicode_FromFormat("Argument %zd: %S", index, hint) : NULL;
+    if (!named || PyObject_SetAttrString(value, "hint", named) < 0)
+      PyErr_Clear();
+    Py_XDECREF(named);
+    Py_XDECREF(hint);
   }
   PyErr_Restore(type, value, traceback);
 }
