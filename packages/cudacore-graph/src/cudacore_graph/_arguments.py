@@ -26,7 +26,7 @@ _MEMORY = {
     GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_MANAGED),
 }
 # The layout of one pointer parameter. Packing an operand with this layout converts it to its address.
-_ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER)])
+_ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER, "")])
 
 
 def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:

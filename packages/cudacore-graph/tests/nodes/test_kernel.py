@@ -13,6 +13,8 @@ from graph_tools import ONE, Numbers, Run
 import cudacore_graph as cg
 import cudacore_handles as ch
 
+SCALE = b".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry _Z5scalePf(.param .u64 x) { ret; }"
+
 
 class TestKernel:
     def test_runs_in_order(
@@ -54,6 +56,29 @@ class TestKernel:
         _, pairs = definition.clone()
         assert pairs[node].config == config
         run(definition)
+
+    def test_kinds_in_an_update(self, definition: cg.GraphDefinition) -> None:
+        """The kinds of parameters would be lost, so that 1 for a `float` would arrive as an integer."""
+        node = definition.launch(ONE, ch.ObjectCode.from_ptx(SCALE).get_kernel("_Z5scalePf"), None)
+        assert [(p.kind, p.pointee) for p in node.kernel.arguments_info] == [("pointer", "float32")]
+        with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):
+            node.update(args=(1.5,))
+
+    def test_types_of_arrays(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
+        """A node would run with an array of another type than the kernel's pointer."""
+        kernel = ch.ObjectCode.from_ptx(SCALE).get_kernel("_Z5scalePf")
+        right, wrong = numbers.buffer.view("float32"), numbers.buffer.view("int32")
+        node = definition.launch(ONE, kernel, right)
+        message = "argument 0: .*StridedMemoryView is an array of int32, but the parameter is a pointer to float;"
+        for add in (
+            lambda: definition.launch(ONE, kernel, wrong),
+            lambda: node.update(args=(wrong,)),
+            lambda: definition.launch_many(ONE, kernel, [right, wrong]),
+            lambda: definition.launch_many(ONE, kernel, wrong, count=2),
+        ):
+            with pytest.raises(TypeError, match=message):
+                add()
+        assert len(definition.nodes()) == 1
 
     def test_update_keeps_the_rest(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run

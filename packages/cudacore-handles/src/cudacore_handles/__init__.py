@@ -26,7 +26,7 @@ from cudacore_handles._code.object_code import ObjectCode
 from cudacore_handles._code.param_kinds import ParamKind
 from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import ComputeCapability, Device, MemoryInfo
-from cudacore_handles._launch.launch import PreparedLaunch, launch
+from cudacore_handles._launch.launch import PreparedLaunch, launch, set_array_type_checks
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
@@ -172,6 +172,7 @@ __all__ = [
     "prefetch_batch",
     "register_host_memory",
     "reset_concurrent_access_warning",
+    "set_array_type_checks",
     "typing",
 ]
 

@@ -27,7 +27,7 @@ _S = TypeVar("_S", bound=StreamHandle)
 _B = TypeVar("_B", bound=BufferHandle)
 _OnStream = Stream | IsStreamType | None
 _Trackers = tuple[Handle, ...] | None
-_Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
+_Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None, str] | object
 
 SIGNED: int
 UNSIGNED: int
@@ -534,11 +534,37 @@ def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> 
     Raise an error if `device` cannot access the memory of an argument. If `device` is None, this is not checked.
     """
 
+def set_array_type_checks(enabled: bool, /) -> bool:
+    """Set whether launches refuse arrays whose type differs from that of the kernel's pointer.
+
+    A kernel with a parameter ``float *`` refuses an array of float64. This needs a kernel with a C++ name, which has
+    the types: :attr:`ParamInfo.pointee` shows them. The sign of integers is ignored, and complex numbers are two real
+    ones. Pointers to ``void``, ``char``, ``unsigned char``, ``std::byte`` and structures take any array. A buffer has
+    no type.
+
+    Parameters
+    ----------
+    enabled : bool
+        Whether to check the types, which is the default. The setting is for the whole interpreter.
+
+    Returns
+    -------
+    bool
+        Whether types were checked before.
+
+    Examples
+    --------
+    >>> core.set_array_type_checks(False)
+    True
+    >>> core.set_array_type_checks(True)
+    False
+    """
+
 def register(cls: type, code: _Code, /) -> None:
     """Register how values of exactly this type are packed.
 
     `code` is a number, a converter(value, size, kind), a capsule with DLPack's exchange API, or the names of the
-    attributes that lead to the address and to the device (None: not known).
+    attributes that lead to the address and to the device (None: not known), and of the one with the dtype.
     """
 
 def is_exchange_api(capsule: object, /) -> bool:
@@ -565,8 +591,11 @@ def make_capsule(
 ) -> object:
     """Return a DLPack capsule of `size` bytes at `ptr`. It keeps the ``cch_deviceptr`` at the address `box`."""
 
-def read_capsule(capsule: object, /) -> tuple[int, int, int]:
-    """Return (address of the first element, device type, device id) of a DLPack capsule without consuming it."""
+def read_capsule(capsule: object, /) -> tuple[int, int, int, int]:
+    """Read a DLPack capsule without consuming it.
+
+    Return the address of the first element, the device type and id, and the type of the elements: code | bits << 8.
+    """
 
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     """Make a view of an array by DLPack: by its C exchange API if the type has one, and otherwise by ``__dlpack__``.

@@ -39,7 +39,7 @@ static int (*const others[])(PyObject *) = {
     add_face_functions,     add_api_capsule,          add_owner_functions,       add_order_functions,
     add_array_functions,    add_view_from_functions,  add_dlpack_constants,      add_exchange_api,
     add_pack_functions,     add_node_batch_functions, add_node_column_functions, add_node_set_functions,
-    add_callback_functions, add_thread_functions,     add_file_functions,
+    add_callback_functions, add_thread_functions,     add_file_functions,        add_element_functions,
 };
 
 static int execute(PyObject *module) {

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudacore_handles._code.mangled_names import name_parameters
-from cudacore_handles._code.param_kinds import ParamKind, kinds_of
+from cudacore_handles._code.param_kinds import ParamKind, parameters_of
 from cudacore_handles._code.ptx_signatures import ptx_signatures
 
 MANGLED = "_Z4axpyIfEvT_PKS0_m"
@@ -304,4 +304,4 @@ def test_any_text_as_a_name(text: str) -> None:
 )
 def test_merging(symbol: str | None, signature: str | None, sizes: list[int], expected: str) -> None:
     """A kind on which name and PTX disagree would be used, or a kind that only one of them has would be lost."""
-    assert " ".join(kinds_of(symbol, signature, sizes)) == expected
+    assert " ".join(p.kind for p in parameters_of(symbol, signature, sizes)) == expected

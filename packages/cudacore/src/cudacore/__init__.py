@@ -37,6 +37,7 @@ from cudacore_handles import (
     TensorMapDescriptor,
     UnsupportedCodeError,
     launch,
+    set_array_type_checks,
 )
 from cudacore_handles._sdk import make_getattr as _make_getattr
 from cudacore_handles._sdk import public_names as _public_names
@@ -160,6 +161,7 @@ __all__ = [
     "interop",
     "launch",
     "register_host_memory",
+    "set_array_type_checks",
     "system",
     "texture",
     "typing",

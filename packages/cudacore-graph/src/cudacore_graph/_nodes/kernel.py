@@ -16,8 +16,6 @@ from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import check_config
 from cudacore_handles.typing import KernelArgumentType
 
-_NAME_VERSION = 12030  # the version that added cuKernelGetName
-
 
 class ExecutableKernelNode(SwitchableNode):
     """A node of an executable graph that launches a kernel."""
@@ -129,11 +127,6 @@ class KernelNode(GraphNode):
 
 
 def name_of(kernel: Kernel) -> str:
-    """Return the kernel's name (cuKernelGetName), or its handle if the driver has no name for it."""
-    raw = kernel._raw
-    symbol, name = ffi.new("void **"), ffi.new("const char **")
-    if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
-        get_name = ffi.cast("int (*)(const char **, void *)", symbol[0])
-        if get_name(name, ffi.cast("void *", raw)) == 0 and name[0]:
-            return shorten(printable(ffi.string(name[0]).decode("utf-8", "backslashreplace")))
-    return f"kernel {short(raw)}"
+    """Return the kernel's name, or its handle if the driver has no name for it."""
+    name = kernel._symbol()
+    return f"kernel {short(kernel._raw)}" if name is None else shorten(printable(name))

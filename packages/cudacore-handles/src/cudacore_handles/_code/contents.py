@@ -11,7 +11,7 @@ from cudacore_handles._code.cubin import Cubin
 from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
 from cudacore_handles._code.kernel import ParamInfo
-from cudacore_handles._code.param_kinds import kinds_of
+from cudacore_handles._code.param_kinds import parameters_of
 from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_signatures
 
 
@@ -36,8 +36,10 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
     cubin = Cubin(code)
     kernels = []
     for kernel in cubin.kernels():
-        kinds = kinds_of(kernel.symbol, signatures.get(kernel.symbol), [size for _, size in kernel.parameters])
-        parameters = tuple(ParamInfo(*place, kind) for place, kind in zip(kernel.parameters, kinds, strict=True))
+        known = parameters_of(kernel.symbol, signatures.get(kernel.symbol), [size for _, size in kernel.parameters])
+        parameters = tuple(
+            ParamInfo(*place, k.kind, k.pointee) for place, k in zip(kernel.parameters, known, strict=True)
+        )
         name = demangle(kernel.symbol)
         kernels.append(
             KernelInfo(
@@ -67,15 +69,15 @@ def _read_ptx(ptx: str) -> CodeContents:
     listed = {match[1]: match[2] for match in _ENTRY_PARAMETERS.finditer(text)}
     kernels = []
     for symbol, signature in ptx_signatures(ptx).items():
-        sizes = [int(word[1:]) for word in signature.split()]
-        kinds = kinds_of(symbol, signature, sizes)
+        sizes = [int(word[1:].partition("*")[0]) for word in signature.split()]
+        known = parameters_of(symbol, signature, sizes)
         declared = listed.get(symbol, "").split(",") if sizes else []
         parameters, offset = [], 0
-        for size, kind, parameter in zip(sizes, kinds, declared, strict=False):
+        for (kind, size, pointee), parameter in zip(known, declared, strict=False):
             align = _ALIGN.search(parameter)
             alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, but damaged code can have it
             offset = (offset + alignment - 1) // alignment * alignment
-            parameters.append(ParamInfo(offset, size, kind))
+            parameters.append(ParamInfo(offset, size, kind, pointee))
             offset += size
         kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters)))
     variables = []

@@ -12,7 +12,7 @@ from cudacore_handles._base.errors import CUDAError, check, last_error, raise_st
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.param_kinds import ParamKind, kinds_of, pack_layout, unpack_layout
+from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
 from cudacore_handles._driver.device import Device
 from cudacore_handles.typing import KernelArgumentType
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._native import PreparedLaunch
     from cudacore_handles._stream.stream import IsStreamType, Stream
+
+
+_NAME_VERSION = 12030  # the version that added cuKernelGetName
 
 
 class _Place(NamedTuple):
@@ -41,18 +44,27 @@ class ParamInfo(_Place):
         Offset and size of the parameter in the kernel's argument block, in bytes.
     kind : ParamKind, optional
         The kind of values that the parameter accepts. Default unknown.
+    pointee : str, optional
+        NumPy's name of the type that the parameter points to, such as ``"float32"``. Default unknown.
     """
 
     kind: ParamKind = ParamKind.UNKNOWN
     """ParamKind: The kind of values that the parameter accepts, if known."""
+    pointee: str = ""
+    """str: The type of the elements that the parameter points to, by NumPy's name; empty if it can be any type.
 
-    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
+    A launch refuses arrays of other types; see :func:`set_array_type_checks`.
+    """
+
+    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN, pointee: str = "") -> ParamInfo:
         self = super().__new__(cls, offset, size)
         self.kind = kind
+        self.pointee = pointee
         return self
 
     def __repr__(self) -> str:
-        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
+        pointee = f", pointee={self.pointee!r}" if self.pointee else ""
+        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r}{pointee})"
 
 
 class Kernel(_native.KernelHandle):
@@ -174,9 +186,22 @@ class Kernel(_native.KernelHandle):
             raise_status(status)
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
-        kinds = kinds_of(symbol, signature, [p.size for p in params])
-        layout = self._layout = pack_layout((p.offset, p.size, kind) for p, kind in zip(params, kinds, strict=True))
+        symbol = symbol or self._symbol()  # of a borrowed kernel, and of the kernel of a node
+        known = parameters_of(symbol, signature, [p.size for p in params])
+        layout = self._layout = pack_layout(
+            (p.offset, p.size, k.kind, k.pointee) for p, k in zip(params, known, strict=True)
+        )
         return layout
+
+    def _symbol(self) -> str | None:
+        """Return the kernel's lowered name (cuKernelGetName); None if the driver has no name for it."""
+        function, name = ffi.new("void **"), ffi.new("const char **")
+        if lib.cch_driver_symbol(function, b"cuKernelGetName", _NAME_VERSION):
+            return None
+        get_name = ffi.cast("int (*)(const char **, void *)", function[0])
+        if get_name(name, ffi.cast("void *", self._raw)) or not name[0]:
+            return None
+        return ffi.string(name[0]).decode("utf-8", "backslashreplace")
 
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
         """Return this kernel with its layout; if that is unknown, a copy with a layout derived from `args`.
@@ -205,7 +230,7 @@ class Kernel(_native.KernelHandle):
         made = Kernel._init(out, self._name)
         suggested = by_values(args)
         state(hold(made), [(offset, size) for offset, size, _ in suggested])
-        made._layout = pack_layout(suggested)
+        made._layout = pack_layout((*place, "") for place in suggested)
         return made
 
     def _allow_shared(self, nbytes: int, device: Device) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import NoReturn
 
 from cudacore_handles._code.param_kinds import Parameter, ParamKind
@@ -16,15 +17,33 @@ class _NotUnderstoodError(Exception):
 class _Type:
     """A type in a name, with the `kind` and `size` of a parameter of this type."""
 
-    __slots__ = ("inner", "kind", "number", "size")
+    __slots__ = ("element", "inner", "kind", "number", "size")
 
     def __init__(
-        self, kind: ParamKind, size: int = 0, *, inner: _Type | None = None, number: int | None = None
+        self,
+        kind: ParamKind,
+        size: int = 0,
+        *,
+        inner: _Type | None = None,
+        number: int | None = None,
+        element: str = "",
     ) -> None:
         self.kind = kind
         self.size = size
+        self.element = element or _element(kind, size)  # the name of the type in NumPy or ml_dtypes
         self.inner = inner  # the type that this one is derived from, such as T of const T and of T *
         self.number = number  # the number of a template parameter
+
+
+def _element(kind: ParamKind, size: int) -> str:
+    """Return NumPy's name of a type; an empty string for characters, which stand for any bytes, and other types."""
+    if kind is ParamKind.BOOL:
+        return "bool"
+    if kind is ParamKind.BFLOAT:
+        return "bfloat16"
+    if kind not in (ParamKind.INT, ParamKind.UINT, ParamKind.FLOAT) or (kind is ParamKind.UINT and size == 1):
+        return ""
+    return f"{kind}{8 * (size or struct.calcsize('l'))}"
 
 
 class _Pack(_Type):
@@ -74,7 +93,14 @@ _BUILTINS_D = {
     **{letter: _Type(ParamKind.UNKNOWN) for letter in "defacn"},
 }
 # Numeric types of CUDA's headers.
-_CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
+_CLASSES = {
+    "__half": _Type(ParamKind.FLOAT, 2),
+    "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2),
+    "__nv_fp8_e4m3": _Type(ParamKind.UNKNOWN, element="float8_e4m3fn"),
+    "__nv_fp8_e5m2": _Type(ParamKind.UNKNOWN, element="float8_e5m2"),
+    "__nv_fp8_e8m0": _Type(ParamKind.UNKNOWN, element="float8_e8m0fnu"),
+}
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}  # by the argument of the template `complex`
 _MAX_DEPTH = 100  # maximum depth of nested types
 
 _LENGTH = re.compile(r"[1-9]\d{0,5}")
@@ -93,6 +119,11 @@ def name_parameters(symbol: str) -> list[Parameter] | None:
         return _Name(symbol).function()
     except (_NotUnderstoodError, RecursionError):
         return None
+
+
+def _element_of_template(name: str, arguments: _Arguments) -> str:
+    """Return the type of ``std::complex<float>`` and similar classes of the CUDA libraries."""
+    return _COMPLEX.get(arguments[0].element, "") if name == "complex" and len(arguments) == 1 else ""
 
 
 class _Name:
@@ -133,22 +164,30 @@ class _Name:
 
     def _parameter(self, type_: _Type, arguments: _Arguments, one: _Type | None = None) -> Parameter:
         """Return a parameter of a type, with template parameters resolved; `one` is the current element of a pack."""
+        found = self._resolve(type_, arguments, one)
+        if found is None or found is _VOID or isinstance(found, (_Pack, _Expansion)):
+            self._fail()
+        pointee = None
+        if found.kind is ParamKind.POINTER and found.inner is not None:
+            pointee = self._resolve(found.inner, arguments, one)
+        return Parameter(found.kind, found.size, "" if pointee is None else pointee.element)
+
+    @staticmethod
+    def _resolve(type_: _Type, arguments: _Arguments, one: _Type | None) -> _Type | None:
+        """Return a type without qualifiers, with template parameters resolved; None if an argument is missing."""
         while True:
             if type_.number is not None:
                 if type_.number >= len(arguments):
-                    self._fail()
+                    return None
                 type_ = arguments[type_.number]
                 if isinstance(type_, _Pack):
                     if one is None:
-                        self._fail()
+                        return None
                     type_ = one
             elif type_.inner is not None and type_.kind is ParamKind.UNKNOWN:
                 type_ = type_.inner
             else:
-                break
-        if type_ is _VOID or isinstance(type_, (_Pack, _Expansion)):
-            self._fail()
-        return Parameter(type_.kind, type_.size)
+                return type_
 
     def _packs(self, type_: _Type | None, arguments: _Arguments) -> list[_Pack]:
         """Return the packs that a type uses."""
@@ -188,13 +227,14 @@ class _Name:
             self._at += 1  # skips a qualifier of a member function
         type_ = _Type(ParamKind.UNKNOWN)
         arguments: _Arguments | None = None
-        count = 0
+        count, name = 0, ""
         while not self._take("E"):
-            known = False
+            known, element = False, ""
             if self._peek() == "I":
                 if not count:
                     self._fail()
                 arguments = self._template_arguments()
+                element = _element_of_template(name, arguments)
             elif self._take("St"):
                 if count:
                     self._fail()
@@ -208,11 +248,11 @@ class _Name:
                 self._fail()  # a dependent type is not supported
             else:
                 self._take("L")  # the mark of internal linkage
-                self._unqualified()
+                name = self._unqualified()
                 arguments = None
             count += 1
             if not known:
-                type_ = _Type(ParamKind.UNKNOWN)
+                type_ = _Type(ParamKind.UNKNOWN, element=element)
                 self._remember(type_)
         if not count:
             self._fail()
@@ -328,7 +368,7 @@ class _Name:
         if letter.isdigit():
             name = self._unqualified()
             type_ = self._remember(_CLASSES.get(name) or _Type(ParamKind.UNKNOWN))
-            return self._specialized(type_)
+            return self._specialized(type_, name)
         self._fail()
 
     def _type_with_d(self) -> _Type:
@@ -343,16 +383,16 @@ class _Name:
 
     def _type_with_s(self) -> _Type:
         if self._take("St"):
-            self._unqualified()
-            return self._specialized(self._remember(_Type(ParamKind.UNKNOWN)))
+            name = self._unqualified()
+            return self._specialized(self._remember(_Type(ParamKind.UNKNOWN)), name)
         return self._specialized(self._substitution())
 
-    def _specialized(self, template: _Type) -> _Type:
+    def _specialized(self, template: _Type, name: str = "") -> _Type:
         """Read the template arguments that can follow a template's name."""
         if self._peek() != "I":
             return template
-        self._template_arguments()
-        return self._remember(_Type(ParamKind.UNKNOWN))
+        element = _element_of_template(name, self._template_arguments())
+        return self._remember(_Type(ParamKind.UNKNOWN, element=element))
 
     def _template_parameter(self) -> _Type:
         match = self._match(_TEMPLATE_PARAMETER)

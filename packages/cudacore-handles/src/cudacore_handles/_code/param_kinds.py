@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cudacore_handles import _native
+from cudacore_handles._base.element_types import C_NAMES, element_of, name_of_element
 
 
 class ParamKind(str, enum.Enum):
@@ -53,18 +54,25 @@ def kinds_that(takes: int) -> frozenset[ParamKind]:
     return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
 
 
-# A parameter in a layout: its offset, its size, and the number of its kind.
-_PARAM = struct.Struct("=3I")
+# A parameter in a layout: its offset, its size, the number of its kind, and the type of the elements that it points to.
+_PARAM = struct.Struct("=2I2H")
 
 
-def pack_layout(params: Iterable[tuple[int, int, ParamKind]]) -> bytes:
-    """Return the layout of a kernel's parameters for the extension module, from their offsets, sizes and kinds."""
-    return b"".join(_PARAM.pack(offset, size, KINDS.index(kind)) for offset, size, kind in params)
+def pack_layout(params: Iterable[tuple[int, int, ParamKind, str]]) -> bytes:
+    """Return the layout of a kernel's parameters for the extension module.
+
+    Parameters
+    ----------
+    params : iterable of tuple
+        The offset, the size, the kind and the pointee of each parameter.
+    """
+    return b"".join(_PARAM.pack(*place, KINDS.index(kind), element_of(pointee)) for *place, kind, pointee in params)
 
 
-def unpack_layout(layout: bytes) -> Iterator[tuple[int, int, ParamKind]]:
-    """Return the offset, size and kind of each parameter of a layout."""
-    return ((offset, size, KINDS[kind]) for offset, size, kind in _PARAM.iter_unpack(layout))
+def unpack_layout(layout: bytes) -> Iterator[tuple[int, int, ParamKind, str]]:
+    """Return the offset, size, kind and pointee of each parameter of a layout."""
+    for offset, size, kind, element in _PARAM.iter_unpack(layout):
+        yield offset, size, KINDS[kind], name_of_element(element)
 
 
 class Parameter(NamedTuple):
@@ -72,9 +80,11 @@ class Parameter(NamedTuple):
 
     kind: ParamKind
     size: int
+    pointee: str = ""  # the type of the elements that a pointer points to; empty if unknown
 
 
-# The letters of signatures, which are stored and pickled with code: "f4 a8 b24".
+# The letters of signatures, which are stored and pickled with code: "f4 a8 b24". The type of the elements of a pointer
+# can follow: "p8*float32".
 _LETTERS = {
     "?": ParamKind.UNKNOWN,
     "f": ParamKind.FLOAT,
@@ -85,7 +95,7 @@ _LETTERS = {
 }
 
 
-def kinds_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) -> list[ParamKind]:
+def parameters_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) -> list[Parameter]:
     """Combine the information about a kernel's parameters.
 
     Parameters
@@ -102,10 +112,22 @@ def kinds_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) ->
         from cudacore_handles._code.mangled_names import name_parameters
 
         by_name = name_parameters(symbol)
-    by_ptx = None if signature is None else [Parameter(_LETTERS[w[0]], int(w[1:])) for w in signature.split()]
+    by_ptx = None if signature is None else [_of_word(word) for word in signature.split()]
     unknown = [Parameter(ParamKind.UNKNOWN, 0)] * len(sizes)
     sources = [s if s is not None and _agree(s, sizes) else unknown for s in (by_ptx, by_name)]
-    return [_merge(ptx.kind, name.kind) for ptx, name in zip(*sources, strict=True)]
+    return [
+        Parameter(_merge(ptx.kind, name.kind), size, _merge_pointees(ptx.pointee, name.pointee))
+        for ptx, name, size in zip(*sources, sizes, strict=True)
+    ]
+
+
+def _of_word(word: str) -> Parameter:
+    size, _, pointee = word[1:].partition("*")
+    return Parameter(_LETTERS[word[0]], int(size), pointee if pointee in C_NAMES else "")
+
+
+def _merge_pointees(ptx: str, name: str) -> str:
+    return "" if ptx and name and ptx != name else ptx or name
 
 
 def _agree(parameters: Sequence[Parameter], sizes: Sequence[int]) -> bool:

@@ -13,9 +13,10 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from cudacore_handles import _native
+from cudacore_handles._base.element_types import C_NAMES, name_of_element
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import out_box
 from cudacore_handles._cffi import lib
@@ -25,11 +26,13 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_a
 __all__ = ["resolve"]
 
 # What _native.register() accepts: a code, a converter, an exchange API, or the names of the attributes that lead to an
-# array's address and device.
-_Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
+# array's address and device, and of the one with its dtype.
+_Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None, str] | object
 
 # The result of converting a value: its bytes, a number, or a place in memory.
-_Place = tuple[int, int, object]  # address, device (or _native.ANY_DEVICE), another object to keep alive (or None)
+# Address, device (or _native.ANY_DEVICE), another object to keep alive (or None), and the type of an array's elements
+# (DLPack's code | bits << 8).
+_Place = tuple[int, int, object] | tuple[int, int, object, int]
 _Answer = bytes | int | float | _Place
 
 _POINTER_SIZE = 8
@@ -54,8 +57,8 @@ _CTYPES_KINDS: dict[str, int] = {
 
 # Arrays for which reading the address and the device from attributes is cheaper than using a protocol.
 _ARRAYS: dict[str, _Code] = {
-    "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
-    "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
+    "cupy.ndarray": (("data", "ptr"), ("data", "device_id"), "dtype"),
+    "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None, "dtype"),
 }
 # NumPy 2.3 changed the name of the module of MaskedArray.
 _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
@@ -288,8 +291,8 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
         return _read_host_array(value, size, kind)
     if device_type not in (_native.DL_CUDA, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED):
         raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
-    address, capsule = _dlpack_address(value, device_type)
-    return address, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, capsule
+    address, capsule, element = _read_dlpack(value, device_type)
+    return address, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, capsule, element
 
 
 def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
@@ -396,8 +399,17 @@ def check_device(value: object, address: int, device: int) -> None:
         check(lib.cch_context_restore(current[0]))
 
 
-def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
-    """Return the address of an array's first element, and the capsule that it was exported in.
+def refuse_element(value: Any, wanted: int, given: int) -> NoReturn:
+    """Raise the error for an array whose elements are not of the type that the kernel's pointer points to."""
+    name = name_of_element(wanted)
+    raise TypeError(
+        f"{_name(value)} is an array of {name_of_element(given)}, but the parameter is a pointer to {C_NAMES[name]}; "
+        f"convert it to {name}, or pass its view as {name}, or its address, if this is meant"
+    )
+
+
+def _read_dlpack(value: Any, device_type: int) -> tuple[int, object, int]:
+    """Return the address of an array's first element, the capsule that it was exported in, and the elements' type.
 
     The capsule is not consumed, so releasing it runs its deleter. Nothing is synchronized (stream -1): the caller must
     order the launch after the array's work.
@@ -407,7 +419,8 @@ def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
         capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # a producer from before DLPack 1.0
         capsule = value.__dlpack__(stream=stream)
-    return _native.read_capsule(capsule)[0], capsule
+    address, _, _, element = _native.read_capsule(capsule)
+    return address, capsule, element
 
 
 def _name(value: Any) -> str:

@@ -12,12 +12,12 @@ from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._base.suggest import unexpected_field
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
-from cudacore_handles._launch.argtypes import check_device, read_array
+from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element
 from cudacore_handles._launch.launch_config import CONFIG_NAMES, LaunchConfig, check_config
-from cudacore_handles._native import PreparedLaunch, launch
+from cudacore_handles._native import PreparedLaunch, launch, set_array_type_checks
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
-__all__ = ["PreparedLaunch", "launch", "prepare"]
+__all__ = ["PreparedLaunch", "launch", "prepare", "set_array_type_checks"]
 
 
 def prepare(
@@ -146,4 +146,5 @@ _native.connect(
     explain=_explain,
     read_array=read_array,
     check_device=check_device,
+    refuse_element=refuse_element,
 )

@@ -6,40 +6,20 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from cudacore_handles._base.element_types import BY_NAME, BY_TYPE, ML_DTYPES, NUMPY, pack_type
+
 NO_CODE = 255  # DL_NO_CODE of dlpack.h: elements without a DLPack type
 _NO_TYPE = NO_CODE | 8 << 8 | 1 << 16
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
-# DLPack's code and bits, by the names of NumPy and ml_dtypes.
-_NUMPY = {
-    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
-    "complex64": (5, 64),
-    "complex128": (5, 128),
-    "bool": (6, 8),
-}
-_ML_DTYPES = {
-    "bfloat16": (4, 16),
-    "float8_e3m4": (7, 8),
-    "float8_e4m3": (8, 8),
-    "float8_e4m3b11fnuz": (9, 8),
-    "float8_e4m3fn": (10, 8),
-    "float8_e4m3fnuz": (11, 8),
-    "float8_e5m2": (12, 8),
-    "float8_e5m2fnuz": (13, 8),
-    "float8_e8m0fnu": (14, 8),
-}
-_BY_NAME = _NUMPY | _ML_DTYPES
-_BY_TYPE = {pair: name for name, pair in _BY_NAME.items()}
 # Types whose elements ml_dtypes pads to one byte each, which DLPack allows.
 _PADDED = {(15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
 
 _KINDS = {"int": "i", "uint": "u", "float": "f", "complex": "c", "bool": "b"}
 _BY_TYPESTR = {
     f"{'|' if bits == 8 else _NATIVE}{_KINDS[name.rstrip('0123456789')]}{bits // 8}": (code, bits)
-    for name, (code, bits) in _NUMPY.items()
+    for name, (code, bits) in NUMPY.items()
 }
 # The letters of the buffer protocol.
 _FORMATS = {
@@ -65,13 +45,9 @@ class ElementType(NamedTuple):
     dtype: Any  #: a NumPy dtype; ``...``: derived from the DLPack type when first read; None: not known
 
 
-def pack(code: int, bits: int, lanes: int = 1) -> int:
-    return code | bits << 8 | lanes << 16
-
-
 # A cache of dtype arguments, because NumPy takes long to name a dtype.
 ELEMENT_TYPES: dict[Any, ElementType] = {
-    name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()
+    name: ElementType(pack_type(*pair), pair[1] // 8, ...) for name, pair in BY_NAME.items()
 }
 _MAX_ELEMENT_TYPES = 1000
 
@@ -93,7 +69,7 @@ def type_given(dtype: Any) -> ElementType:
         made = np.dtype(dtype)
     except TypeError:
         raise TypeError(
-            f"dtype is {dtype!r}; it must be a NumPy dtype, what np.dtype() takes, or one of {', '.join(_ML_DTYPES)}"
+            f"dtype is {dtype!r}; it must be a NumPy dtype, what np.dtype() takes, or one of {', '.join(ML_DTYPES)}"
         ) from None
     if made.hasobject:
         raise TypeError(f"dtype is {made}: Python objects cannot be used on a device")
@@ -113,17 +89,17 @@ def dlpack_type_of(dtype: Any) -> int:
         base, shape = dtype.subdtype
         if len(shape) == 1 and 0 < shape[0] < 2**16:
             dtype, lanes = base, shape[0]
-    pair = _BY_NAME.get(dtype.name) if dtype.isnative and dtype.fields is None else None
+    pair = BY_NAME.get(dtype.name) if dtype.isnative and dtype.fields is None else None
     if pair is None or pair[1] // 8 * lanes != itemsize:
-        return pack(NO_CODE, 8, min(itemsize, 2**16 - 1))
-    return pack(*pair, lanes)
+        return pack_type(NO_CODE, 8, min(itemsize, 2**16 - 1))
+    return pack_type(*pair, lanes)
 
 
 def dtype_of(code: int, bits: int, lanes: int) -> Any:
     """Return the dtype of a DLPack type."""
     if code == NO_CODE:
         return None
-    name = _BY_TYPE.get((code, bits)) or _PADDED.get((code, bits))
+    name = BY_TYPE.get((code, bits)) or _PADDED.get((code, bits))
     if name is None:
         raise NotImplementedError(
             f"the elements are of DLPack's type {code} with {bits} bits, which NumPy and ml_dtypes have no dtype for; "
@@ -131,7 +107,7 @@ def dtype_of(code: int, bits: int, lanes: int) -> Any:
         )
     import numpy as np
 
-    if name in _NUMPY:
+    if name in NUMPY:
         scalar = np.dtype(name)
     else:
         try:
@@ -156,7 +132,7 @@ def type_of_interface(interface: dict[str, Any], obj: Any) -> ElementType:
         raise TypeError(f"the typestr of {type(obj).__name__} is {typestr!r}; it must be a str such as '<f4'")
     pair = _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
     if pair is not None:
-        return ElementType(pack(*pair), pair[1] // 8, ...)
+        return ElementType(pack_type(*pair), pair[1] // 8, ...)
     import numpy as np
 
     # For structures and the types of ml_dtypes, the typestr is only the number of bytes.
@@ -183,7 +159,7 @@ def type_of_format(text: str, itemsize: int) -> int | None:
     kind = _FORMATS.get(text.lstrip("@=" + _NATIVE))
     if kind is None:
         return _NO_TYPE if text[:1] == "T" or text[-1:] in ("c", "s", "x") else None
-    return pack(*_BY_NAME[kind if kind == "bool" else f"{kind}{8 * itemsize}"])
+    return pack_type(*BY_NAME[kind if kind == "bool" else f"{kind}{8 * itemsize}"])
 
 
 def type_of_view(packed: int, dtype: Any) -> int | None:
@@ -210,7 +186,7 @@ def is_numbers(packed: int | None, name: str) -> bool:
         return True
     if code == _COMPLEX:
         code, bits = _REAL, bits // 2
-    wanted, wanted_bits = _BY_NAME[name]
+    wanted, wanted_bits = BY_NAME[name]
     return bits == wanted_bits and (code == wanted or {code, wanted} <= _INTEGERS)
 
 

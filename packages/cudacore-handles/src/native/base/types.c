@@ -41,8 +41,8 @@ static int reserve(state *st, size_t slots) {
 /* Drops the references of an entry that was removed from the table. Runs Python code. */
 static void drop(type_entry *entry) {
   Py_XDECREF(entry->weak);
-  Py_XDECREF(entry->to_address[0].property);
-  Py_XDECREF(entry->to_address[1].property);
+  for (size_t i = 0; i < sizeof entry->to_address / sizeof(attribute); ++i)
+    Py_XDECREF(entry->to_address[i].property);
   Py_XDECREF(entry->given);
 }
 
@@ -136,8 +136,7 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
 }
 
 static bool is_path(PyObject *names) {
-  const Py_ssize_t most = sizeof((type_entry *)NULL)->to_address / sizeof(attribute);
-  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > most)
+  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > PATH_STEPS)
     return false;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
     if (!PyUnicode_Check(PyTuple_GetItem(names, i)))
@@ -158,17 +157,21 @@ static int read_given(PyObject *given, type_entry *out) {
   }
   if (PyTuple_Check(given)) {
     out->packing = PACKING_PATHS;
-    if (PyTuple_Size(given) == 2 && is_path(PyTuple_GetItem(given, 0)) &&
+    const Py_ssize_t count = PyTuple_Size(given);
+    if ((count == 2 || (count == 3 && PyUnicode_Check(PyTuple_GetItem(given, 2)))) &&
+        is_path(PyTuple_GetItem(given, 0)) &&
         (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
       PyObject *address = PyTuple_GetItem(given, 0);
       for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
         out->to_address[i].name = PyTuple_GetItem(address, i);
+      if (count == 3)
+        out->to_address[DTYPE_STEP].name = PyTuple_GetItem(given, 2);
       return 0;
     }
     PyErr_Format(
         PyExc_ValueError,
-        "code must have the names of the attributes (two at most) that lead to the address, and to the device or None, "
-        "not %R",
+        "code must have the names of the attributes (two at most) that lead to the address, and to the device or None; "
+        "and optionally the name of the attribute with the dtype, not %R",
         given);
     return -1;
   }
@@ -255,8 +258,8 @@ int types_visit(state *st, visitproc visit, void *arg) {
   for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
     Py_VISIT(st->base.table[i].weak);
     Py_VISIT(st->base.table[i].given);
-    Py_VISIT(st->base.table[i].to_address[0].property);
-    Py_VISIT(st->base.table[i].to_address[1].property);
+    for (size_t step = 0; step < sizeof st->base.table->to_address / sizeof(attribute); ++step)
+      Py_VISIT(st->base.table[i].to_address[step].property);
   }
   Py_VISIT(st->base.resolver);
   Py_VISIT(st->base.forget);

@@ -254,7 +254,9 @@ int pack_place(const destination *to, PyObject *value, PyObject *place) {
   unsigned long long address;
   int device;
   PyObject *more;
-  if (!PyArg_ParseTuple(place, "KiO:place", &address, &device, &more) || check_takes_address(to, value) < 0)
+  unsigned element = to->element;
+  if (!PyArg_ParseTuple(place, "KiO|I:place", &address, &device, &more, &element) ||
+      check_takes_address(to, value) < 0 || check_element(to, value, element) < 0)
     return -1;
   if (more == Py_None)
     more = NULL;
@@ -287,7 +289,8 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   default:
     return pack_with_python(to, value);
   }
-  if (check_takes_address(to, value) < 0 || (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
+  if (check_takes_address(to, value) < 0 || check_element(to, value, element_of(tensor.dtype)) < 0 ||
+      (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
     return -1;
   if (box != NULL ? owners_add_view(to->keep, to->index, box, value) < 0 : keep(to, value, NULL) < 0)
     return -1;
@@ -369,7 +372,19 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
   return 0;
 }
 
+/* Checks the type of an array by the attribute `dtype`. Returns -1 with an exception on failure. */
+static int check_dtype(const destination *to, PyObject *value, const type_entry *how) {
+  if (to->element == 0 || how->to_address[DTYPE_STEP].name == NULL)
+    return 0;
+  PyObject *dtype = get(to->st, value, DTYPE_STEP, value, &how->to_address[DTYPE_STEP]);
+  int status = dtype ? check_element_by_dtype(to, value, dtype) : -1;
+  Py_XDECREF(dtype);
+  return status;
+}
+
 static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {
+  if (check_dtype(to, value, how) < 0)
+    return -1;
   uint64_t address = 0;
   int device = UNKNOWN_DEVICE;
   PyObject *number = address_by_path(to->st, value, how);
@@ -387,6 +402,8 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
  * the address.
  */
 static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
+  if (to->element != 0 && check_element_of_interface(to, value, interface) < 0)
+    return -1;
   uint64_t address = 0;
   PyObject *data = PyObject_GetItem(interface, to->st->views.names.data);
   PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;

@@ -97,7 +97,8 @@ typedef enum param_kind {
 /* One parameter of a kernel. */
 typedef struct param {
   uint32_t offset, size;
-  uint32_t kind; /* a param_kind */
+  uint16_t kind;    /* a param_kind */
+  uint16_t element; /* the type that a pointer points to, as in elements.c; 0: any type */
 } param;
 
 /* The parameters of a kernel: an array of param, in a bytes object. */
@@ -163,6 +164,10 @@ enum {
  * device. Returns -1 with an exception if the device of a default stream cannot be determined.
  */
 int find_device_for_memory_checks(const state *st, int stream_device, int *out);
+
+/* ---- elements.c ---- */
+
+int add_element_functions(PyObject *module);
 
 /* ---- capture.c ---- */
 

@@ -349,7 +349,7 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
     if (p.offset != end)
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
-    const destination to = {st, out + p.offset, p.size, p.kind, i, keep, device};
+    const destination to = {st, out + p.offset, p.size, p.kind, p.element, i, keep, device};
     if (pack_value(&to, value_at(&given, i)) < 0) {
       name_argument(st, i);
       return -1;
@@ -366,7 +366,7 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
     return -1;
   }
   param p = param_at(params, index);
-  const destination to = {st, out + p.offset, p.size, p.kind, index, keep, device};
+  const destination to = {st, out + p.offset, p.size, p.kind, p.element, index, keep, device};
   if (pack_value(&to, value) == 0)
     return 0;
   name_argument(st, index);

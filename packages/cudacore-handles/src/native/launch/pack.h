@@ -13,7 +13,8 @@ typedef struct destination {
   const state *st;
   unsigned char *out;
   uint32_t size;
-  uint32_t kind; /* param_kind */
+  uint16_t kind;    /* param_kind */
+  uint16_t element; /* the type that the parameter points to; 0: any type */
   Py_ssize_t index;
   owners *keep;
   int device; /* the ordinal of the launch's device, or UNCHECKED_DEVICE */
@@ -66,7 +67,22 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
 int pack_tensor_map(const destination *to, PyObject *value);
 /* Packs a value that needs Python code: an array in host memory, or a DLPack producer without the C interface. */
 int pack_with_python(const destination *to, PyObject *value);
-/* Packs a tuple (address, device, object to keep), for pack_answer(). */
+/* Packs a tuple (address, device, object to keep, type of the elements), for pack_answer(). */
 int pack_place(const destination *to, PyObject *value, PyObject *place);
+
+/* ---- elements.c: the types of arrays. Each check returns 0, or -1 with an exception. ---- */
+
+/* A type of elements is DLPack's code | bits << 8. */
+static inline unsigned element_of(dl_data_type type) { return type.code | (unsigned)type.bits << 8; }
+
+/* Checks a type that is not exactly the one that the parameter points to. */
+int check_other_element(const destination *to, PyObject *value, unsigned given);
+static inline int check_element(const destination *to, PyObject *value, unsigned given) {
+  return to->element == 0 || to->element == given ? 0 : check_other_element(to, value, given);
+}
+/* Checks the type that a __cuda_array_interface__ has. */
+int check_element_of_interface(const destination *to, PyObject *value, PyObject *interface);
+/* Checks the type by the attribute `dtype`, whose name is the third part of the type's paths. */
+int check_element_by_dtype(const destination *to, PyObject *value, PyObject *dtype);
 
 #endif

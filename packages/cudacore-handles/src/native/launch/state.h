@@ -5,6 +5,7 @@
 /* The part of the module's state that belongs to the room `launch`. */
 
 #include <Python.h>
+#include <stdatomic.h>
 
 #define LAUNCH_FACES(X)                                                                                                \
   X(launch, config)         /* the class LaunchConfig */                                                               \
@@ -14,13 +15,26 @@
   X(launch, launch_checked) /* the slow path: launches, or raises an error that explains why that is not possible */   \
   X(launch, explain)        /* (status, config, kernel): raises for a launch that was refused */                       \
   X(launch, read_array)     /* (array, size) -> the address of an array that arrays.c cannot read itself */            \
-  X(launch, check_device)   /* (value, address, device): raises if the device cannot access the memory */
+  X(launch,                                                                                                            \
+    refuse_element)       /* (array, wanted, given): raises for an array of another type than the kernel's pointer */  \
+  X(launch, check_device) /* (value, address, device): raises if the device cannot access the memory */
 
 #define LAUNCH_TYPES(X) X(kernel) X(config)
 
+enum { KNOWN_DTYPES = 8 };
+
+/* The type of a NumPy dtype's elements, as in elements.c. An entry is complete when it has its dtype. */
+typedef struct known_dtype {
+  PyObject *_Atomic dtype;
+  unsigned element;
+} known_dtype;
+
 /* The interned names of the attributes that are read from arguments. */
 typedef struct launch_state {
-  PyObject *ptr_name, *value_name, *interface_name;
+  PyObject *ptr_name, *value_name, *interface_name, *typestr_name;
+  known_dtype dtypes[KNOWN_DTYPES];
+  atomic_uint dtypes_used;
+  atomic_bool any_element; /* whether arrays of all types are accepted (set_array_type_checks) */
 } launch_state;
 
 #endif

@@ -250,7 +250,8 @@ static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   if (tensor == NULL)
     return NULL;
   unsigned long long address = dlpack_address(tensor);
-  return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
+  return Py_BuildValue("(KiiI)", address, (int)tensor->device.type, (int)tensor->device.id,
+                       tensor->dtype.code | (unsigned)tensor->dtype.bits << 8);
 }
 
 static PyMethodDef functions[] = {

@@ -259,6 +259,18 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   return self;
 }
 
+int type_of_dtype(const state *st, PyObject *dtype, unsigned long *out) {
+  PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* `known` is borrowed */
+  if (known == NULL && !PyErr_Occurred()) {
+    known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
+    if (fresh != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, fresh) < 0)
+      known = NULL;
+  }
+  *out = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
+  Py_XDECREF(fresh);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
 /* Makes a view of an array whose attributes are faster to read than any protocol. Does not order streams. */
 static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
   PyObject *data = PyObject_GetAttr(object, st->views.names.data);
@@ -269,15 +281,8 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
   PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->views.names.dtype) : NULL;
   view *self = NULL;
   if (dtype != NULL && st->views.dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
-    PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* `known` is borrowed */
-    if (known == NULL && !PyErr_Occurred()) {
-      known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
-      if (fresh != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, fresh) < 0)
-        known = NULL;
-    }
-    unsigned long packed = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
-    Py_XDECREF(fresh);
-    void *pointer = PyErr_Occurred() ? NULL : PyLong_AsVoidPtr(address);
+    unsigned long packed;
+    void *pointer = type_of_dtype(st, dtype, &packed) < 0 ? NULL : PyLong_AsVoidPtr(address);
     long device = PyErr_Occurred() ? -1 : PyLong_AsLong(ordinal);
     if (!PyErr_Occurred())
       self = view_new(st, type, (int32_t)PyTuple_Size(shape));

@@ -82,6 +82,9 @@ void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
 
+/* Gets DLPack's type of a dtype of NumPy, packed as code | bits << 8 | lanes << 16; -1 with an exception on failure. */
+int type_of_dtype(const state *st, PyObject *dtype, unsigned long *out);
+
 /* ---- tensor_map.c ---- */
 
 typedef struct tensor_map {
