@@ -50,6 +50,15 @@ def test_source_is_utf_8() -> None:
     assert Program('static_assert(sizeof("ß") == 3);', "c++", SM_90).compile("ptx").code
 
 
+@pytest.mark.parametrize("source", ["\ufeff// ü\n", b"\xef\xbb\xbf// x\n"])
+def test_byte_order_marks(source: str | bytes) -> None:
+    """A file that an editor saved with a byte order mark would not compile, or not as a header."""
+    program = Program(source, "c++", {"arch": "sm_90", "pre_include": "mark.h"}, headers={"mark.h": source})
+    assert program.compile("ptx")
+    with pytest.raises(ValueError, match="code is UTF-16: save it as UTF-8"):
+        Program("int a;".encode("utf-16"), "c++")
+
+
 def test_program_keeps_its_source() -> None:
     """Changing a bytearray or the headers would change a program that was already made from them."""
     source = bytearray(b'#include "a.h"\nstatic_assert(A == 1);')

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,3 +160,55 @@ def test_compilers_do_not_use_the_cache_in_the_driver(run: Run, monkeypatch: pyt
     nvrtc_has_one = nvrtc.load().version >= (12, 9)
     assert [job.options.no_cache for job in compiled] == [nvrtc_has_one or None] * 2 + [False]
     assert [options.no_cache for options in linked] == [True]
+
+
+NO_HOME = """
+import os, pwd, sys
+
+os.environ.pop("HOME", None), os.environ.pop("XDG_CACHE_HOME", None)
+
+
+def missing(uid):
+    raise KeyError(uid)
+
+
+pwd.getpwuid = missing
+from cudacore_compile._command import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def command(*words: str, code: str = "", **env: str) -> tuple[int, str]:
+    """Run the command in a process of its own; return its status, and its messages."""
+    start = [sys.executable, "-c", code] if code else [sys.executable, "-m", "cudacore_compile"]
+    result = subprocess.run([*start, *words], env=os.environ | env, capture_output=True)
+    return result.returncode, result.stderr.decode("utf-8", "surrogateescape")
+
+
+def test_without_a_home_directory() -> None:
+    """In a container without an entry for its user, the command would end with a traceback."""
+    assert command("kernel.cu", "-arch=sm_90", "-rdc=true", code=NO_HOME) == (0, "")
+    status, messages = command("cache", "show", code=NO_HOME)
+    assert (status, messages.count("\n")) == (1, 1)
+    assert "error: the user has no home directory: set HOME or XDG_CACHE_HOME" in messages
+    assert not list(Path().glob("~*"))
+
+
+def test_umlauts_in_an_ascii_locale() -> None:
+    """In the C locale, an error in a file whose name or text is not ASCII would be a traceback."""
+    Path("fehlerü.cu").write_text("__global__ void f(int *p) {\n  *p = nope; // für alle\n}\n", encoding="utf-8")
+    status, messages = command(
+        "fehlerü.cu", "-arch=sm_90", LC_ALL="POSIX", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0", PYTHONIOENCODING=""
+    )
+    assert (status, "Traceback" in messages) == (1, False)
+    assert ':2:8: error: identifier "nope" is undefined\n' in messages
+    assert "*p = nope; // f\\xfcr alle" in messages
+
+
+def test_a_module_that_hides_the_bindings() -> None:
+    """With a file cuda.py beside the program, the error would not name the file."""
+    Path("cuda.py").write_text("")
+    status, messages = command("kernel.cu", "-arch=sm_90")
+    assert (status, "Traceback" in messages) == (1, False)
+    assert f"NVRTC_NOT_FOUND (-1): {Path('cuda.py').resolve()} hides the package cuda" in messages

@@ -312,10 +312,22 @@ class FileStreamProgramCache(EntryCache):
 
 
 def default_directory() -> Path:
-    """Return the user's default cache directory."""
+    """Return the user's default cache directory.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the user has no home directory, as in containers that run with the number of a user they do not have.
+    """
     from platformdirs import user_cache_path
 
-    return user_cache_path("cudacore", appauthor=False) / "programs"
+    try:
+        directory = user_cache_path("cudacore", appauthor=False)
+    except RuntimeError:
+        directory = None
+    if directory is None or not directory.is_absolute():  # older versions of platformdirs return "~/.cache/..."
+        raise FileNotFoundError("the user has no home directory: set HOME or XDG_CACHE_HOME, or give the directory")
+    return directory / "programs"
 
 
 def _lock(file: int, seconds: float) -> bool:

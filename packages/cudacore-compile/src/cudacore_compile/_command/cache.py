@@ -26,7 +26,10 @@ def run_cache(words: Sequence[str]) -> int:
     arguments = _parse(words)
     if arguments.cache_dir == "":
         raise UsageError("--cache-dir: path must not be empty")
-    directory = Path(arguments.cache_dir) if arguments.cache_dir is not None else default_directory()
+    try:
+        directory = Path(arguments.cache_dir) if arguments.cache_dir is not None else default_directory()
+    except FileNotFoundError as error:
+        return _fail(str(error), as_json=arguments.format == "json")
     if arguments.action == "path":
         _say(f"{directory}\n")
         return SUCCESS

@@ -89,7 +89,7 @@ def read(file: str, language: str | None) -> Input:
         If it cannot be read.
     """
     content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    content = content.removeprefix(codecs.BOM_UTF8)  # no compiler accepts the byte order mark
+    content = content.removeprefix(codecs.BOM_UTF8)  # the mark is not part of what the type is determined from
     if language is not None:
         return Input(file, language, content)
     by_suffix, by_content = _SUFFIXES.get(Path(file).suffix.lower()), _kind_of(content)

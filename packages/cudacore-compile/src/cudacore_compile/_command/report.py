@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TextIO
 
 from cudacore_compile._command.errors import FAILURE, SUCCESS
@@ -109,7 +108,9 @@ def say_usage_error(message: str, usage: str, *, as_json: bool) -> None:
 
 
 def _text_of(file: str) -> str | None:
+    """Return the text of a file that a compiler names. Compilers write names in UTF-8, in every locale."""
     try:
-        return Path(file).read_text(encoding="utf-8", errors="replace") if file else None
+        with open(file.encode("utf-8", "surrogateescape"), encoding="utf-8", errors="replace") as text:
+            return text.read()
     except OSError:
         return None

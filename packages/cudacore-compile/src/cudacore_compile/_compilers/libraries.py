@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
@@ -40,15 +41,22 @@ def open_library(library: Library) -> LoadedDL:
     CUDAError
         If the library is missing or cannot be loaded: an error of the library's class. The next call tries again.
     """
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
+    code_name = f"{library.title.removeprefix('lib').upper()}_NOT_FOUND"
     try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
         return load_nvidia_dynamic_lib(library.name)
+    except ModuleNotFoundError as error:
+        hiding = getattr(sys.modules.get("cuda"), "__file__", None)
+        if error.name != "cuda.pathfinder" or hiding is None:
+            raise
+        meaning = f"{hiding} hides the package cuda, which finds {library.title}"
+        raise library.error(f"load {library.title}", -1, code_name, meaning, hint="Rename that file") from None
     except (RuntimeError, OSError) as error:
         raise library.error(
             f"load {library.title}",
             -1,
-            f"{library.title.removeprefix('lib').upper()}_NOT_FOUND",
+            code_name,
             f"the {library.title} library was found neither among Python's packages nor in a CUDA toolkit",
             hint=f"Install it with: {pip_command(library.extra)}",
             log=str(error),

@@ -444,6 +444,8 @@ def _headers_directory() -> str:
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):  # the XDG specification requires that relative paths are ignored
         cache = os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(cache):
+        raise FileNotFoundError("the user has no home directory for the headers: set HOME or XDG_CACHE_HOME")
     return os.path.join(cache, "cudacore", "nvrtc-headers", load().version_text)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -11,7 +12,7 @@ from cudacore_handles._sdk import shorten
 
 
 def check_source(argument: str, source: object, *, binary: bool = False) -> bytes:
-    """Return source code as bytes."""
+    """Return source code as bytes, without a byte order mark, which no compiler accepts."""
     if isinstance(source, str):
         try:
             source = source.encode()
@@ -22,7 +23,12 @@ def check_source(argument: str, source: object, *, binary: bool = False) -> byte
     elif not isinstance(source, bytes):
         read = "; a path is read by path.read_text()" if isinstance(source, PathLike) else ""
         raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}{read}")
-    if b"\0" in source and not binary:
+    if binary:
+        return source
+    source = source.removeprefix(codecs.BOM_UTF8)
+    if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError(f"{argument} is UTF-16: save it as UTF-8")
+    if b"\0" in source:
         raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
     return source
 
