@@ -430,7 +430,7 @@ def c_files() -> list[str]:
     folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci", ROOT / "examples"]
     files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
     ours = (path for path in files if not any(part == "build" or part.startswith(".") for part in path.parts))
-    return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp"})
+    return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp", ".hpp"})
 
 
 @nox.session

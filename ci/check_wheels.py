@@ -55,8 +55,9 @@ def patterns(package: str, info: str) -> list[str]:
             rf"{module}/(_sdk/)?\w+\.pyi",
             rf"{module}/\w+\.abi3\.so",
             rf"{module}/(\w+/)*libcudacore_handles\.so\.1",
-            rf"{module}/(\w+/)*include/cudacore/\w+\.h",
+            rf"{module}/(\w+/)*include/cudacore/\w+\.(h|hpp)",
             rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
+            rf"{module}/(\w+/)*cmake/cudacore-config(-version)?\.cmake",
         ]
     if package == "cudacore-compile":
         allowed += [rf"{info}/entry_points\.txt"]
@@ -143,10 +144,11 @@ class Checker:
         return found
 
     def headers(self) -> None:
-        inside = {Path(name).name: self.archive.read(name) for name in self.names if name.endswith(".h")}
-        outside = {path.name: path.read_bytes() for path in HEADERS.glob("*.h")}
+        inside = {Path(name).name: self.archive.read(name) for name in self.names if name.endswith((".h", ".hpp"))}
+        outside = {path.name: path.read_bytes() for path in HEADERS.glob("*.h*")}
         self.expect(inside == outside, f"headers differ from {HEADERS.relative_to(ROOT)}")
         self.expect(any(name.endswith(".pc") for name in self.names), "no pkg-config file")
+        self.expect(any(name.endswith("-config.cmake") for name in self.names), "no package for CMake")
 
     def shared_objects(self, library: str) -> None:
         libraries = [name for name in self.names if ".so" in Path(name).name]

@@ -60,11 +60,52 @@ def driver_env(on_sim: bool) -> dict[str, str]:
 PARAMETERS = pytest.mark.needs_driver("12.4", "parameters of kernels, which a program in C has to state before")
 
 
-@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp", pytest.param("graph.c", marks=PARAMETERS)])
+@pytest.mark.parametrize(
+    "source", ["consumer.c", "consumer.cpp", "owners.cpp", pytest.param("graph.c", marks=PARAMETERS)]
+)
 def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> None:
     """A program built against the installed package would not compile, not link, or not find the library."""
     result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.16)
+project(consumer C CXX)
+add_compile_options(-Wall -Wextra -pedantic -Werror)
+add_link_options(-Wl,--as-needed)  # as compilers of distributions do
+find_package(cudacore 0.1 REQUIRED)
+add_executable(by_package {folder}/owners.cpp)
+target_compile_features(by_package PRIVATE cxx_std_11)
+target_compile_options(by_package PRIVATE -fno-exceptions)
+target_link_libraries(by_package PRIVATE cudacore::handles)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HANDLES REQUIRED IMPORTED_TARGET cudacore-handles)
+add_executable(by_pkg_config {folder}/consumer.c)
+target_link_libraries(by_pkg_config PRIVATE PkgConfig::HANDLES)
+find_package(cudacore 1000 QUIET)
+if(cudacore_FOUND)
+  message(FATAL_ERROR "version 1000 is found")
+endif()
+"""
+
+
+def test_cmake(tmp_path: Path, driver_env: dict[str, str]) -> None:
+    """A project of CMake would not find the package, or not link, by its own package or by pkg-config."""
+    for program in ("cmake", "pkg-config"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.replace("{folder}", CONSUMER.as_posix()))
+    env = os.environ | {"PKG_CONFIG_PATH": ch.get_pkgconfig_dir()}
+    configure = ["cmake", "-S", str(tmp_path), "-B", str(tmp_path / "build"), f"-Dcudacore_DIR={ch.get_cmake_dir()}"]
+    for command in (configure, ["cmake", "--build", str(tmp_path / "build")]):
+        result = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert result.returncode == 0, result.stdout
+    for program in ("by_package", "by_pkg_config"):
+        result = subprocess.run(
+            [tmp_path / "build" / program], env=driver_env, capture_output=True, text=True, timeout=60
+        )
+        assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", ""), program
 
 
 def test_pkg_config_and_paths_agree(build: Build) -> None:

@@ -197,13 +197,13 @@ def test_without_a_home_directory() -> None:
 
 def test_umlauts_in_an_ascii_locale() -> None:
     """In the C locale, an error in a file whose name or text is not ASCII would be a traceback."""
-    Path("fehlerü.cu").write_text("__global__ void f(int *p) {\n  *p = nope; // für alle\n}\n", encoding="utf-8")
+    Path("fehlerü.cu").write_text("__global__ void f(int *p) {\n  *p = nope; // Größe\n}\n", encoding="utf-8")
     status, messages = command(
         "fehlerü.cu", "-arch=sm_90", LC_ALL="POSIX", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0", PYTHONIOENCODING=""
     )
     assert (status, "Traceback" in messages) == (1, False)
     assert ':2:8: error: identifier "nope" is undefined\n' in messages
-    assert "*p = nope; // f\\xfcr alle" in messages
+    assert "*p = nope; // Gr\\xf6\\xdfe" in messages
 
 
 def test_a_module_that_hides_the_bindings() -> None:

@@ -15,7 +15,7 @@ from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, Out
 from cudacore_handles._base.live_counts import live_counts
 from cudacore_handles._base.module_attributes import make_getattr as _make_getattr
 from cudacore_handles._base.module_attributes import public_names as _public_names
-from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
+from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.pickles import publish as _publish
 from cudacore_handles._base.pickles import restore as _restore  # noqa: F401 - pickles name it
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
@@ -164,6 +164,7 @@ __all__ = [
     "discard_batch",
     "discard_prefetch_batch",
     "from_capsule",
+    "get_cmake_dir",
     "get_include",
     "get_library",
     "get_pkgconfig_dir",

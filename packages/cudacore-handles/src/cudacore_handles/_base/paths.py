@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths of the headers, the library and the pkg-config file, for C programs."""
+"""The paths of the headers, the library, and the files for pkg-config and CMake, for C programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ def get_library() -> str:
 
 def get_pkgconfig_dir() -> str:
     """Return the folder for ``PKG_CONFIG_PATH``. It contains ``cudacore-handles.pc``."""
+    return _installed("pkgconfig")
+
+
+def get_cmake_dir() -> str:
+    """Return the folder for ``cudacore_DIR`` of CMake. It contains ``cudacore-config.cmake``."""
+    return _installed("cmake")
+
+
+def _installed(name: str) -> str:
+    """Return a folder of the package; in an editable install, the build folder, which has the same files."""
     folder = os.path.dirname(get_library())
-    installed = os.path.join(os.path.dirname(folder), "pkgconfig")
-    # In an editable install, the build folder contains the library and a pkg-config file for it.
+    installed = os.path.join(os.path.dirname(folder), name)
     return installed if os.path.isdir(installed) else folder
