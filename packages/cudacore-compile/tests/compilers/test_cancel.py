@@ -343,3 +343,30 @@ def test_end_of_the_process(python: Callable[..., Any]) -> None:
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.split() == ["True", "interrupted", "True", "over", "True"]
+
+
+def test_daemon_threads_at_the_end_of_the_process(python: Callable[..., Any]) -> None:
+    """A daemon thread that compiles while the process ends would crash in what the compiler has destroyed."""
+    result = python(
+        """
+        import threading, time
+        from cudacore_compile import Program
+
+        kernel = 'extern "C" __global__ void k{0}(float *x) {{ *x = sinf(*x * {0}) + powf(*x, {0}.5f); }}'
+        long = "".join(kernel.format(i) for i in range(300))
+        begun = [threading.Event() for _ in range(2)]
+
+        def compile_long(begins):
+            program = Program(long, "c++", {"arch": "sm_90"})
+            begins.set()
+            program.compile("ptx")
+            print("compiled")
+
+        for begins in begun:
+            threading.Thread(target=compile_long, args=(begins,), daemon=True).start()
+        for begins in begun:
+            begins.wait()
+        time.sleep(0.2)
+        """
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -314,6 +314,30 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
         device.set_current()
 
 
+def test_memory_on_the_per_thread_default_stream(device: ch.Device, green: ch.Context) -> None:
+    """Memory that is to be freed on a stream which a green context does not have would be leaked."""
+    per_thread = ch.PER_THREAD_DEFAULT_STREAM
+    pool = ch.DeviceMemoryResource(device, {})
+    stream = device.create_stream()
+    buffer = pool.allocate(4096, stream=stream)
+    uses: list[Callable[[], object]] = [
+        lambda: buffer.close(per_thread),
+        lambda: buffer.set_deallocation_stream(per_thread),
+        lambda: buffer.record_stream(per_thread),
+        lambda: pool.allocate(4096, stream=per_thread),
+    ]
+    device.set_current(green)
+    try:
+        for use in uses:
+            with pytest.raises(ch.CUDAError, match="a green context has no per-thread default stream"):
+                use()
+    finally:
+        device.set_current()
+    buffer.close()
+    stream.sync()
+    assert pool.attributes.used_mem_current == 0
+
+
 # ---- invalid arguments
 
 

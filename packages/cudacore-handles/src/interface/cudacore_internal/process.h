@@ -18,6 +18,13 @@ CCH_EXPORT bool cch_process_forked(void);
 CCH_EXPORT bool cch_callback_active(void);
 
 /**
+ * Waits until no thread is in a call of a compiler; compilations of NVRTC that still run are cancelled. To be called at
+ * the end of the process, when no thread can make such a call any more: exit() destroys the data of the compilers'
+ * libraries, and a thread that still compiles would crash.
+ */
+CCH_EXPORT void cch_compilers_finish(void);
+
+/**
  * Number of streams that the library has made in contexts to free memory that was used on several streams. Each exists
  * as long as its context. For tests and diagnostics. Destructor-safe.
  */

@@ -4,12 +4,15 @@
 #include "compiler/compiler.h"
 #include "driver/driver_table.h"
 
+#include <cudacore_internal/process.h>
+
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The loaded libraries. The list is short: entries are only prepended, and are searched under the lock. */
 static struct cch__compiler *loaded;
@@ -18,7 +21,24 @@ static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
 static void lock(void) { pthread_mutex_lock(&loaded_lock); }
 static void unlock(void) { pthread_mutex_unlock(&loaded_lock); }
 
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+atomic_int cch__compiler_calls;
+atomic_bool cch__compilers_end;
+
+void cch_compilers_finish(void) {
+  const struct timespec pause = {.tv_nsec = 1000000};
+  atomic_store(&cch__compilers_end, true);
+  while (atomic_load(&cch__compiler_calls) > 0)
+    nanosleep(&pause, NULL);
+  atomic_store(&cch__compilers_end, false);
+}
+
+/* The threads that call compilers do not exist in a forked child. */
+static void unlock_in_child(void) {
+  atomic_store(&cch__compiler_calls, 0);
+  unlock();
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
 
 static struct cch__compiler *find_loaded(const cch__compiler_type *type, void *handle) {
   for (struct cch__compiler *compiler = loaded; compiler != NULL; compiler = compiler->next)

@@ -108,9 +108,23 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *
     return cch__compiler_version(major, minor, name, version_function);                                                \
   }
 
+/* The calls of compilers that run now. At its end, the process waits for them: see cch_compilers_finish(). */
+extern atomic_int cch__compiler_calls;
+/* Whether the process waits for the calls that still run, and whose results nobody can get any more. */
+extern atomic_bool cch__compilers_end;
+
 /* Calls a compiler: CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor)) is 0 or a recorded failure. */
 #define CCH__COMPILER_CALL(table, name, arguments)                                                                     \
-  ((table)->name ? cch__compiled(table, (table)->name arguments, #name) : cch__fail_compiler_missing(table, #name))
+  __extension__({                                                                                                      \
+    int result_of_##name = 0;                                                                                          \
+    const bool has_##name = (table)->name != NULL;                                                                     \
+    if (has_##name) {                                                                                                  \
+      atomic_fetch_add(&cch__compiler_calls, 1);                                                                       \
+      result_of_##name = (table)->name arguments;                                                                      \
+      atomic_fetch_sub(&cch__compiler_calls, 1);                                                                       \
+    }                                                                                                                  \
+    has_##name ? cch__compiled(table, result_of_##name, #name) : cch__fail_compiler_missing(table, #name);             \
+  })
 
 /* Makes a box for a program of a compiler. The caller creates the program itself. */
 cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,

@@ -136,7 +136,8 @@ int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
 /* During a compilation, NVRTC calls this some 100,000 times a second, and stops compiling when this returns 1. */
 static int is_cancelled(void *flag, void *reserved) {
   (void)reserved;
-  return atomic_load_explicit((atomic_bool *)flag, memory_order_relaxed);
+  return atomic_load_explicit((atomic_bool *)flag, memory_order_relaxed) ||
+         atomic_load_explicit(&cch__compilers_end, memory_order_relaxed);
 }
 
 int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,

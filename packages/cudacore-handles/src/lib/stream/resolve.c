@@ -20,6 +20,18 @@ static cch_stream *new_default(CUstream raw, uint64_t thread, cch_context *conte
   return stream;
 }
 
+/* A green context has no per-thread default streams, so memory could not be freed on one: it would be leaked. */
+static int check_per_thread(cch_context *context, const char *operation) {
+  int is_green = 0;
+  if (context != NULL)
+    CCH__RETURN_FAILURE(cch_context_is_green(&is_green, context));
+  if (!is_green)
+    return 0;
+  cch__fail_driver(CUDA_ERROR_INVALID_HANDLE, operation);
+  cch__fail_explain("a green context has no per-thread default stream: use the legacy default stream, or another stream");
+  return CUDA_ERROR_INVALID_HANDLE;
+}
+
 int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherwise) {
   if (given->context != NULL || given->thread != 0) {
     *out = cch_stream_ref(given);
@@ -29,8 +41,13 @@ int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherw
   CCH__RETURN_FAILURE(cch_context_current(&context));
   if (context == NULL && otherwise != NULL)
     context = cch_context_ref(otherwise);
-  cch_stream *stream =
-      new_default(given->raw, given->raw == CU_STREAM_PER_THREAD ? cch__thread() : 0, context, __func__);
+  const bool is_per_thread = given->raw == CU_STREAM_PER_THREAD;
+  const int status = is_per_thread ? check_per_thread(context, "cch_stream_resolve") : 0;
+  if (status != 0) {
+    cch_context_unref(context);
+    return status;
+  }
+  cch_stream *stream = new_default(given->raw, is_per_thread ? cch__thread() : 0, context, __func__);
   if (stream == NULL)
     return CCH_ENOMEM;
   *out = stream;

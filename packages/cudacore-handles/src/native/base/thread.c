@@ -177,4 +177,15 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int add_thread_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+/*
+ * Daemon threads can be in a compiler when the process ends. Python calls this when its main interpreter has ended, so
+ * that they cannot begin another call, and handles no signals any more: Ctrl-C then ends the process.
+ */
+static void wait_for_compilers(void) { cch_compilers_finish(); }
+
+int add_thread_functions(PyObject *module) {
+  static bool waits; /* guarded by the GIL */
+  if (!waits && runtime_is_main(((const state *)PyModule_GetState(module))->base.runtime))
+    waits = Py_AtExit(wait_for_compilers) == 0;
+  return PyModule_AddFunctions(module, functions);
+}
