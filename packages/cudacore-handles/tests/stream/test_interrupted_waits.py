@@ -101,6 +101,66 @@ def test_other_threads_wait(stream: ch.Stream) -> None:
     assert ended == [True]
 
 
+@pytest.mark.parametrize("mode", ["global", "relaxed"])
+@pytest.mark.parametrize("wait", ["stream", "default stream", "event"])
+@pytest.mark.parametrize("same", [False, True])
+def test_a_capture_that_begins_during_a_wait(
+    device: ch.Device, stream: ch.Stream, wait: str, mode: Any, same: bool
+) -> None:
+    """A query of the wait would invalidate a capture that another thread begins, such as one of PyTorch's."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    go_on = threading.Event()
+    stream.callback(lambda: bool(go_on.wait(30)))
+    event = stream.record()
+    graphs: list[Any] = []
+
+    def capture() -> None:
+        time.sleep(0.1)  # the wait has begun
+        device.set_current()
+        builder = (stream if same else device).create_graph_builder()
+        try:
+            builder.begin_building(mode)
+            go_on.set()
+            time.sleep(0.1)
+            graphs.append(builder.end_building())
+        finally:
+            go_on.set()
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    _WAITS[wait](event, stream, device.allocate(64, stream=device.create_stream()))
+    assert go_on.is_set()
+    thread.join()
+    assert len(graphs) == 1
+
+
+def test_other_threads_launch(device: ch.Device, stream: ch.Stream) -> None:
+    """A wait would not end as long as another thread launches."""
+    buffer = device.allocate(1 << 22, stream=stream)
+    waiting, ended = threading.Event(), threading.Event()
+
+    def launch() -> None:
+        device.set_current()
+        until = time.monotonic() + 20
+        before = stream.record()
+        while not ended.is_set() and time.monotonic() < until:
+            event = stream.record()
+            for _ in range(20):
+                buffer.fill(0, stream=stream)
+            waiting.set()
+            before.sync()  # the stream always has work
+            before = event
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    waiting.wait()
+    began = time.monotonic()
+    stream.sync()
+    ended.set()
+    assert time.monotonic() - began < 10
+    thread.join()
+
+
 @pytest.mark.cuda_sim
 def test_an_idle_wait_is_one_call(stream: ch.Stream, cuda_sim: Any) -> None:
     """A wait for work that is done would be slower than the driver's."""

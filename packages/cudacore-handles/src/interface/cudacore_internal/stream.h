@@ -13,6 +13,16 @@ CCH_BEGIN_DECLS
  */
 CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
 
+/**
+ * Queries a stream during a wait, without affecting captures, which other threads can begin meanwhile. If the stream is
+ * captured, fails with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. If the work is done, calls cuStreamSynchronize, at which
+ * the driver returns unused memory of pools.
+ */
+CCH_EXPORT cch_status cch_stream_poll(cch_stream *stream);
+
+/** Makes an event behind the work that a stream has now. */
+CCH_EXPORT cch_status cch_stream_mark(cch_event **out, cch_stream *stream);
+
 /** The CU_STREAM_* flags of a stream (cuStreamGetFlags). */
 CCH_EXPORT cch_status cch_stream_flags(unsigned *out, cch_stream *stream);
 

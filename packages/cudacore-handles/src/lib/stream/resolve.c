@@ -28,7 +28,8 @@ static int check_per_thread(cch_context *context, const char *operation) {
   if (!is_green)
     return 0;
   cch__fail_driver(CUDA_ERROR_INVALID_HANDLE, operation);
-  cch__fail_explain("a green context has no per-thread default stream: use the legacy default stream, or another stream");
+  cch__fail_explain(
+      "a green context has no per-thread default stream: use the legacy default stream, or another stream");
   return CUDA_ERROR_INVALID_HANDLE;
 }
 

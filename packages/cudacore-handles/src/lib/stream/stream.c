@@ -2,6 +2,7 @@
 #include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
+#include "stream/capture.h"
 
 /* cch_stream_raw() */
 CCH__DEFINE_RAW(cch_stream, CUstream, raw)
@@ -89,6 +90,40 @@ int cch_stream_query(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__IN_CONTEXT(cch__stream_needs(stream), CCH__CALL(cuStreamQuery, (cch__stream_here(stream))));
+}
+
+/* The context of the stream must be current, and the mode relaxed. */
+static int poll(CUstream stream) {
+  bool captured = false;
+  int status = cch__capture_ask(&captured, stream);
+  if (status == 0 && captured) /* a query would invalidate the capture */
+    status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamQuery");
+  if (status == 0)
+    status = CCH__CALL(cuStreamQuery, (stream));
+  return status == 0 ? CCH__CALL(cuStreamSynchronize, (stream)) : status;
+}
+
+int cch_stream_poll(cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  return CCH__RELAXED(CCH__IN_CONTEXT(cch__stream_needs(stream), poll(cch__stream_here(stream))));
+}
+
+int cch_stream_mark(cch_event **out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  cch_stream *resolved;
+  cch_event *event = NULL;
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, NULL));
+  int status = resolved->context != NULL ? cch_event_create(&event, resolved->context, CCH_EVENT_DISABLE_TIMING)
+                                         : cch__fail_driver(CUDA_ERROR_INVALID_CONTEXT, "cuEventCreate");
+  if (status == 0)
+    status = cch_event_record(event, resolved);
+  cch_stream_unref(resolved);
+  if (status == 0)
+    *out = event;
+  else
+    cch_event_unref(event);
+  return status;
 }
 
 int cch_stream_synchronize(cch_stream *stream) {

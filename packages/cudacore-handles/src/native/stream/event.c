@@ -22,19 +22,13 @@ static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_s
   return handle_make(st, (PyTypeObject *)arguments[0], event);
 }
 
-static cch_status query_event(void *event) { return cch_event_query(event); }
-static cch_status synchronize_event(void *event) { return cch_event_synchronize(event); }
-
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
   cch_event *event = handle_use(self);
   if (event == NULL)
     return NULL;
-  unsigned flags = cch_event_flags(event);
-  bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
-  const waiter how = {query_event, synchronize_event, !blocks};
   cch_status status = 0;
-  int waited = wait_interruptibly(((handle *)self)->st, &how, event, &status);
+  int waited = wait_for_event(((handle *)self)->st, event, &status);
   handle_done(self);
   if (waited < 0)
     return NULL;

@@ -68,21 +68,14 @@ static PyObject *current_device(PyObject *module, PyObject *nothing) {
   return PyLong_FromLong(device);
 }
 
-static cch_status query_stream(void *stream) { return cch_stream_query(stream); }
-static cch_status synchronize_stream(void *stream) { return cch_stream_synchronize(stream); }
-
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
-  static const waiter how = {query_stream, synchronize_stream, true};
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
   const state *st = ((handle *)self)->st;
   cch_status status = 0;
-  int waited = wait_interruptibly(st, &how, stream, &status);
-  /* A default stream is in order with other streams, for which a query of it need not wait. */
-  if (waited == 0 && status == 0 && ((handle *)self)->raw <= CCH_STREAM_PER_THREAD)
-    WITHOUT_GIL(status = cch_stream_synchronize(stream));
+  int waited = wait_for_stream(st, stream, &status);
   handle_done(self);
   if (waited < 0)
     return NULL;

@@ -34,18 +34,12 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 
 /* ---- wait.c ---- */
 
-/* The functions of the library for a kind of box. */
-typedef struct waiter {
-  cch_status (*query)(void *);
-  cch_status (*synchronize)(void *);
-  bool spins; /* whether a short wait may keep a CPU busy */
-} waiter;
-
 /*
- * Waits for work. On the main thread, signals are handled meanwhile. Returns -1 with the exception that a signal
- * handler has raised. If the work is done already, this is one query of the driver.
+ * Wait for work. On the main thread, signals are handled meanwhile. Return -1 with the exception that a signal handler
+ * has raised. If the work is done already, this is one query of the driver.
  */
-int wait_interruptibly(const state *st, const waiter *how, void *box, cch_status *status);
+int wait_for_stream(const state *st, cch_stream *stream, cch_status *status);
+int wait_for_event(const state *st, cch_event *event, cch_status *status);
 
 /* Call it at the end of the interpreter. */
 void waits_end(const state *st);

@@ -13,7 +13,13 @@
  * Times in nanoseconds. At first, the driver is queried without a pause, as it waits itself. Then the pauses are a
  * fraction of the time waited so far, so that the wait ends at most 2 % late. A pause takes 50 us more than it should.
  */
-enum { SPIN = 3 * 1000 * 1000, FRACTION = 64, LONGEST_PAUSE = 5 * 1000 * 1000, SLICE = 50 * 1000 * 1000 };
+enum {
+  SHORT = 100 * 1000,
+  SPIN = 3 * 1000 * 1000,
+  FRACTION = 64,
+  LONGEST_PAUSE = 5 * 1000 * 1000,
+  SLICE = 50 * 1000 * 1000
+};
 
 static int64_t now(void) {
   struct timespec time;
@@ -22,13 +28,13 @@ static int64_t now(void) {
 }
 
 /* Queries until the work is done, a query fails, or a slice of time has passed. Call it without the GIL. */
-static cch_status poll_slice(const waiter *how, void *box, int64_t began) {
+static cch_status poll_slice(cch_event *event, bool spins, int64_t began) {
   int64_t at = now(), end = at + SLICE;
   for (;;) {
-    cch_status status = how->query(box);
+    cch_status status = cch_event_poll(event);
     if (status != CCH_NOT_READY || at >= end)
       return status;
-    if (how->spins && at - began < SPIN) {
+    if (spins && at - began < SPIN) {
       at = now();
       continue;
     }
@@ -50,21 +56,67 @@ void waits_end(const state *st) {
     signal(SIGINT, SIG_DFL);
 }
 
-int wait_interruptibly(const state *st, const waiter *how, void *box, cch_status *status) {
-  WITHOUT_GIL(if (cch_reclaim_pending() != 0) cch_reclaim_drain(); *status = how->query(box));
+/* Queries in slices, and handles signals between them. */
+static int poll_event(const state *st, cch_event *event, bool spins, int64_t began, cch_status *status) {
+  do {
+    WITHOUT_GIL(*status = poll_slice(event, spins, began));
+    if (*status == CCH_NOT_READY && PyErr_CheckSignals() < 0) {
+      atomic_store(&interrupted_ever, true);
+      return -1;
+    }
+  } while (*status == CCH_NOT_READY);
+  return 0;
+}
+
+static void drain(void) {
+  if (cch_reclaim_pending() != 0)
+    cch_reclaim_drain();
+}
+
+int wait_for_event(const state *st, cch_event *event, cch_status *status) {
+  unsigned flags = cch_event_flags(event);
+  bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
+  WITHOUT_GIL(drain(); *status = cch_event_query(event));
+  if (*status == CCH_NOT_READY && handles_signals(st))
+    return poll_event(st, event, !blocks, now(), status);
+  if (*status == CCH_NOT_READY)
+    WITHOUT_GIL(*status = cch_event_synchronize(event));
+  return 0;
+}
+
+/* Waits for a short time. If that is not enough, makes an event behind the work that the stream has now. */
+static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t began) {
+  cch_status status;
+  do
+    status = cch_stream_poll(stream);
+  while (status == CCH_NOT_READY && now() - began < SHORT);
+  if (status != CCH_NOT_READY)
+    return status;
+  status = cch_stream_mark(out, stream);
+  return status == 0 ? CCH_NOT_READY : status;
+}
+
+/*
+ * Other threads can work on the stream during the wait: if it was queried all the time, a wait would not end while they
+ * launch, and a query would invalidate a capture that they begin.
+ */
+int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
+  uintptr_t raw = (uintptr_t)cch_stream_raw(stream);
+  WITHOUT_GIL(drain(); *status = cch_stream_query(stream));
+  bool again = *status == 0 && raw <= CCH_STREAM_PER_THREAD; /* it is in order with other streams, which may be busy */
+  if (again || (*status == CCH_NOT_READY && !handles_signals(st))) {
+    WITHOUT_GIL(*status = cch_stream_synchronize(stream));
+    return 0;
+  }
   if (*status != CCH_NOT_READY)
     return 0;
-  if (handles_signals(st)) {
-    int64_t began = now();
-    while (*status == CCH_NOT_READY) {
-      WITHOUT_GIL(*status = poll_slice(how, box, began));
-      if (*status == CCH_NOT_READY && PyErr_CheckSignals() < 0) {
-        atomic_store(&interrupted_ever, true);
-        return -1;
-      }
-    }
-  }
-  if (*status == 0 || *status == CCH_NOT_READY)
-    WITHOUT_GIL(*status = how->synchronize(box));
-  return 0;
+  cch_event *mark = NULL;
+  int64_t began = now();
+  WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
+  if (mark == NULL)
+    return 0;
+  int waited = poll_event(st, mark, true, began, status);
+  KEEPING_EXCEPTION(WITHOUT_GIL(cch_event_unref(mark);
+                                if (waited == 0 && *status == 0) cch_stream_poll(stream))); /* pools give memory back */
+  return waited;
 }

@@ -56,6 +56,8 @@ GIVES(stream_flags, unsigned, cch_stream_flags(&out, w->stream))
 GIVES(stream_priority, int, cch_stream_priority(&out, w->stream))
 GIVES(stream_is_capturing, int, cch_stream_is_capturing(&out, w->stream))
 DOES(stream_query, cch_stream_query(w->stream))
+DOES(stream_poll, cch_stream_poll(w->stream))
+MAKES(stream_mark, cch_event, cch_stream_mark(&out, w->stream))
 DOES(stream_synchronize, cch_stream_synchronize(w->stream))
 DOES(stream_wait_event, cch_stream_wait_event(w->stream, w->end))
 DOES(stream_wait_stream, cch_stream_wait_stream(w->stream, w->second_stream))
@@ -103,6 +105,8 @@ const operation driver_operations[] = {
     DONE(stream_priority, 0),
     DONE(stream_is_capturing, 0),
     DONE(stream_query, 0),
+    DONE(stream_poll, 0),
+    MADE(stream_mark, 0),
     DONE(stream_synchronize, 0),
     DONE(stream_wait_event, 0),
     DONE(stream_wait_stream, 0),
