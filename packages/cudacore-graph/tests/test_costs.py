@@ -66,3 +66,37 @@ def test_updates_in_flight(
         graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 3))
     stream.sync()
     assert cuda_sim.calls("cuEventCreate") - before <= 1
+
+
+def test_forks_one_after_another(device: ch.Device, add: ch.Kernel, numbers: Numbers, stream: ch.Stream) -> None:
+    """Each fork would have an edge from every earlier one, as long as there is no work between them."""
+    builder = device.create_graph_builder().begin_building()
+    for _ in range(_EDGES):
+        builder, fork = builder.split(2)
+        ch.launch(fork, ONE, add, numbers.buffer, 1)
+        builder = builder.join(builder, fork)
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    definition = builder.end_building().graph_definition
+    edges = definition.edges()
+    assert len(edges) < 20 * _EDGES
+    (last,) = definition.nodes() - {before for before, _ in edges}
+    found = {last}
+    while more := {before for before, after in edges if after in found} - found:
+        found |= more
+    assert found == definition.nodes()
+    definition.instantiate().launch(stream)
+    stream.sync()
+    assert numbers[0] == _EDGES + 1
+
+
+def test_forks_side_by_side(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """Forks that are joined once would be joined by more nodes than their own."""
+    builder = device.create_graph_builder().begin_building()
+    builders = builder.split(_EDGES)
+    for fork in builders:
+        ch.launch(fork, ONE, add, numbers.buffer, 1)
+    builder = builder.join(*builders)
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    definition = builder.end_building().graph_definition
+    assert len(definition.nodes()) == _EDGES + 1
+    assert len(definition.edges()) == _EDGES

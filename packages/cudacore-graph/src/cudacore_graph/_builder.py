@@ -257,6 +257,7 @@ class GraphBuilder(Builder):
             raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
         capture = self._capturing("split")
         own = self._own_stream()
+        check(lib.cch_capture_gather(hold(own)))
         streams = [Stream._create(own.context, None) for _ in range(number - 1)]
         forks: list[GraphBuilder] = []
         try:

@@ -31,6 +31,12 @@ CCH_EXPORT cch_status cch_capture_graph(cch_graph **out, cch_stream *stream);
 CCH_EXPORT cch_status cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
 
 /**
+ * Prepares a fork of a captured stream. If the stream waits for many nodes, adds an empty node that waits for them, and
+ * for which the stream then waits. Otherwise each fork would have an edge from each of them.
+ */
+CCH_EXPORT cch_status cch_capture_gather(cch_stream *stream);
+
+/**
  * The number of captures that this library began and that have not ended. Captures of other libraries are not counted:
  * see cch_capture_is_active(). Destructor-safe.
  */

@@ -421,3 +421,26 @@ int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spe
   cch__poll();
   return CCH__IN_CONTEXT(stream->context, add_in_context(out, stream, spec, __func__));
 }
+
+static bool are_plain(const cch__capture_info *info) {
+  for (size_t i = 0; info->edges != NULL && i < info->count; i++)
+    if (info->edges[i].type != CU_GRAPH_DEPENDENCY_TYPE_DEFAULT || info->edges[i].from_port != 0)
+      return false;
+  return true;
+}
+
+static int gather(cch_stream *stream, const char *operation) {
+  enum { FEW = 16 };
+  cch__capture_info info;
+  const cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
+  CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream->raw));
+  if (info.count <= FEW || !are_plain(&info)) /* other edges can lead only to kernels */
+    return 0;
+  return add_in_context(NULL, stream, &spec, operation);
+}
+
+int cch_capture_gather(cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  cch__poll();
+  return CCH__IN_CONTEXT(stream->context, gather(stream, __func__));
+}

@@ -2,41 +2,55 @@
 /* The streams that were joined into others during a capture. */
 #include "stream/capture.h"
 #include "stream/stream.h"
+#include "base/reclaim.h"
 
 #include <stdlib.h>
 
 /* A stream of a capture that was joined into another one: from then on, the work of the two is ordered. */
-struct cch__joined {
-  struct cch__joined *next;
+typedef struct join {
+  CUstream raw; /* of `stream`; it is compared first, because each free in a capture compares it with all */
   cch_stream *stream, *into; /* resolved */
   uint64_t capture;
+} join;
+
+/* Joins, the latest last. */
+struct cch__joined {
+  size_t count, capacity;
+  join items[];
 };
 
-static void free_joined(cch__joined *first) {
-  for (cch__joined *one = first, *next; one != NULL; one = next) {
-    next = one->next;
-    cch_stream_unref(one->stream);
-    cch_stream_unref(one->into);
-    free(one);
-  }
+static void drop(join *one) {
+  cch__unref_later(one->stream);
+  cch__unref_later(one->into);
 }
 
 /*
- * Forgets the latest joins whose streams nothing else uses, so that the driver's memory for these streams is released
+ * Takes out the latest joins whose streams nothing else uses, so that the driver's memory for these streams is released
  * during the capture. A stream that others were joined into is used by their joins. A borrowed stream can have several
- * boxes, so its joins are not forgotten.
+ * boxes, so its joins are not taken out. The lock is held.
  */
-static void forget_latest(cch_graph *graph) {
-  cch__joined *gone = NULL;
-  pthread_mutex_lock(&cch__captures_lock);
-  for (cch__joined *one;
-       (one = graph->joined) != NULL && one->stream->box.owned && cch__box_is_last(&one->stream->box);) {
-    graph->joined = one->next;
-    one->next = gone;
-    gone = one;
+static void forget_latest(cch__joined *joined) {
+  for (join *one; joined != NULL && joined->count > 0; drop(one), joined->count--) {
+    one = &joined->items[joined->count - 1];
+    if (!one->stream->box.owned || !cch__box_is_last(&one->stream->box))
+      return;
   }
-  pthread_mutex_unlock(&cch__captures_lock);
-  free_joined(gone);
+}
+
+/* Makes room for one more join. The lock is held. */
+static int reserve(cch_graph *graph, const char *operation) {
+  cch__joined *joined = graph->joined;
+  if (joined != NULL && joined->count < joined->capacity)
+    return 0;
+  const size_t capacity = joined != NULL ? 2 * joined->capacity : 8;
+  joined = realloc(joined, sizeof *joined + capacity * sizeof *joined->items);
+  if (joined == NULL)
+    return cch__fail_nomem(operation);
+  if (graph->joined == NULL)
+    joined->count = 0;
+  joined->capacity = capacity;
+  graph->joined = joined;
+  return 0;
 }
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
@@ -52,71 +66,75 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   const uint64_t thread = graph->capture->thread, id = graph->capture->id;
   if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
     return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
-  forget_latest(graph);
-  cch__joined *joined = malloc(sizeof *joined);
-  if (joined == NULL)
-    return cch__fail_nomem(__func__);
-  *joined = (cch__joined){.capture = id};
+  join made = {.capture = id};
   cch_context *context = graph->capture->context;
-  int status = cch__stream_resolve(&joined->stream, stream, context);
+  pthread_mutex_lock(&cch__captures_lock);
+  forget_latest(graph->joined);
+  int status = reserve(graph, __func__); /* before the wait, which cannot be undone */
+  pthread_mutex_unlock(&cch__captures_lock);
   if (status == 0)
-    status = cch__stream_resolve(&joined->into, into, context);
+    status = cch__stream_resolve(&made.stream, stream, context);
+  if (status == 0)
+    status = cch__stream_resolve(&made.into, into, context);
   if (status == 0)
     status = cch_stream_wait_stream(into, stream);
-  if (status != 0) {
-    free_joined(joined);
-    return status;
+  if (status == 0) {
+    made.raw = made.stream->raw;
+    pthread_mutex_lock(&cch__captures_lock);
+    status = reserve(graph, __func__); /* another thread may have used the room */
+    if (status == 0)
+      graph->joined->items[graph->joined->count++] = made;
+    pthread_mutex_unlock(&cch__captures_lock);
   }
-  pthread_mutex_lock(&cch__captures_lock);
-  joined->next = graph->joined;
-  graph->joined = joined;
-  pthread_mutex_unlock(&cch__captures_lock);
-  return 0;
+  if (status != 0)
+    drop(&made);
+  cch__poll();
+  return status;
 }
 
 /*
  * Returns the last stream that `stream` was joined into, directly or through others; `stream` itself if it was not
  * joined. The lock is held.
  */
-static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
-  /*
-   * The latest join is first in the list. A stream that others were joined into was itself joined later than they were.
-   */
-  const cch__joined *end = NULL, *one = graph->joined;
-  while (one != end)
-    if (one->capture != capture || !cch__stream_is_same(one->stream, stream)) {
-      one = one->next;
-    } else {
+static cch_stream *last_joined(const cch__joined *joined, cch_stream *stream, uint64_t capture) {
+  /* A stream that others were joined into was itself joined later than they were. */
+  size_t earliest = 0;
+  for (size_t i = joined != NULL ? joined->count : 0; i-- > earliest;) {
+    const join *one = &joined->items[i];
+    if (one->raw == stream->raw && one->capture == capture && cch__stream_is_same(one->stream, stream)) {
       stream = one->into;
-      end = one;
-      one = graph->joined;
+      earliest = i + 1;
+      i = joined->count;
     }
+  }
   return stream;
 }
 
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture) {
   pthread_mutex_lock(&cch__captures_lock);
-  cch_stream *last = cch_stream_ref(last_joined(graph, stream, capture));
+  cch_stream *last = cch_stream_ref(last_joined(graph->joined, stream, capture));
   pthread_mutex_unlock(&cch__captures_lock);
   return last;
 }
 
 void cch__joined_forget(cch_graph *graph, uint64_t capture) {
-  cch__joined *gone;
-  do {
-    gone = NULL;
-    pthread_mutex_lock(&cch__captures_lock);
-    for (cch__joined **at = &graph->joined, *one; (one = *at) != NULL;)
-      if (one->capture == capture && cch__box_is_last(&one->stream->box) && !cch__stream_is_default(one->stream)) {
-        *at = one->next;
-        one->next = gone;
-        gone = one;
-      } else {
-        at = &one->next;
-      }
-    pthread_mutex_unlock(&cch__captures_lock);
-    free_joined(gone);
-  } while (gone != NULL);
+  pthread_mutex_lock(&cch__captures_lock);
+  cch__joined *joined = graph->joined;
+  size_t kept = 0;
+  for (size_t i = 0; joined != NULL && i < joined->count; i++) {
+    join *one = &joined->items[i];
+    if (one->capture == capture && cch__box_is_last(&one->stream->box) && !cch__stream_is_default(one->stream))
+      drop(one); /* after this, the stream that it was joined into may have no other use */
+    else
+      joined->items[kept++] = *one;
+  }
+  if (joined != NULL)
+    joined->count = kept;
+  pthread_mutex_unlock(&cch__captures_lock);
 }
 
-void cch__joined_drop(cch_graph *graph) { free_joined(graph->joined); }
+void cch__joined_drop(cch_graph *graph) {
+  for (size_t i = 0; graph->joined != NULL && i < graph->joined->count; i++)
+    drop(&graph->joined->items[i]);
+  free(graph->joined);
+}

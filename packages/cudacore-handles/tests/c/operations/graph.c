@@ -354,6 +354,7 @@ static int capture_keep_all(world *w, void **made) {
   (void)made;
   return cch_capture_keep_all(w->captured, (void *[]){w->bundle}, 1);
 }
+DOES(capture_gather, cch_capture_gather(w->captured))
 DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
 
 const operation graph_operations[] = {
@@ -422,5 +423,6 @@ const operation graph_operations[] = {
     DONE(capture_is_active, 0),
     DONE(capture_keep_all, 0),
     DONE(capture_join, 0),
+    DONE(capture_gather, 0),
     {0},
 };
