@@ -12,11 +12,14 @@ CCH_BEGIN_DECLS
  */
 CCH_EXPORT cch_status cch_driver_symbol(void **out, const char *name, int version);
 
+/** Finds the simulated driver: sets $CUDACORE_SIM_LIBRARY. */
+typedef void (*cch_search_fn)(void);
+
 /**
- * Sets the function that finds the simulated driver: it sets $CUDACORE_SIM_LIBRARY. It is called before the driver is
- * loaded, if $CUDACORE_DRIVER is `sim` and $CUDACORE_SIM_LIBRARY is not set, and holds no lock.
+ * Sets the function that finds the simulated driver. It is called before the driver is loaded, if $CUDACORE_DRIVER is
+ * `sim` and $CUDACORE_SIM_LIBRARY is not set. No lock is held then.
  */
-CCH_EXPORT void cch_driver_set_search(void (*search)(void));
+CCH_EXPORT void cch_driver_set_search(cch_search_fn CCH_NULLABLE search);
 
 /**
  * Whether the driver is loaded, and $CUDACORE_DRIVER now selects another one, which this process can no longer load.

@@ -26,7 +26,7 @@ static PFN_cuGetProcAddress_v12000 get_proc_address; /* set by the thread that i
 static atomic_bool loaded;
 static void *library;      /* the driver's library; set before `loaded` */
 static char *library_name; /* the name that it was loaded by */
-static void (*_Atomic find_simulator)(void);
+static _Atomic(cch_search_fn) find_simulator;
 
 /* While the process forks, no thread may begin or end initialisation: the child would get a half-loaded driver. */
 static void before_fork(void) { pthread_mutex_lock(&init_lock); }
@@ -150,7 +150,7 @@ static int init(void) {
   return status == CUDA_ERROR_NOT_INITIALIZED ? fail_forked() : status;
 }
 
-void cch_driver_set_search(void (*search)(void)) { atomic_store(&find_simulator, search); }
+void cch_driver_set_search(cch_search_fn search) { atomic_store(&find_simulator, search); }
 
 bool cch_driver_is_other(void) {
   if (!cch__driver_loaded() || library_name == NULL)
@@ -172,7 +172,7 @@ int cch_driver_init(void) {
     return 0;
   if (state == CCH__FORKED)
     return fail_forked();
-  void (*search)(void) = atomic_load(&find_simulator);
+  cch_search_fn search = atomic_load(&find_simulator);
   if (search != NULL && driver_name() == NULL)
     search();
   pthread_mutex_lock(&init_lock);
