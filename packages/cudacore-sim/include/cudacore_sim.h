@@ -207,20 +207,23 @@ CUDASIM_EXPORT size_t cudasim_depth(void);
 CUDASIM_EXPORT int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
                                        size_t argument_capacity);
 
-/** Returns the number of reports of misuse, faults and leaks so far. */
-CUDASIM_EXPORT size_t cudasim_reports(void);
+/** Returns the number of reports of misuse, faults and leaks so far. cudasim_reset() does not change it. */
+CUDASIM_EXPORT uint64_t cudasim_reports(void);
 
-/** Copies report number `index`, counted from 0. Returns the report's full length; 0 if there is no such report. */
-CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
+/**
+ * Copies the report of a number, from 1 to cudasim_reports(). The texts of the newest 1000 reports are kept, until
+ * cudasim_reset(). Returns the report's full length; 0 if its text is not kept.
+ */
+CUDASIM_EXPORT size_t cudasim_report(uint64_t number, char *out, size_t size);
 
 /**
  * Returns the number of different explanations of refused calls: why code cannot be loaded, why a kernel cannot be
  * launched, what is not simulated. Explanations are not reports, because a program may make such calls on purpose.
  */
-CUDASIM_EXPORT size_t cudasim_explanations(void);
+CUDASIM_EXPORT uint64_t cudasim_explanations(void);
 
-/** Copies explanation number `index`, counted from 0. Returns its full length; 0 if there is no such explanation. */
-CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
+/** Copies the explanation of a number, as cudasim_report() does. */
+CUDASIM_EXPORT size_t cudasim_explanation(uint64_t number, char *out, size_t size);
 
 /**
  * Copies the reason why the last failed call of this thread failed: an explanation, a report of misuse, or the fault of
@@ -257,6 +260,19 @@ CUDASIM_EXPORT int cudasim_keep_ptx(const char *cubin, const char *const *files)
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
+/**
+ * Ends all kernels that run now, as if they had made no progress: each is reported with the reason `why`, and its
+ * context has the error CUDA_ERROR_LAUNCH_TIMEOUT. Work that is queued does not run.
+ */
+CUDASIM_EXPORT void cudasim_stop_kernels(const char *why);
+
+/**
+ * While the main thread waits for work, watches a nonblocking file that gets the number of each signal as a byte, as
+ * Python's signal.set_wakeup_fd() writes them. SIGINT, SIGALRM and SIGTERM then end the kernels that run, so that the
+ * call returns and Python can run its handler. `file`: -1 ends this.
+ */
+CUDASIM_EXPORT void cudasim_watch_signals(int file);
+
 /** The description of a simulated device, for tools that list the devices of a machine. */
 typedef struct cudasim_device {
   char name[96];
@@ -279,8 +295,8 @@ CUDASIM_EXPORT int cudasim_describe_device(int number, cudasim_device *out);
 CUDASIM_EXPORT int cudasim_driver_version(void);
 
 /**
- * Clears the log, the counts of calls, reports, explanations, armed failures, and hidden or held functions. Objects
- * stay alive.
+ * Clears the log, the counts of calls, the texts of reports and explanations, armed failures, and hidden or held
+ * functions. Objects stay alive.
  */
 CUDASIM_EXPORT void cudasim_reset(void);
 

@@ -134,7 +134,7 @@ void check_clean(const char *file, int line) {
   char report[1024];
   check_settle();
   cch_reclaim_drain();
-  if (sim.report(0, report, sizeof report) != 0)
+  if (sim.report(sim.reports(), report, sizeof report) != 0)
     check_fail(file, line, "misuse of the driver: %s", report);
   if (cch_reclaim_pending() != 0)
     check_fail(file, line, "%zu boxes are queued", cch_reclaim_pending());

@@ -9,10 +9,8 @@ from cudacore_sim._control import (
     Call,
     Launch,
     calls,
-    clear_errors,
     depth,
     describe_live,
-    explanations,
     fail,
     failing,
     forbidding,
@@ -28,13 +26,21 @@ from cudacore_sim._control import (
     newest,
     position,
     remember_origins,
-    reports,
     reset,
     reset_device,
-    why,
 )
 from cudacore_sim._graphics import GLBuffer
 from cudacore_sim._library import SimulatorError, get_include, get_library, is_loaded, load
+from cudacore_sim._reports import (
+    clear_errors,
+    count_explanations,
+    count_reports,
+    explanations,
+    reports,
+    stop_kernels,
+    watch_signals,
+    why,
+)
 
 __all__ = [
     "Call",
@@ -43,6 +49,8 @@ __all__ = [
     "SimulatorError",
     "calls",
     "clear_errors",
+    "count_explanations",
+    "count_reports",
     "depth",
     "describe_live",
     "explanations",
@@ -68,6 +76,8 @@ __all__ = [
     "reports",
     "reset",
     "reset_device",
+    "stop_kernels",
+    "watch_signals",
     "why",
 ]
 __version__ = "0.1.0"

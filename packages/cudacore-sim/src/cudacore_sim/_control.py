@@ -120,12 +120,14 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_forbid": (None, ctypes.c_int),
         "cudasim_depth": (size,),
         "cudasim_last_launch": (ctypes.c_int, ctypes.POINTER(_Launch), text, size, ctypes.c_void_p, size),
-        "cudasim_reports": (size,),
-        "cudasim_report": (size, size, text, size),
-        "cudasim_explanations": (size,),
-        "cudasim_explanation": (size, size, text, size),
+        "cudasim_reports": (number,),
+        "cudasim_report": (size, number, text, size),
+        "cudasim_explanations": (number,),
+        "cudasim_explanation": (size, number, text, size),
         "cudasim_why": (size, text, size),
         "cudasim_clear_errors": (ctypes.c_int,),
+        "cudasim_stop_kernels": (None, text),
+        "cudasim_watch_signals": (None, ctypes.c_int),
         "cudasim_reset": (None,),
         "cudasim_reset_device": (None,),
     }
@@ -520,62 +522,11 @@ def last_launch() -> Launch:
     )
 
 
-def reports() -> list[str]:
-    """Return the reports: misuse of the driver, and faults of kernels.
-
-    Returns
-    -------
-    list of str
-        Oldest first, at most 1000.
-    """
-    count = _controls().cudasim_reports()
-    return [_text(lambda out, size, i=i: _controls().cudasim_report(i, out, size)) for i in range(count)]  # type: ignore[misc]
-
-
-def explanations() -> list[str]:
-    """Return the explanations of refused calls that were not misuse. Each is also printed on stderr once.
-
-    Examples are code that cannot be loaded, a kernel that cannot be launched, and a feature that is not simulated. A
-    program may do such things on purpose, so they are not `reports`.
-
-    Returns
-    -------
-    list of str
-        Oldest first, each once, at most 1000.
-    """
-    count = _controls().cudasim_explanations()
-    return [_text(lambda out, size, i=i: _controls().cudasim_explanation(i, out, size)) for i in range(count)]  # type: ignore[misc]
-
-
-def why() -> str:
-    """Return the reason why the last failed call of this thread failed.
-
-    Exceptions of ``cudacore`` have the reason as a note.
-
-    Returns
-    -------
-    str
-        The explanation, the misuse, or the kernel's fault that caused the error. Empty if only the code is known.
-    """
-    return _text(lambda out, size: _controls().cudasim_why(out, size))
-
-
-def clear_errors() -> int:
-    """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
-
-    On a GPU, a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay
-    valid. Objects that could not be destroyed because of the error are still alive.
-
-    Returns
-    -------
-    int
-        The number of devices that had such an error.
-    """
-    return int(_controls().cudasim_clear_errors())
-
-
 def reset() -> None:
-    """Clear the log, counts, reports, explanations, failures, and hidden or held functions. Objects stay alive."""
+    """Clear the log, counts of calls, reports, explanations, failures, and hidden or held functions.
+
+    Objects stay alive.
+    """
     _controls().cudasim_reset()
 
 

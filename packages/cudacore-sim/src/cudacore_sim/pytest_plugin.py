@@ -9,6 +9,8 @@
 ``--cuda-check=race,sync,init,order``
     With ``--cuda-driver=sim``: checks of kernels and of the order between them, as for ``CUDACORE_SIM_CHECK``. A
     finding fails the test that launched the kernel, like misuse of the driver.
+    A kernel is stopped if a thread executes more instructions than the setting ``cuda_instruction_limit`` of the
+    configuration file allows. Ctrl+C, and the signal of pytest-timeout, also stop a kernel that the test waits for.
 ``--cuda-driver=gpu``
     The machine's own driver. The run fails at once if there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
@@ -22,7 +24,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
+import socket
 import sys
+import threading
 import time
 import types
 from collections.abc import Generator, Iterator
@@ -36,6 +41,7 @@ FAILED = pytest.StashKey[bool]()
 KERNEL_FAILED = pytest.StashKey[bool]()
 KNOWN = pytest.StashKey[int]()
 EXPLAINED = pytest.StashKey[int]()
+SIGNALS = pytest.StashKey["_Signals"]()
 
 MARKERS = (
     "cuda_gpu: needs a real GPU; skipped on the simulated driver",
@@ -44,6 +50,7 @@ MARKERS = (
     "cuda_misuse_ok(reason): misuses the driver on purpose, lets a kernel fail, or has findings of --cuda-check",
 )
 
+_INSTRUCTION_LIMIT = 1_000_000_000  # of a thread: correct kernels of tests are far below
 _SECONDS_TO_SETTLE = 2
 _MAX_LEAKS = 5  # how many leaked objects of a kind the message of a test lists
 
@@ -74,6 +81,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --cuda-driver=sim: what to look for in work, several with commas between them",
     )
     parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
+    parser.addini(
+        "cuda_instruction_limit",
+        "with --cuda-driver=sim: stop a kernel if a thread executes more instructions; 0 is no limit",
+        default=str(_INSTRUCTION_LIMIT),
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     choice = config.stash[CHOICE] = _choice(config)
     _set_checks(config)
     if choice == "sim":
+        os.environ.setdefault("CUDACORE_SIM_INSTRUCTION_LIMIT", str(config.getini("cuda_instruction_limit")))
         try:
             cudacore_sim.load()
         except cudacore_sim.SimulatorError as error:
@@ -91,10 +104,45 @@ def pytest_configure(config: pytest.Config) -> None:
         # pytest hides the simulator's warnings on stderr, so tests would pass without a setting that is misspelt.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
+        config.stash[SIGNALS] = _Signals()
     elif choice == "gpu":
         reason = _why_no_gpu()
         if reason:
             raise pytest.UsageError(f"--cuda-driver=gpu: {reason}")
+
+
+class _Signals:
+    """Signals end the kernels that a test waits for: no handler of Python runs during a call of the driver."""
+
+    _END = frozenset({signal.SIGINT, signal.SIGALRM, signal.SIGTERM})
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        os.register_at_fork(after_in_child=self._forked)
+        cudacore_sim.watch_signals(self._reader.fileno())
+
+    def test_begins(self) -> None:
+        """Have the signals from now on, and forget earlier ones. Other libraries, such as asyncio, replace the file."""
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._read()
+
+    def test_ends(self) -> None:
+        """End kernels that a test has left behind because of a signal, for fixtures that wait for them at their end."""
+        if self._END & self._read():
+            cudacore_sim.stop_kernels("a signal ended the test")
+
+    def _read(self) -> set[int]:
+        try:
+            return set(self._reader.recv(4096))
+        except BlockingIOError:
+            return set()
+
+    def _forked(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
 
 
 def _set_checks(config: pytest.Config) -> None:
@@ -170,8 +218,9 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     node = request.node
     before = _live(request.config)
     newest = cudacore_sim.newest()
-    known = node.stash[KNOWN] = len(cudacore_sim.reports())
-    node.stash[EXPLAINED] = len(cudacore_sim.explanations())
+    request.config.stash[SIGNALS].test_begins()
+    known = node.stash[KNOWN] = cudacore_sim.count_reports()
+    node.stash[EXPLAINED] = cudacore_sim.count_explanations()
     yield
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
@@ -193,7 +242,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
             lines += found[:_MAX_LEAKS]
             lines += [f"and {len(found) - _MAX_LEAKS} more"] if len(found) > _MAX_LEAKS else []
         problems.append("\n  ".join(lines))
-    misuse = cudacore_sim.reports()[known:]
+    misuse = cudacore_sim.reports(after=known)
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):
         problems.append(f"{'a kernel failed' if failed else 'the simulated driver reports'}:\n  " + "\n  ".join(misuse))
     if problems:
@@ -204,7 +253,10 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Clear the error of a kernel before fixtures are torn down, because otherwise they could not free anything."""
     # Clearing errors waits for work. Without new reports, do not wait: a fixture may have to end the work.
-    if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
+    if KNOWN not in item.stash:
+        return
+    item.config.stash[SIGNALS].test_ends()
+    if cudacore_sim.count_reports() != item.stash[KNOWN]:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
 
@@ -242,8 +294,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def _reported_since(reported: int, explained: int) -> list[str]:
     """Return the reports since a test began, and the reason of the last failed call, without repetitions."""
     found = [
-        *cudacore_sim.reports()[reported:],
-        *cudacore_sim.explanations()[explained:],
+        *cudacore_sim.reports(after=reported),
+        *cudacore_sim.explanations(after=explained),
         *cudacore_sim.why().splitlines(),
     ]
     return list(dict.fromkeys(found))

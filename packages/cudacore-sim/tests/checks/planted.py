@@ -37,6 +37,8 @@ class Kernel:
     """The expected report as a regular expression; None if there is none."""
     found: set[int]
     other: set[int]
+    has_maps: bool = False
+    """Whether the kernel also gets tensor maps of both buffers."""
 
 
 def kernels_of(check: str) -> list[Kernel]:
@@ -65,6 +67,7 @@ def kernels_of(check: str) -> list[Kernel]:
                 pattern,
                 marked["FOUND"],
                 marked["OTHER"],
+                " Map " in lines[number + 1],
             )
         )
     return kernels
@@ -101,11 +104,21 @@ class Cuda:
         self.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, on.get("stream"), pointers, None)
 
 
+def tensor_map(cuda: Cuda, memory: ctypes.c_uint64) -> Any:
+    """Return a map of a buffer as 32 rows of 32 numbers, in boxes of 8 rows."""
+    room = ctypes.create_string_buffer(128 + 64)
+    map_ = (ctypes.c_char * 128).from_buffer(room, -ctypes.addressof(room) % 64)
+    wide, narrow = (ctypes.c_uint64 * 2), (ctypes.c_uint * 2)
+    cuda.cuTensorMapEncodeTiled(map_, 3, 2, memory, wide(32, 32), wide(128), narrow(32, 8), narrow(1, 1), 0, 0, 0, 0)
+    return map_
+
+
 def run(cuda: Cuda, module: Any, kernel: Kernel) -> None:
     """Launch a planted kernel, and wait until it is done."""
     out, raw = cuda.allocate(BYTES), cuda.allocate(BYTES)
     cuda.cuMemsetD32_v2(out, 0, ctypes.c_size_t(BYTES // 4))
-    cuda.launch(module, kernel.name, kernel.grid, kernel.block, kernel.shared, out, raw)
+    maps = [tensor_map(cuda, memory) for memory in (out, raw)] if kernel.has_maps else []
+    cuda.launch(module, kernel.name, kernel.grid, kernel.block, kernel.shared, out, raw, *maps)
     cuda.cuCtxSynchronize()
     cuda.cuMemFree_v2(out)
     cuda.cuMemFree_v2(raw)

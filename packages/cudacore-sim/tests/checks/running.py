@@ -24,9 +24,9 @@ check, ptx = json.load(open(PATH))
 module = cuda.out("cuModuleLoadData", ptx.encode())
 said = {}
 for kernel in kernels_of(check):
-    before = len(cudacore_sim.reports())
+    before = cudacore_sim.count_reports()
     run(cuda, module, kernel)
-    said[kernel.name] = cudacore_sim.reports()[before:]
+    said[kernel.name] = cudacore_sim.reports(after=before)
 print(json.dumps(said))
 """
 

@@ -101,15 +101,15 @@ module = cuda.out("cuModuleLoadData", PTX)
 raw, copy, filled = (cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64) for _ in range(3))
 result = cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64)
 def said(what):
-    before = len(cudacore_sim.reports())
+    before = cudacore_sim.count_reports()
     cuda.launch(module, "copy", 1, 1, 0, what, result)
     cuda.cuCtxSynchronize()
-    return ["uninitialized read" in one for one in cudacore_sim.reports()[before:]]
+    return ["uninitialized read" in one for one in cudacore_sim.reports(after=before)]
 back = (c_char * 64)()
 def said_of_a_copy(what, size=64):
-    before = len(cudacore_sim.reports())
+    before = cudacore_sim.count_reports()
     cuda.cuMemcpyDtoH_v2(back, what, c_size_t(size))
-    return ["nothing to read: nobody wrote the 64 bytes" in one for one in cudacore_sim.reports()[before:]]
+    return ["nothing to read: nobody wrote the 64 bytes" in one for one in cudacore_sim.reports(after=before)]
 cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
 to_the_host = said_of_a_copy(copy)
 cuda.cuMemsetD8_v2(copy, 1, c_size_t(1))

@@ -26,10 +26,10 @@ from order import PROGRAMS, Stage
 said = {}
 for name, program in PROGRAMS.items():
     cuda = Cuda(cu)
-    before = len(cudacore_sim.reports())
+    before = cudacore_sim.count_reports()
     program.run(Stage(cuda, cuda.out("cuModuleLoadData", open(PATH, "rb").read() + b"\\0")))
     cudacore_sim.clear_errors()  # and whatever is left to run, where a program has failed
-    said[name] = cudacore_sim.reports()[before:]
+    said[name] = cudacore_sim.reports(after=before)
     cudacore_sim.reset_device()
 print(json.dumps(said))
 """

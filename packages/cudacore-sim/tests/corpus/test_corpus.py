@@ -80,9 +80,9 @@ with Machine(cudacore_sim.load()) as machine:
             continue
         with machine.load(theme, path.read_bytes()) as program:
             for kernel in theme.kernels:
-                before = len(cudacore_sim.reports())
+                before = cudacore_sim.count_reports()
                 program.run(kernel)
-                said[kernel.name] = cudacore_sim.reports()[before:]
+                said[kernel.name] = cudacore_sim.reports(after=before)
 print(json.dumps(said))
 """
 

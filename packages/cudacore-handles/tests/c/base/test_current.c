@@ -63,11 +63,9 @@ static void run(const operation *operation, int which) {
     world_close(&w);
   }
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
-  if (sim.reports() != 0) {
-    char violation[256];
-    sim.report(0, violation, sizeof violation);
+  char violation[256];
+  if (sim.report(sim.reports(), violation, sizeof violation) != 0)
     check_fail(__FILE__, __LINE__, "%s: %s", operation->name, violation);
-  }
 }
 
 /*

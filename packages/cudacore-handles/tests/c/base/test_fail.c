@@ -81,11 +81,9 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
                  "objects, not %zu",
                  operation->name, name, nth, boxes_after, boxes, objects_after, objects);
   }
-  if (sim.reports() != 0) {
-    char violation[256];
-    sim.report(0, violation, sizeof violation);
+  char violation[256];
+  if (sim.report(sim.reports(), violation, sizeof violation) != 0)
     check_fail(__FILE__, __LINE__, "%s: after the failure of %s (call %u): %s", operation->name, name, nth, violation);
-  }
   sim.reset();
   if (status == 0 && operation->undo)
     operation->undo(made);

@@ -241,24 +241,33 @@ void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
 
 /*
  * Checks that the memory of a read was written. A read is not reported if at least one of its bytes was written:
- * compilers copy structures with their padding, and load more than they need. Asynchronous copies are not reported
- * either, because they do not use the values.
+ * compilers copy structures with their padding, and load more than they need. Asynchronous copies do not use the
+ * values: what they copy from unwritten memory is unwritten in the destination, too.
  */
 void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write,
                           std::byte unwritten) {
   if (!checks_.init || !spot.written)
     return;
   bool is_update = (ins.access & access_update) && !(ins.access & access_replace);
-  bool is_copy = ins.run == copy_async_handler() || ins.run == copy_bulk_handler();
-  if ((is_update || !write) && !is_copy) {
+  /* A tensor copy reads its tensor map in larger parts than those that it moves, and uses these bytes. */
+  bool is_copy =
+      (ins.run == copy_async_handler() || ins.run == copy_bulk_handler() || ins.run == tensor_copy_handler()) &&
+      bytes <= w.moving.size() - w.moving_at;
+  std::byte *moving = w.moving.data() + w.moving_at;
+  if (is_copy && !write) {
+    for (uint32_t i = 0; i < bytes; ++i)
+      moving[i] = std::byte{spot.written[i] != unwritten};
+    return;
+  }
+  if (is_update || !write) {
     bool any = std::any_of(spot.written, spot.written + bytes, [&](std::byte one) { return one != unwritten; });
     if (!any && w.undefined && grid_.program.flows[w.pc].flow == Flow::loads)
       w.undefined->loads(w, lane, spot, bytes);
     else if (!any)
       reads_unwritten(w, ins, lane, spot, bytes, nullptr);
   }
-  if (write)
-    std::fill_n(spot.written, bytes, std::byte{1});
+  for (uint32_t i = 0; write && i < bytes; ++i)
+    spot.written[i] = is_copy && !is_update && moving[i] == std::byte{0} ? unwritten : std::byte{1};
 }
 
 void Checker::reads_unwritten(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes,
@@ -325,23 +334,32 @@ void Checker::frame(Warp &w, const Instruction &ins, uint32_t lanes, uint32_t by
   });
 }
 
+static Spot shared_spot(Block &owner, uint32_t offset) {
+  return {shared_space, (uint64_t{owner.rank} << shared_rank_shift) + shared_reserved + offset,
+          owner.shared.data() + offset, owner.written.empty() ? nullptr : owner.written.data() + offset};
+}
+
 void Checker::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,
                      bool write) {
-  Spot spot{shared_space, (uint64_t{owner.rank} << shared_rank_shift) + shared_reserved + offset,
-            owner.shared.data() + offset, checks_.init ? owner.written.data() + offset : nullptr};
+  Spot spot = shared_spot(owner, offset);
   initialised(w, ins, lane, spot, bytes, write);
   if (races_)
     races_->shared(w, ins, lane, owner, offset, spot, bytes, write);
 }
 
-void Checker::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
+void Checker::scratch(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const std::byte *host) {
   if (races_)
-    races_->scratch(w, ins, lane, host);
+    races_->scratch(w, ins, lane, owner, host);
 }
 
 void Checker::copies(const std::byte *what) {
   if (races_)
     races_->copies(what);
+}
+
+void Checker::bulk_group(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (races_)
+    races_->bulk_group(w, ins, lanes);
 }
 
 void Checker::copy_begins(Warp &w, const PendingCopy &copy) {
@@ -353,9 +371,11 @@ void Checker::copy_ends(Warp &w, const PendingCopy &copy) {
   if (!races_)
     return;
   races_->copy_ends(w, copy);
-  uint64_t offset = static_cast<uint64_t>(copy.target - w.block->shared.data());
-  if (offset < w.block->shared.size()) /* the destination is in the shared memory of this block */
-    shared(w, *copy.place, copy.lane, *w.block, static_cast<uint32_t>(offset), copy.bytes, true);
+  auto offset = static_cast<uint64_t>(copy.target - w.block->shared.data());
+  if (offset < w.block->shared.size()) { /* the destination is in the shared memory of this block */
+    auto at = static_cast<uint32_t>(offset);
+    races_->shared(w, *copy.place, copy.lane, *w.block, at, shared_spot(*w.block, at), copy.bytes, true);
+  }
   races_->copies(nullptr);
 }
 

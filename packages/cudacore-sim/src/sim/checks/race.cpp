@@ -7,266 +7,19 @@
 
 namespace sim::exec {
 
-static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
-  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
-}
-
-/* --- barriers, fences, acquire and release -------------------------------------------------------------------- */
-
-void Races::begins(Block &block) {
-  const Dim3 &grid = grid_.launch.grid;
-  block.history = std::make_shared<BlockHistory>();
-  block.history->index = block.index[0] + grid[0] * (block.index[1] + grid[1] * block.index[2]);
-  block.history->threads.resize(size_t{grid_.warps} * warp_size);
-  block.history->cells.resize(block.shared.size() / 4);
-}
-
-ThreadHistory &Races::thread_of(Warp &w, uint32_t lane) {
-  return w.block->history->threads[size_t{w.index} * warp_size + lane];
-}
-ThreadId Races::id_of(Warp &w, uint32_t lane) { return {w.block->history->index, w.index * warp_size + lane}; }
-
-void Races::join(ThreadHistory &thread, const VectorClockPtr &clock) {
-  if (!clock || clock == thread.clock)
-    return;
-  ClockJoin both;
-  both.add(thread.clock);
-  both.add(clock);
-  thread.clock = both.result(grid_.warps * warp_size);
-}
-
-/*
- * Records that a thread arrives at a barrier. The barrier acquires what the thread's relaxed reads saw, and passes on
- * what the thread's fences release.
- */
-static void arrive(BarrierClocks &arrivals, ThreadHistory &thread, ThreadId who, uint32_t threads) {
-  if (thread.has_observed) {
-    for (ClockJoin &observed : thread.observed)
-      arrivals.arrived.add(observed.result(threads));
-    thread.observed = {};
-    thread.has_observed = false;
-  }
-  arrivals.arrived.add(thread.clock);
-  arrivals.arrived.add(who, thread.now);
-  ++thread.now;
-  for (size_t scope = 0; scope < scopes; ++scope) {
-    const Fence &fence = thread.fences[scope];
-    if (!fence.exists)
-      continue;
-    arrivals.fences[scope].add(fence.clock);
-    arrivals.fences[scope].add(who, fence.at);
-    arrivals.has_fence[scope] = true;
-  }
-}
-
-/* Joins the collected clocks into a single clock that all threads share. */
-static void settle(BarrierClocks &arrivals, uint32_t threads) {
-  auto settle_one = [&](ClockJoin &join) {
-    VectorClockPtr clock = join.result(threads);
-    join = {};
-    join.add(clock);
-  };
-  settle_one(arrivals.arrived);
-  for (ClockJoin &fences : arrivals.fences)
-    settle_one(fences);
-}
-
-/* Orders a thread that leaves a barrier after all threads that have arrived at it. */
-static void pass(ThreadHistory &thread, const BarrierClocks &arrivals, uint32_t threads) {
-  thread.clock = arrivals.arrived.result(threads);
-  for (size_t scope = 0; scope < scopes; ++scope)
-    if (arrivals.has_fence[scope]) {
-      thread.fences[scope].exists = true;
-      thread.fences[scope].clock = arrivals.fences[scope].result(threads);
-    }
-}
-
-void Races::synchronizes_warp(Warp &w, uint32_t lanes) {
-  BarrierClocks arrivals;
-  uint32_t threads = grid_.warps * warp_size;
-  for_lanes(lanes, [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), threads); });
-  settle(arrivals, threads);
-  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), arrivals, grid_.warps * warp_size); });
-}
-
-void Races::arrives(Warp &w, uint32_t lanes, uint32_t barrier) {
-  BarrierClocks &arrivals = w.block->history->barriers[barrier];
-  for_lanes(lanes,
-            [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), grid_.warps * warp_size); });
-}
-
-void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
-  if (!lanes)
-    return;
-  BarrierClocks &arrivals = w.block->history->barriers[barrier];
-  settle(arrivals, grid_.warps * warp_size);
-  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), arrivals, grid_.warps * warp_size); });
-}
-
-void Races::completes(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
-
-/*
- * The phases of a cluster's barrier are not distinguished: an arrival at the next phase already counts for the current
- * phase.
- */
-void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
-  BarrierClocks &arrivals = w.block->unit->blocks[0].history->cluster;
-  for_lanes(lanes,
-            [&](uint32_t lane) { arrive(arrivals, thread_of(w, lane), id_of(w, lane), grid_.warps * warp_size); });
-}
-
-void Races::passes_cluster(Warp &w, uint32_t lanes) {
-  if (!lanes)
-    return;
-  BarrierClocks &arrivals = w.block->unit->blocks[0].history->cluster;
-  settle(arrivals, grid_.warps * warp_size);
-  for_lanes(lanes, [&](uint32_t lane) {
-    ThreadHistory &thread = thread_of(w, lane);
-    BarrierClocks both = arrivals; /* includes what the thread acquired after its arrival */
-    both.arrived.add(thread.clock);
-    for (size_t scope = 0; scope < scopes; ++scope)
-      both.fences[scope].add(thread.fences[scope].clock);
-    pass(thread, both, grid_.warps * warp_size);
-  });
-}
-
-void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
-  const Scope scope = ins.scope();
-  for_lanes(lanes, [&](uint32_t lane) {
-    ThreadHistory &thread = thread_of(w, lane);
-    auto narrower = static_cast<size_t>(scope) + 1;
-    for (size_t i = 0; thread.has_observed && i < narrower; ++i) {
-      join(thread, thread.observed[i].result(grid_.warps * warp_size));
-      thread.observed[i] = {};
-    }
-    if (ins.mode) {
-      thread.proxy_fence = {true, thread.clock, thread.now};
-    }
-    thread.has_observed = thread.has_observed && narrower < scopes;
-    std::fill_n(thread.fences.begin(), narrower, Fence{true, thread.clock, thread.now});
-    ++thread.now;
-  });
-}
-
-/*
- * Orders only the reads of a product. Here, the first lane of each warp makes these reads. Accesses of other lanes are
- * not ordered.
- */
-void Races::ends_reads(Warp &w) {
-  ClockJoin &reads = w.block->history->group_reads[w.index / group_warps];
-  auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
-  reads.add(id_of(w, reader), thread_of(w, reader).now++);
-  VectorClockPtr clock = reads.result(grid_.warps * warp_size);
-  reads = {};
-  reads.add(clock);
-}
-
-void Races::awaits_reads(Warp &w, uint32_t lanes) {
-  VectorClockPtr clock = w.block->history->group_reads[w.index / group_warps].result(grid_.warps * warp_size);
-  for_lanes(lanes, [&](uint32_t lane) { join(thread_of(w, lane), clock); });
-}
-
-/*
- * Returns the scope of an access. Operations on an mbarrier order memory for all threads, because compilers leave out
- * their scope.
- */
-static Scope scope_of(const Instruction &ins) { return ins.access & access_barrier ? Scope::all : ins.scope(); }
-
-/*
- * Makes an access acquire what was released for its block, if the scope of the access includes the thread that released
- * it. If several blocks have released one after the other, the scope must include at least one of these blocks.
- */
-void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
-  ThreadHistory &thread = thread_of(w, lane);
-  uint32_t block = id_of(w, lane).block;
-  auto join_released = [&](const Released &released) {
-    if (!released.clock)
-      return;
-    const std::vector<Block> &neighbours = w.block->unit->blocks;
-    auto has_released = [&](const Block &one) { return released.by.count(one.history->index) != 0; };
-    Scope least = has_released(*w.block)                                            ? Scope::block
-                  : std::any_of(neighbours.begin(), neighbours.end(), has_released) ? Scope::cluster
-                                                                                    : Scope::all;
-    if (least > scope_of(ins))
-      return;
-    if (ins.access & access_acquire) {
-      join(thread, released.clock);
-    } else {
-      thread.observed[static_cast<size_t>(least)].add(released.clock);
-      thread.has_observed = true;
-    }
-  };
-  join_released(here.for_all);
-  if (auto found = here.for_clusters.find(cluster_of(block)); found != here.for_clusters.end())
-    join_released(found->second);
-  if (auto found = here.for_blocks.find(block); found != here.for_blocks.end())
-    join_released(found->second);
-}
-
-void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here) {
-  ThreadHistory &thread = thread_of(w, lane);
-  ThreadId who = id_of(w, lane);
-  auto leave = [&](Scope scope, const VectorClockPtr &clock, LogicalTime at) {
-    Released &released = scope == Scope::all       ? here.for_all
-                         : scope == Scope::cluster ? here.for_clusters[cluster_of(who.block)]
-                                                   : here.for_blocks[who.block];
-    ClockJoin left;
-    left.add(released.clock);
-    left.add(clock);
-    left.add(who, at);
-    released.clock = left.result(grid_.warps * warp_size);
-    released.by.insert(who.block);
-  };
-  if (ins.access & access_release) {
-    leave(scope_of(ins), thread.clock, thread.now);
-    ++thread.now;
-    return;
-  }
-  /*
-   * A fence of a wide scope was recorded for the narrower scopes, too. It is released only once, for its widest scope.
-   */
-  const Fence *wider = nullptr;
-  for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
-    const Fence &fence = thread.fences[scope];
-    if (fence.exists && !(wider && wider->exists && fence.at == wider->at && fence.clock == wider->clock))
-      leave(static_cast<Scope>(scope), fence.clock, fence.at);
-    wider = &fence;
-  }
-}
-
-void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
-  auto found = released_.find(key);
-  bool is_update = ins.access & access_update;
-  if ((is_update || !write) && found != released_.end())
-    acquire(w, ins, lane, found->second);
-  if (!write)
-    return;
-  if (!is_update && found != released_.end())
-    released_.erase(found); /* the store overwrites the released value, so that no later read can acquire it */
-  if ((ins.access & access_release) || thread_of(w, lane).fences[0].exists)
-    release(w, ins, lane, released_[key]);
-}
-
-uint32_t Races::cluster_of(uint32_t block) const {
-  const Dim3 &grid = grid_.launch.grid, &cluster = grid_.launch.cluster;
-  Dim3 at = index_in(grid, block);
-  for (size_t i = 0; i < 3; ++i)
-    at[i] -= at[i] % cluster[i];
-  return at[0] + grid[0] * (at[1] + grid[1] * at[2]);
-}
-
-bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
-  return block == other || scope == Scope::all || (scope == Scope::cluster && cluster_of(block) == cluster_of(other));
-}
-
-/* --- accesses ------------------------------------------------------------------------------------------------- */
-
 static_assert(access_acquire == 2 && access_release == 4); /* in PastAccess::flags, these bits hold the scope */
 static uint8_t flags_of(const Instruction &ins) {
   return static_cast<uint8_t>((ins.access & (access_strong | access_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
 }
 static Scope scope_of(const PastAccess &past) { return static_cast<Scope>(past.flags >> 1 & 3); }
+
+constexpr uint16_t by_copy = 0x8000, write_by_copy = 0x4000; /* in PastAccess::thread */
+static uint32_t issuer_of(const PastAccess &past) { return past.thread & ~(by_copy | write_by_copy); }
+
+static bool is_bulk_copy(const Instruction &ins) {
+  return ins.run == copy_bulk_handler() || ins.run == tensor_copy_handler();
+}
 
 static bool reaches(const VectorClockPtr &clock, ThreadId who, LogicalTime time) {
   if (!clock)
@@ -275,26 +28,62 @@ static bool reaches(const VectorClockPtr &clock, ThreadId who, LogicalTime time)
   return found != clock->blocks.end() && (*found->second)[who.thread] >= time;
 }
 
-bool Races::happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread) {
+bool Races::happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread) const {
   return (past.block == who.block && past.thread == who.thread) || happens_before(past, thread.clock);
 }
 
-bool Races::happens_before(const PastAccess &past, const VectorClockPtr &clock) {
-  return reaches(clock, {past.block, past.thread}, past.time);
+bool Races::happens_before(const PastAccess &past, const VectorClockPtr &clock) const {
+  uint32_t copy = threads() + ((past.thread & write_by_copy) != 0);
+  return reaches(clock, {past.block, (past.thread & by_copy) != 0 ? copy : past.thread}, past.time);
+}
+
+PastAccess Races::access_of(Warp &w, const Instruction &ins, uint32_t lane, uint8_t bytes, bool write) {
+  ThreadId who = id_of(w, lane);
+  auto thread = static_cast<uint16_t>(who.thread);
+  LogicalTime time = thread_of(w, lane).now;
+  if (is_bulk_copy(ins)) {
+    thread |= write ? by_copy | write_by_copy : by_copy;
+    time = w.block->history->bulk_now[write];
+  }
+  return {who.block, thread, bytes, flags_of(ins), time, w.pc};
+}
+
+/* Ends a group of bulk copies, or orders the lanes after the copies of their groups: only after their reads, or all. */
+void Races::bulk_group(Warp &w, const Instruction &ins, uint32_t lanes) {
+  CopyTimes &now = w.block->history->bulk_now;
+  for_lanes(lanes, [&](uint32_t lane) {
+    ThreadHistory &thread = thread_of(w, lane);
+    auto pending = static_cast<size_t>(ins.immediate);
+    if (static_cast<BulkGroup>(ins.mode) == BulkGroup::commit) {
+      thread.bulk_groups.push_back(now);
+      for (LogicalTime &time : now)
+        ++time;
+    } else if (thread.bulk_groups.size() > pending) {
+      bool only_reads = static_cast<BulkGroup>(ins.mode) == BulkGroup::wait_read;
+      auto end = thread.bulk_groups.end() - static_cast<ptrdiff_t>(pending);
+      ClockJoin both;
+      both.add(thread.clock);
+      both.add({w.block->history->index, threads()}, (*(end - 1))[0]);
+      if (!only_reads) {
+        both.add({w.block->history->index, threads() + 1}, (*(end - 1))[1]);
+        thread.bulk_groups.erase(thread.bulk_groups.begin(), end);
+      }
+      thread.clock = both.result(clock_size());
+    }
+  });
 }
 
 /*
- * Returns whether a fence.proxy.async is missing between a write and a wgmma that reads the written memory. Stores
- * write through the generic proxy and wgmma reads through the async proxy, so that without a fence, wgmma may read old
- * values. The fence must be executed by the thread that wrote or by a thread that is ordered after the write. Bulk
- * copies write through the async proxy, too, and need no fence. Whether other asynchronous copies need one is not
- * checked.
+ * Returns whether a fence.proxy.async is missing between a write and a wgmma or a bulk copy that reads the written
+ * memory. Stores write through the generic proxy, and wgmma and these copies read through the async proxy, so that
+ * without a fence, they may read old values. The fence must be executed by the thread that wrote or by a thread that is
+ * ordered after the write. What bulk and tensor copies write needs no fence. Whether what cp.async writes needs one is
+ * not checked.
  */
 bool Races::lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const {
-  if (ins.run != group_product_handler() || !write.bytes || (write.flags & access_strong))
-    return false;
-  Handler wrote = grid_.program.code[write.pc].run;
-  if (wrote == copy_async_handler() || wrote == copy_bulk_handler())
+  bool is_of_async_proxy = ins.run == group_product_handler() || is_bulk_copy(ins);
+  if (!is_of_async_proxy || !write.bytes || (write.flags & access_strong) || (write.thread & by_copy) ||
+      grid_.program.code[write.pc].run == copy_async_handler())
     return false;
   const BlockHistory &history = *owner.history;
   if (write.block == history.index && history.threads[write.thread].proxy_fence.at >= write.time)
@@ -307,7 +96,7 @@ bool Races::lacks_proxy_fence(const Instruction &ins, const Block &owner, const 
  * Returns whether a store writes the value that the memory already has. If so, the order of the store does not matter.
  */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
-  if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler()) {
+  if (ins.run == copy_async_handler() || is_bulk_copy(ins)) {
     /* If another copy will write the same bytes, the values of that copy are compared. */
     const auto &copying = w.block->history->copying;
     for (uint32_t at = 0; copied_ && at < bytes; at += 4) {
@@ -372,7 +161,7 @@ void Races::check(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, co
   };
   if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
     report(w, ins, lane, cell.write, true, spot, bytes, write);
-  else if (spot.space == shared_space && lacks_proxy_fence(ins, *w.block, cell.write))
+  else if (!write && spot.space == shared_space && lacks_proxy_fence(ins, *w.block, cell.write))
     report(w, ins, lane, cell.write, true, spot, bytes, write, "no fence.proxy.async between the two");
   if (write) {
     for (PastAccess &read : cell.reads) {
@@ -406,22 +195,13 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     check_remote(w, ins, lane, owner, spot, bytes, write);
-  /* The key is a host address: unlike device addresses, which are the same in all blocks, host addresses are unique. */
-  auto key = reinterpret_cast<uint64_t>(spot.host);
-  if (ins.access & access_barrier)
-    mbarriers_.insert(key);
-  if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
-    return scratch(w, ins, lane, spot.host); /* no use of data: the copy names the mbarrier that counts its bytes */
   if (ins.access & access_strong)
-    order(w, ins, lane, key, write);
+    order(w, ins, lane, owner.history->released, reinterpret_cast<uint64_t>(spot.host), write);
   note_read(w, ins, lane, spot, write);
   if (!owner.history->copying.empty())
     check_copies(w, ins, lane, *owner.history, spot, bytes, write);
-  ThreadId who = id_of(w, lane);
   for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
-    check(w, ins, lane, owner.history->cells[cell / 4],
-          {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), flags_of(ins),
-           thread_of(w, lane).now, w.pc},
+    check(w, ins, lane, owner.history->cells[cell / 4], access_of(w, ins, lane, mask_of(offset, bytes, cell), write),
           spot, bytes, write);
 }
 
@@ -494,25 +274,22 @@ Cell &Races::cell_of(uint64_t address) {
 
 void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {
   if (ins.access & access_strong)
-    order(w, ins, lane, spot.address, write);
+    order(w, ins, lane, released_, spot.address, write);
   note_read(w, ins, lane, spot, write);
-  ThreadId who = id_of(w, lane);
   for (uint64_t cell = spot.address / 4 * 4; cell < spot.address + bytes; cell += 4)
-    check(w, ins, lane, cell_of(cell),
-          {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell), flags_of(ins),
-           thread_of(w, lane).now, w.pc},
-          spot, bytes, write);
+    check(w, ins, lane, cell_of(cell), access_of(w, ins, lane, mask_of(spot.address, bytes, cell), write), spot, bytes,
+          write);
 }
 
 /*
  * Orders an access to the reserved memory, which cooperative groups use as a barrier: every access acquires and
  * releases.
  */
-void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
+void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const std::byte *host) {
   Instruction strong = ins;
   strong.access |= access_update | access_acquire | access_release;
   strong.set_scope(Scope::all);
-  order(w, strong, lane, reinterpret_cast<uint64_t>(host), true);
+  order(w, strong, lane, owner.history->released, reinterpret_cast<uint64_t>(host), true);
 }
 
 void Races::forget(uint64_t address, uint64_t bytes) {
@@ -553,12 +330,12 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const PastAcc
   ThreadId who = id_of(w, lane);
   std::string variable = checker_.variable_at(spot);
   std::string detail = variable + (variable.empty() ? "" : ", ") + "which thread " +
-                       text_of(index_in(grid_.launch.block, before.thread));
+                       text_of(index_in(grid_.launch.block, issuer_of(before)));
   if (before.block != who.block)
     detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
-  else if (before.thread != who.thread && before.thread / warp_size == who.thread / warp_size)
+  else if (issuer_of(before) != who.thread && issuer_of(before) / warp_size == who.thread / warp_size)
     detail += " of the same warp";
-  bool is_copy = other.run == copy_async_handler();
+  bool is_copy = other.run == copy_async_handler() || is_bulk_copy(other);
   detail += std::string(!wrote ? " read" : is_copy ? " copied" : " wrote") + " at" + lines_of(grid_.program, other);
   if (missing) {
     detail += std::string(", with ") + missing;
@@ -566,6 +343,8 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const PastAcc
     Scope scope = includes(scope_of(ins), who.block, before.block) ? scope_of(before) : scope_of(ins);
     detail += std::string(", with a scope that leaves out the other's block: ") +
               (scope == Scope::block ? ".cta" : ".cluster");
+  } else if (before.thread & by_copy) {
+    detail += ", with nothing that waits for this copy";
   } else {
     detail += ", with nothing that orders the two";
   }

@@ -18,6 +18,16 @@
  */
 namespace sim::exec {
 
+inline Dim3 index_in(const Dim3 &shape, uint32_t linear) {
+  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
+}
+
+/*
+ * Returns the scope of an access. Operations on an mbarrier order memory for all threads, because compilers leave out
+ * their scope.
+ */
+inline Scope scope_of(const Instruction &ins) { return ins.access & access_barrier ? Scope::all : ins.scope(); }
+
 /* A thread's last fence: the clock and the time of the thread at that moment. Later relaxed writes release both. */
 struct Fence {
   bool exists = false;
@@ -31,6 +41,13 @@ struct BarrierClocks {
   std::array<ClockJoin, scopes> fences;
   std::array<bool, scopes> has_fence{};
 };
+
+/*
+ * Bulk and tensor copies are not ordered with the thread that begins them, until somebody waits for them. So each block
+ * has two more times in the vector clocks, for all reads and for all writes of its copies. A wait for a copy also
+ * counts as a wait for the copies that the block has begun before.
+ */
+using CopyTimes = std::array<LogicalTime, 2>;
 
 struct ThreadHistory {
   LogicalTime now = 1;
@@ -46,14 +63,15 @@ struct ThreadHistory {
   /* The address and the index of the instruction of each of the last plain reads. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
   uint32_t next_read = 0;
+  std::vector<CopyTimes> bulk_groups; /* the ends of the groups of bulk copies that were committed, without a wait */
 };
 
 /* An access that is kept for comparison with later ones. */
 struct PastAccess {
   uint32_t block = 0;
-  uint16_t thread = 0;
-  uint8_t bytes = 0; /* a bit for each byte of the cell, set if the byte was accessed; 0: there is no access */
-  uint8_t flags = 0; /* access_strong and access_update, and the scope in the bits between them */
+  uint16_t thread = 0; /* for a bulk or tensor copy, also bits: by_copy, and write_by_copy */
+  uint8_t bytes = 0;   /* a bit for each byte of the cell, set if the byte was accessed; 0: there is no access */
+  uint8_t flags = 0;   /* access_strong and access_update, and the scope in the bits between them */
   LogicalTime time = 0;
   uint32_t pc = 0;
 };
@@ -85,6 +103,8 @@ struct ReleasedHere {
   std::map<uint32_t, Released> for_clusters, for_blocks;
 };
 
+using ReleasedAt = std::unordered_map<uint64_t, ReleasedHere>; /* by address */
+
 /* Four bytes of shared memory that a cp.async is going to write. */
 struct Copying {
   PastAccess write;
@@ -96,11 +116,13 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<BarrierClocks, barrier_count> barriers;
+  ReleasedAt released;   /* in this block's shared memory, by host address */
   BarrierClocks cluster; /* in the first block of a cluster: all arrivals at the cluster's barrier */
   std::array<ClockJoin, max_warps / group_warps> group_reads; /* the ends of reads by wgmma, for each group of warps */
   /* The last access to this block's shared memory by each thread of other blocks, by block and thread. */
   std::map<std::pair<uint32_t, uint32_t>, RemoteAccess> remote_accesses;
   std::unordered_map<const std::byte *, Copying> copying; /* the copies in flight, by their destination */
+  CopyTimes bulk_now{1, 1};                               /* the current times of the block's bulk and tensor copies */
 };
 
 class Races {
@@ -126,9 +148,10 @@ public:
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
               uint32_t bytes, bool write);
-  void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
+  void scratch(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const std::byte *host);
   void forget(uint64_t address, uint64_t bytes);
   void copies(const std::byte *what) { copied_ = what; }
+  void bulk_group(Warp &w, const Instruction &ins, uint32_t lanes);
   void copy_begins(Warp &w, const PendingCopy &copy);
   void copy_ends(Warp &w, const PendingCopy &copy);
   void finish();
@@ -139,23 +162,27 @@ private:
 
   ThreadHistory &thread_of(Warp &w, uint32_t lane);
   static ThreadId id_of(Warp &w, uint32_t lane);
+  uint32_t threads() const { return grid_.warps * warp_size; }
+  uint32_t clock_size() const { return threads() + 2; }
+  PastAccess access_of(Warp &w, const Instruction &ins, uint32_t lane, uint8_t bytes, bool write);
   Cell &cell_of(uint64_t address);
   void join(ThreadHistory &thread, const VectorClockPtr &clock);
   /*
    * Applies the ordering of an access: the access acquires what was released at the address `key`, or releases there,
    * or both.
    */
-  void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
+  void order(Warp &w, const Instruction &ins, uint32_t lane, ReleasedAt &released, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
   void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
   /* Returns the index of the first block of a block's cluster. This index represents the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
   /* Returns whether an access happens before the next access of a thread, or before an event with a given clock. */
-  static bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread);
-  static bool happens_before(const PastAccess &past, const VectorClockPtr &clock);
+  bool happens_before(const PastAccess &past, ThreadId who, const ThreadHistory &thread) const;
+  bool happens_before(const PastAccess &past, const VectorClockPtr &clock) const;
   /*
-   * Returns whether a wgmma reads memory that was written through the generic proxy, without a fence after the write.
+   * Returns whether a wgmma or a bulk copy reads memory that was written through the generic proxy, without a fence
+   * after the write.
    */
   bool lacks_proxy_fence(const Instruction &ins, const Block &owner, const PastAccess &write) const;
   /*
@@ -179,7 +206,7 @@ private:
   Grid &grid_;
   Checker &checker_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::unordered_map<uint64_t, ReleasedHere> released_; /* what was released, by address */
+  ReleasedAt released_; /* in global memory */
   /*
    * Races of a plain read with an update, by the instruction of the read. Such a race is not reported if the reading
    * thread then updates the same address, as compare-and-swap loops do: the first read of such a loop may return any
@@ -192,7 +219,6 @@ private:
   };
   std::multimap<uint32_t, Deferred> deferred_;
   std::set<uint32_t> speculative_;    /* the reads of compare-and-swap loops, by instruction */
-  std::set<uint64_t> mbarriers_;      /* host addresses of the mbarriers in shared memory */
   const std::byte *copied_ = nullptr; /* the bytes that an asynchronous copy is about to write */
 };
 

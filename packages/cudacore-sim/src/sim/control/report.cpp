@@ -5,6 +5,7 @@
 #include "sim/control/config.h"
 
 #include <cstdio>
+#include <deque>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -12,12 +13,32 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_reports = 1000; /* reports after these are printed on stderr, but not kept */
+constexpr size_t max_kept = 1000;
+
+/* Texts with numbers from 1. All texts are counted, and the newest are kept. */
+class Texts {
+public:
+  void add(const std::string &text) {
+    count_++;
+    kept_.push_back(text);
+    if (kept_.size() > max_kept)
+      kept_.pop_front();
+  }
+  uint64_t count() const { return count_; }
+  std::string text(uint64_t number) const {
+    uint64_t forgotten = count_ - kept_.size();
+    return number > forgotten && number <= count_ ? kept_[number - forgotten - 1] : std::string();
+  }
+  void forget() { kept_.clear(); }
+
+private:
+  uint64_t count_ = 0;
+  std::deque<std::string> kept_;
+};
 
 struct Reports {
   std::mutex mutex;
-  std::vector<std::string> texts;
-  std::vector<std::string> explanations;
+  Texts reports, explanations;
   std::set<std::string> known; /* the key of each explanation or, if it has no key, its text */
   std::string fault;           /* the last fault, which makes calls return fault_result */
   int fault_result = 0;
@@ -64,8 +85,7 @@ void report(const std::string &text) {
   add_to_call(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   note(text);
-  if (store().texts.size() < max_reports)
-    store().texts.push_back(text);
+  store().reports.add(text);
 }
 
 void report_fault(const std::string &text, int result) {
@@ -79,9 +99,11 @@ void explain(const std::string &text, const std::string &key) {
   add_to_call(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   std::set<std::string> &known = store().known;
-  if (known.size() >= max_reports || !known.insert(key.empty() ? text : key).second)
+  if (known.size() >= max_kept)
+    known.clear(); /* some texts may then be given a second time */
+  if (!known.insert(key.empty() ? text : key).second)
     return;
-  store().explanations.push_back(text);
+  store().explanations.add(text);
   note(text);
 }
 
@@ -111,14 +133,24 @@ void note(const std::string &text) {
     std::fprintf(stderr, "cudacore-sim: %s\n", text.c_str());
 }
 
-std::vector<std::string> reports() {
+uint64_t count_reports() {
   std::lock_guard<std::mutex> guard(store().mutex);
-  return store().texts;
+  return store().reports.count();
 }
 
-std::vector<std::string> explanations() {
+std::string report_text(uint64_t number) {
   std::lock_guard<std::mutex> guard(store().mutex);
-  return store().explanations;
+  return store().reports.text(number);
+}
+
+uint64_t count_explanations() {
+  std::lock_guard<std::mutex> guard(store().mutex);
+  return store().explanations.count();
+}
+
+std::string explanation_text(uint64_t number) {
+  std::lock_guard<std::mutex> guard(store().mutex);
+  return store().explanations.text(number);
 }
 
 void forget_why() {
@@ -131,8 +163,8 @@ void forget_why() {
 void forget_reports() {
   forget_why();
   std::lock_guard<std::mutex> guard(store().mutex);
-  store().texts.clear();
-  store().explanations.clear();
+  store().reports.forget();
+  store().explanations.forget();
   store().known.clear();
 }
 

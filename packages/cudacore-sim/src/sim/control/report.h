@@ -2,9 +2,8 @@
 #ifndef CUDACORE_SIM_CONTROL_REPORT_H
 #define CUDACORE_SIM_CONTROL_REPORT_H
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
-#include <vector>
 
 namespace sim {
 
@@ -39,8 +38,14 @@ void forget_why();
 /* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */
 void note(const std::string &text);
 
-std::vector<std::string> reports();
-std::vector<std::string> explanations();
+/*
+ * Reports and explanations are numbered from 1. The newest texts are kept, and forget_reports() drops them, but the
+ * numbers go on. The text of a number is empty if it is not kept.
+ */
+uint64_t count_reports();
+std::string report_text(uint64_t number);
+uint64_t count_explanations();
+std::string explanation_text(uint64_t number);
 void forget_reports();
 
 std::string hex(unsigned long long value);

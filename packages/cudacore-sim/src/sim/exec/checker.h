@@ -74,7 +74,7 @@ public:
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,
               bool write);
   /* An access to the reserved part of shared memory, which cooperative groups of several warps use as a barrier. */
-  void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
+  void scratch(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const std::byte *host);
   void allocates(uint64_t address, uint64_t bytes); /* called for malloc() */
   /*
    * A read of memory that nobody wrote. `use`: the instruction for which the value matters; null: the reading
@@ -84,6 +84,7 @@ public:
                        const Instruction *use);
   /* Sets the data that an asynchronous copy is about to write; null after the copy. */
   void copies(const std::byte *what);
+  void bulk_group(Warp &w, const Instruction &ins, uint32_t lanes); /* groups of bulk copies: commit or wait */
   /* copy_begins: a cp.async has read its source. copy_ends: the cp.async is about to write its destination. */
   void copy_begins(Warp &w, const PendingCopy &copy);
   void copy_ends(Warp &w, const PendingCopy &copy);

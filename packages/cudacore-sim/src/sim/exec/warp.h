@@ -162,10 +162,17 @@ public:
    */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
-  std::vector<PendingCopy> copies;               /* pending copies, in the order in which they began */
-  std::array<uint32_t, warp_size> copy_groups{}; /* number of groups of copies that each lane has committed */
-  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: no check */
-  std::shared_ptr<GroupWork> group_work;         /* the state of wgmma, for the checks; null: it is not recorded */
+  std::vector<PendingCopy> copies;                /* pending copies, in the order in which they began */
+  std::array<uint32_t, warp_size> copy_groups{};  /* number of groups of copies that each lane has committed */
+  std::array<uint32_t, warp_size> tensor_bytes{}; /* how many bytes the last tensor load of each lane has moved */
+  /*
+   * For the check of initialization: whether each byte that a copy is moving was written, and the index of the byte
+   * that the next access of the copy begins with.
+   */
+  std::array<std::byte, 16> moving{};
+  uint32_t moving_at = 0;
+  std::shared_ptr<Undefined> undefined;  /* for the check of initialization; null: no check */
+  std::shared_ptr<GroupWork> group_work; /* the state of wgmma, for the checks; null: it is not recorded */
 
 private:
   bool select();

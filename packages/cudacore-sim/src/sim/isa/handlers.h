@@ -242,12 +242,20 @@ Handler copy_commit_handler(); /* cp.async.commit_group */
  */
 Handler copy_wait_handler();
 /*
- * cp.async.bulk. Operands: destination, source, number of bytes, and the mbarrier that counts the bytes, which can be
- * absent. The bits of the mode say which addresses are shared addresses of 32 bits: bit 0 the destination, bit 1 the
- * source, bit 2 the mbarrier.
+ * cp.async.bulk. Operands: destination, source, and number of bytes. The bits of the mode say which addresses are
+ * shared addresses of 32 bits: bit 0 the destination, bit 1 the source. An instruction of its own makes the mbarrier
+ * count the bytes.
  */
 Handler copy_bulk_handler();
-Handler tensor_copy_handler(); /* target: index in Program::tensor_copies */
+/* cp.async.bulk.commit_group and wait_group, for the checks. immediate: the number of groups that may be incomplete. */
+enum class BulkGroup : uint8_t { commit, wait, wait_read };
+Handler bulk_group_handler(); /* mode: a BulkGroup */
+/*
+ * A tensor copy, and the signal after a load, which makes the mbarriers count its bytes. target: index in
+ * Program::tensor_copies.
+ */
+Handler tensor_copy_handler();
+Handler tensor_signal_handler();
 /*
  * tensormap.replace. Operands: the address of the map, and the value. target: a TensorField; immediate: the dimension;
  * flag: the address is a shared address.

@@ -123,9 +123,9 @@ def test_graphs_from_before_a_reset(calls: Any, cuda: Any, retained: bool) -> No
     made, info, params = c_void_p(), (ctypes.c_byte * 64)(), (ctypes.c_byte * 512)()
 
     def reported(name: str, *args: Any, code: int = CONTEXT_IS_DESTROYED, crashes: bool = True) -> None:
-        before = len(cudacore_sim.reports())
+        before = cudacore_sim.count_reports()
         assert cuda.code(name, *(c_void_p(arg) if isinstance(arg, int) else arg for arg in args)) == code
-        reports = cudacore_sim.reports()[before:]
+        reports = cudacore_sim.reports(after=before)
         assert ["here the driver crashes" in report for report in reports] == [True] * crashes
 
     reported("cuGraphClone", ctypes.byref(made), graph)

@@ -73,9 +73,9 @@ def test_overlapping_copies(cuda: Any, offset: int, is_reported: bool) -> None:
     """A copy that overlaps itself, which a GPU makes wrongly, would not be reported; or another copy would be."""
     memory = cuda.malloc(SIZE)
     to, origin = c_uint64(memory.value + 1024 + offset), c_uint64(memory.value + 1024)
-    before = len(cudacore_sim.reports())
+    before = cudacore_sim.count_reports()
     cuda.cuMemcpyDtoD_v2(to, origin, c_size_t(64))
-    reports = cudacore_sim.reports()[before:]
+    reports = cudacore_sim.reports(after=before)
     assert len(reports) == is_reported
     if is_reported:
         assert f"a copy from {origin.value:#x} to {to.value:#x}, of 64 bytes in each of 1 rows" in reports[0]

@@ -33,6 +33,7 @@ constexpr uint64_t shuffle_hold_ns = 2'000'000;
 constexpr uint64_t shuffle_patience_ns = 500'000'000;
 
 constexpr int watch_interval_us = 100;
+constexpr std::chrono::milliseconds signal_interval(100);
 
 thread_local const Unit *running_here = nullptr;
 
@@ -305,30 +306,44 @@ void Executor::watch() {
   }
 }
 
+void Executor::watch_signals(int file, std::function<void(int signal)> arrived) {
+  signals = file;
+  signal_arrived = std::move(arrived);
+}
+
+void Executor::read_signals() {
+  for (unsigned char number; read(signals, &number, 1) == 1;)
+    if (number == SIGINT || number == SIGALRM || number == SIGTERM)
+      signal_arrived(number);
+}
+
+/* Only the main thread looks for signals, because Python handles them on this thread, when the call has returned. */
+template <class Condition> void Executor::wait_until(std::unique_lock<std::mutex> &lock, Condition condition) {
+  waiters++;
+  work_there.notify_all();
+  while (!condition()) {
+    if (signals < 0 || thread_id() != static_cast<uint64_t>(getpid()))
+      progress.wait(lock);
+    else if (progress.wait_for(lock, signal_interval) == std::cv_status::timeout)
+      read_signals();
+  }
+  waiters--;
+}
+
 void Executor::wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
   if (unit == nullptr)
     return;
-  if (!unit->done) {
-    waiters++;
-    work_there.notify_all();
-    progress.wait(lock, [&] { return unit->done; });
-    waiters--;
-  }
+  if (!unit->done)
+    wait_until(lock, [&] { return unit->done; });
   mark_known_done(unit->ordered.get());
 }
 
 void Executor::wait_all(std::unique_lock<std::mutex> &lock) {
-  waiters++;
-  work_there.notify_all();
-  progress.wait(lock, [&] { return pending == 0; });
-  waiters--;
+  wait_until(lock, [&] { return pending == 0; });
 }
 
 void Executor::settle(std::unique_lock<std::mutex> &lock) {
-  waiters++;
-  work_there.notify_all();
-  progress.wait(lock, [&] { return ready.empty() && idle == workers; });
-  waiters--;
+  wait_until(lock, [&] { return ready.empty() && idle == workers; });
 }
 
 void Executor::poll() {

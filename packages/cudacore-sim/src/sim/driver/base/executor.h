@@ -66,6 +66,12 @@ public:
   /* Releases the lock and waits until no unit runs or can run. Units that wait for values in memory may remain. */
   void settle(std::unique_lock<std::mutex> &lock);
 
+  /*
+   * While the main thread waits, reads the numbers of signals from a nonblocking file. `arrived` gets the numbers of
+   * those that ask the program to end. `file`: -1 ends this.
+   */
+  void watch_signals(int file, std::function<void(int signal)> arrived);
+
   bool is_idle() const { return pending == 0; }
 
   /* The unit whose work this thread runs; null: none. */
@@ -81,6 +87,8 @@ private:
   bool start_thread(void (Executor::*body)());
   void serve();
   void run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
+  template <class Condition> void wait_until(std::unique_lock<std::mutex> &lock, Condition condition);
+  void read_signals();
   void watch();
   bool may_start() const;
   UnitPtr pick();
@@ -94,6 +102,8 @@ private:
   uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;
+  int signals = -1; /* a file; -1: none */
+  std::function<void(int)> signal_arrived;
   bool application_ends = false; /* functions of the application are no longer called */
 };
 

@@ -159,7 +159,7 @@ HostMemoryWatch::HostMemoryWatch() {
   if (leaves(promised))
     return;
   if (!leaves(0))
-    used_up = true;
+    ends = true;
   else if (!leaves(promised - std::min(promised, touched_bytes())))
     thread = std::thread([this] { watch(); });
 }
@@ -179,7 +179,7 @@ void HostMemoryWatch::watch() {
   std::unique_lock<std::mutex> guard(mutex);
   while (!ended.wait_for(guard, check_interval, [this] { return over; }))
     if (!leaves(0)) {
-      used_up = true;
+      ends = true;
       return;
     }
 }

@@ -43,20 +43,21 @@ uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
 /* The explanation if a call or a context fails because the host has no memory left. */
 const char *host_exhausted_text();
 
-/* Watches work that may use any amount of memory, and makes it end when the host has none left. */
+/* Watches work that may use any amount of memory, and makes it end when the host has none left, or by stop(). */
 class HostMemoryWatch {
 public:
   HostMemoryWatch();
   ~HostMemoryWatch();
   HostMemoryWatch(const HostMemoryWatch &) = delete;
   HostMemoryWatch &operator=(const HostMemoryWatch &) = delete;
-  const std::atomic<bool> *flag() const { return &used_up; }
-  bool is_used_up() const { return used_up.load(); }
+  const std::atomic<bool> *flag() const { return &ends; }
+  bool has_ended() const { return ends.load(); }
+  void stop() { ends = true; }
 
 private:
   void watch();
 
-  std::atomic<bool> used_up{false};
+  std::atomic<bool> ends{false};
   std::mutex mutex;
   std::condition_variable ended;
   bool over = false;

@@ -145,11 +145,23 @@ std::string describe_fault(const Fault &fault) {
   return text;
 }
 
+/* A kernel that runs. */
+struct Running {
+  const ContextPtr &context;
+  HostMemoryWatch watch;
+  std::string stopped; /* the reason of stop_kernels(); empty: it was not called */
+};
+std::vector<Running *> running; /* guarded by the state's lock */
+
 /* Runs a kernel, on a worker, without the lock. */
 void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &placement, Launch &launch) {
   State &s = state();
+  Running own{context, {}, {}};
   {
     std::lock_guard<std::mutex> guard(s.mutex);
+    if (context->error != CUDA_SUCCESS)
+      return; /* stop_kernels() was called meanwhile */
+    running.push_back(&own);
     launch.memory = s.memory.map_for(*context);
     launch.samplers = samplers();
   }
@@ -159,8 +171,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);
   };
-  HostMemoryWatch watch;
-  launch.abandoned = watch.flag();
+  launch.abandoned = own.watch.flag();
   if (launch.checks.any())
     launch.found = [&s](const Fault &fault) {
       std::lock_guard<std::mutex> guard(s.mutex);
@@ -174,14 +185,16 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   Fault fault = run(launch);
   launch.memory = nullptr;
   launch.samplers = nullptr;
-  if (fault.kind == FaultKind::none && !watch.is_used_up())
-    return;
   std::lock_guard<std::mutex> guard(s.mutex);
+  running.erase(std::find(running.begin(), running.end(), &own));
+  if (fault.kind == FaultKind::none && !own.watch.has_ended())
+    return;
   if (fault.kind == FaultKind::none) {
+    CUresult code = own.stopped.empty() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_TIMEOUT;
     report_fault("kernel '" + info(*placement->instance.module).kernels[launch.kernel].name +
-                     "' was stopped: " + host_exhausted_text(),
-                 CUDA_ERROR_OUT_OF_MEMORY);
-    context->fail(CUDA_ERROR_OUT_OF_MEMORY);
+                     "' was stopped: " + (own.stopped.empty() ? host_exhausted_text() : own.stopped),
+                 code);
+    context->fail(code);
     return;
   }
   report_fault(describe_fault(fault), code_of(fault.kind));
@@ -200,6 +213,20 @@ CUresult add_event(CUevent handle, int flags, unsigned char port, Request &reque
 }
 
 } // namespace
+
+void stop_kernels(const std::string &why) {
+  for (Running *one : running) {
+    one->stopped = why;
+    one->watch.stop();
+  }
+  for (const ContextPtr &context : state().contexts.all()) {
+    bool runs = std::any_of(running.begin(), running.end(), [&](Running *one) { return one->context == context; });
+    if (runs || context->error != CUDA_SUCCESS || outstanding(*context).empty())
+      continue; /* work behind a kernel that is stopped is skipped */
+    report_fault("work that was about to run was stopped: " + why, CUDA_ERROR_LAUNCH_TIMEOUT);
+    context->fail(CUDA_ERROR_LAUNCH_TIMEOUT);
+  }
+}
 
 CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &request) {
   const KernelInfo &kernel = what.info();

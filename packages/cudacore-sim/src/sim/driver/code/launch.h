@@ -36,6 +36,12 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
 CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
                      std::function<void()> &out);
 
+/*
+ * Ends the kernels that run now, and makes their contexts and those of other queued work fail. This is reported with
+ * the reason. Called with the state's lock.
+ */
+void stop_kernels(const std::string &why);
+
 /* For the trace. */
 std::string name_of(const Callable &what); /* the name for reports */
 void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request);

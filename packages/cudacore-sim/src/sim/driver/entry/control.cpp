@@ -2,6 +2,7 @@
 /* The part of the control interface that accesses the driver's objects. */
 #include "sim/driver/memory/array.h"
 #include "sim/driver/graph/exec.h"
+#include "sim/driver/code/launch.h"
 #include "sim/driver/device/green.h"
 #include "sim/driver/entry/journal.h"
 #include "sim/driver/stream/graphics.h"
@@ -298,6 +299,18 @@ int cudasim_clear_errors(void) {
   }
   forget_why();
   return failed;
+}
+
+void cudasim_stop_kernels(const char *why) {
+  Access access;
+  stop_kernels(why);
+}
+
+void cudasim_watch_signals(int file) {
+  Access access;
+  state().executor.watch_signals(file, [](int number) {
+    stop_kernels("signal " + std::to_string(number) + " (" + strsignal(number) + ") arrived while the program waited");
+  });
 }
 
 size_t cudasim_depth(void) { return context_stack().size(); }

@@ -190,10 +190,6 @@ void journal_after_fork_in_child() {
   new (&j.let_go) std::condition_variable;
 }
 
-static size_t copy_item(const std::vector<std::string> &all, size_t index, char *out, size_t size) {
-  return index < all.size() ? copy_text(all[index], out, size) : 0;
-}
-
 } // namespace sim
 
 using namespace sim;
@@ -256,13 +252,15 @@ int cudasim_hide(const char *name) {
   return 0;
 }
 
-size_t cudasim_reports(void) { return reports().size(); }
+uint64_t cudasim_reports(void) { return count_reports(); }
 
-size_t cudasim_report(size_t index, char *out, size_t size) { return copy_item(reports(), index, out, size); }
+size_t cudasim_report(uint64_t number, char *out, size_t size) { return copy_text(report_text(number), out, size); }
 
-size_t cudasim_explanations(void) { return explanations().size(); }
+uint64_t cudasim_explanations(void) { return count_explanations(); }
 
-size_t cudasim_explanation(size_t index, char *out, size_t size) { return copy_item(explanations(), index, out, size); }
+size_t cudasim_explanation(uint64_t number, char *out, size_t size) {
+  return copy_text(explanation_text(number), out, size);
+}
 
 size_t cudasim_why(char *out, size_t size) { return copy_text(why(), out, size); }
 

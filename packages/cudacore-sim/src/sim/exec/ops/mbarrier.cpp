@@ -139,7 +139,8 @@ void pending_count(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { put<uint32_t>(d, lane, State::from(a[lane]).pending); });
 }
 
-/* --- cp.async.bulk: copied at once, then counted on the mbarrier -------------------------------------------------- */
+/* --- cp.async.bulk: copied at once ---------------------------------------------------------------------------------
+ */
 
 constexpr uint32_t bulk_granule = 16;
 
@@ -152,17 +153,15 @@ std::byte *bulk_place(Warp &w, const Instruction &ins, uint32_t lane, uint64_t a
 
 void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *to = w.in(ins.op[0]), *from = w.in(ins.op[1]), *sizes = w.in(ins.op[2]);
-  const uint64_t *barriers = ins.op[3] == no_operand ? nullptr : w.in(ins.op[3]);
   ++w.stores;
   for_lanes(lanes, [&](uint32_t lane) {
     auto size = get<uint32_t>(sizes, lane);
-    bool is_to_shared = (ins.mode & 1) || static_cast<Window>(to[lane] >> window_shift) == Window::shared;
-    if (barriers && is_to_shared)
-      need_in_block_of(to[lane], w, ins, lane, barriers[lane]);
     if (size % bulk_granule)
       w.access_fault(FaultKind::misaligned_address, ins, lane, to[lane], size, true, "bulk copy",
                      "the size is not a multiple of 16");
+    w.moving_at = 0;
     for (uint32_t at = 0; at < size; at += bulk_granule) {
+      w.moving.fill(std::byte{1});
       const std::byte *source = bulk_place(w, ins, lane, from[lane] + at, ins.mode & 2, bulk_granule, false);
       if (w.grid->checker)
         w.grid->checker->copies(source);
@@ -172,9 +171,12 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
     }
     if (w.grid->checker)
       w.grid->checker->copies(nullptr);
-    if (barriers)
-      change(bulk_place(w, ins, lane, barriers[lane], ins.mode & 4, 8, true), [&](State &s) { s.bytes -= size; });
   });
+}
+
+void bulk_group(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (w.grid->checker)
+    w.grid->checker->bulk_group(w, ins, lanes);
 }
 
 template <StateSpace S> Handler in_space(MbarrierOp op) {
@@ -190,5 +192,6 @@ Handler mbarrier_handler(MbarrierOp op, StateSpace space) {
 }
 Handler mbarrier_pending_handler() { return pending_count; }
 Handler copy_bulk_handler() { return copy_bulk; }
+Handler bulk_group_handler() { return bulk_group; }
 
 } // namespace sim::exec

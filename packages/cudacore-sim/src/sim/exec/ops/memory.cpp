@@ -38,7 +38,7 @@ void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address
                  "the address is not a multiple of " + std::to_string(bytes));
 }
 
-std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
+const Range &range_of(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   if (w.grid->launch.memory) {
     const std::vector<Range> &ranges = w.grid->launch.memory->ranges;
     auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
@@ -49,20 +49,25 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
         if (write && !range.writable)
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
-        std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* not caching the range lets the checks see all accesses */
-          checker->global(w, ins, lane,
-                          {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
-                          bytes, write);
-        else
-          w.range = range;
-        return host;
+        return range;
       }
     }
   }
   if (Checker *checker = w.grid->checker.get())
     checker->misses(w, ins, address, bytes, write);
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global");
+}
+
+std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
+  const Range &range = range_of(w, ins, lane, address, bytes, write);
+  uint64_t offset = address - range.begin;
+  if (Checker *checker = w.grid->checker.get()) /* not caching the range lets the checks see all accesses */
+    checker->global(w, ins, lane,
+                    {"global", address, range.host + offset, range.written ? range.written + offset : nullptr}, bytes,
+                    write);
+  else
+    w.range = range;
+  return range.host + offset;
 }
 
 std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
@@ -113,7 +118,7 @@ std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_
     offset += shared_reserved - shared_scratch_offset;
     if (offset < shared_scratch && bytes <= shared_scratch - offset) {
       if (Checker *checker = w.grid->checker.get())
-        checker->scratch(w, ins, lane, block.scratch.data() + offset);
+        checker->scratch(w, ins, lane, block, block.scratch.data() + offset);
       return block.scratch.data() + offset;
     }
   }
@@ -309,8 +314,12 @@ void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (address & (bytes - 1))
       misaligned(w, ins, lane, address, bytes, false, StateSpace::global);
     std::array<std::byte, 16> values{};
-    for (uint32_t i = 0; i < wanted; ++i)
+    w.moving.fill(std::byte{1});
+    for (uint32_t i = 0; i < wanted; ++i) {
+      w.moving_at = i;
       values[i] = std::byte{load_relaxed<uint8_t>(locate<StateSpace::generic>(w, ins, lane, address + i, 1, false))};
+    }
+    w.moving_at = 0;
     if (w.grid->checker)
       w.grid->checker->copies(values.data());
     std::byte *target = locate<StateSpace::shared>(w, ins, lane, place, bytes, true);

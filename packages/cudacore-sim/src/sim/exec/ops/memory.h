@@ -8,6 +8,9 @@
 /* Translation of addresses to host memory, with the checks of each state space. */
 namespace sim::exec {
 
+/* Returns the range of global memory that has all of the bytes. If there is none, the access is a fault. */
+const Range &range_of(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
+
 /* The slow paths of locate(): the address is not in the range that was used last, or the access is a fault. */
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);

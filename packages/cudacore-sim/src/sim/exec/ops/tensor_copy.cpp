@@ -67,7 +67,7 @@ void read_map(Transfer &t) {
 
 /* Checks that the memory of the tensor exists, even if the whole box is out of bounds. */
 void check_tensor(Transfer &t) {
-  locate<StateSpace::global>(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
+  range_of(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
   if (!t.map.interleave && t.start[0] * t.size % piece_bytes)
     t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
               "the first coordinate is " + std::to_string(t.start[0]) + ", which is " +
@@ -105,16 +105,16 @@ uint32_t converted(TensorElement element, uint32_t bits) {
 }
 
 /* Stores a piece in the shared memory of each block to which the load writes. */
-void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high) {
+void put_piece(Transfer &t, const std::byte *piece) {
   uint32_t address = swizzled(t.map, t.shared);
   for (uint32_t left = t.blocks; left; left &= left - 1) {
     uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
     uint32_t there = (address & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift;
     if (Checker *checker = t.w.grid->checker.get())
-      checker->copies(source);
+      checker->copies(piece);
     std::byte *to = locate<StateSpace::shared>(t.w, t.ins, t.lane, there, piece_bytes, true);
-    store_relaxed<uint64_t>(to, low);
-    store_relaxed<uint64_t>(to + 8, high);
+    for (uint32_t word = 0; word < piece_bytes; word += 8)
+      store_relaxed<uint64_t>(to + word, load_relaxed<uint64_t>(piece + word));
   }
   if (Checker *checker = t.w.grid->checker.get())
     checker->copies(nullptr);
@@ -130,12 +130,15 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
     end = count; /* a piece that begins in the tensor is stored completely, even into the padding of the row */
   first = std::clamp<int64_t>(first, 0, count);
   end = std::clamp<int64_t>(end, first, count);
+  t.w.moving.fill(std::byte{1});
   auto in_memory = [&](int64_t i) {
+    t.w.moving_at = static_cast<uint32_t>(i) * t.size;
     return locate<StateSpace::global>(t.w, t.ins, t.lane, address + static_cast<uint64_t>(i) * t.size, t.size,
                                       t.copy.way != TensorWay::load);
   };
   alignas(8) std::array<std::byte, piece_bytes> bytes{};
   if (t.copy.way != TensorWay::load) {
+    t.w.moving_at = 0;
     const std::byte *from =
         locate<StateSpace::shared>(t.w, t.ins, t.lane, swizzled(t.map, t.shared), piece_bytes, false);
     for (uint32_t word = 0; word < piece_bytes; word += 8) {
@@ -153,13 +156,11 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
     }
     return;
   }
-  const std::byte *source = nullptr;
   const uint64_t fill = fill_of(t.map);
   for (int64_t i = 0; i < count; ++i) {
     uint64_t value = fill;
     if (i >= first && i < end) {
       const std::byte *at = in_memory(i);
-      source = source ? source : at;
       value = 0;
       for (uint32_t b = 0; b < t.size; ++b)
         value |= uint64_t{load_relaxed<uint8_t>(at + b)} << (8 * b);
@@ -168,9 +169,8 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
     }
     std::memcpy(bytes.data() + i * t.size, &value, t.size);
   }
-  std::array<uint64_t, 2> words;
-  std::memcpy(words.data(), bytes.data(), sizeof words);
-  put_piece(t, source, words[0], words[1]);
+  t.w.moving_at = 0;
+  put_piece(t, bytes.data());
 }
 
 /*
@@ -291,15 +291,11 @@ void move_pixels(Transfer &t) {
   }
 }
 
-void finish_load(Transfer &t) {
-  auto mbarrier = static_cast<uint32_t>(t.w.in(t.copy.mbarrier)[t.lane]);
-  if (t.copy.blocks == no_operand)
-    need_in_block_of(t.shared, t.w, t.ins, t.lane, mbarrier);
-  for (uint32_t left = t.blocks; left; left &= left - 1) {
-    uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
-    complete_bytes(t.w, t.ins, t.lane, (mbarrier & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift,
-                   t.moved);
-  }
+/* Returns a mask of the blocks of the cluster that a load writes to. */
+uint32_t blocks_of(Warp &w, const TensorCopy &copy, uint32_t lane) {
+  if (copy.blocks != no_operand)
+    return get<uint16_t>(w.in(copy.blocks), lane);
+  return 1u << (static_cast<uint32_t>(w.in(copy.shared)[lane]) >> shared_rank_shift);
 }
 
 void run_copy(Warp &w, const Instruction &ins, uint32_t lane, const TensorCopy &copy) {
@@ -313,7 +309,7 @@ void run_copy(Warp &w, const Instruction &ins, uint32_t lane, const TensorCopy &
   if (copy.way == TensorWay::prefetch)
     return;
   set_shared(t);
-  t.blocks = copy.blocks == no_operand ? 1u << (t.shared >> shared_rank_shift) : get<uint16_t>(w.in(copy.blocks), lane);
+  t.blocks = blocks_of(w, copy, lane);
   if (copy.way == TensorWay::reduce) {
     t.reduction = element_reduction(copy.op, t.map.element);
     if (!t.reduction)
@@ -323,8 +319,7 @@ void run_copy(Warp &w, const Instruction &ins, uint32_t lane, const TensorCopy &
     move_pixels(t);
   else
     move_box(t);
-  if (copy.way == TensorWay::load)
-    finish_load(t);
+  w.tensor_bytes[lane] = t.moved;
 }
 
 void tensor_copy(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -333,8 +328,23 @@ void tensor_copy(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { run_copy(w, ins, lane, copy); });
 }
 
+void tensor_signal(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const TensorCopy &copy = w.grid->program.tensor_copies[ins.target];
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto mbarrier = static_cast<uint32_t>(w.in(copy.mbarrier)[lane]);
+    if (copy.blocks == no_operand)
+      need_in_block_of(w.in(copy.shared)[lane], w, ins, lane, mbarrier);
+    for (uint32_t left = blocks_of(w, copy, lane); left; left &= left - 1) {
+      uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
+      complete_bytes(w, ins, lane, (mbarrier & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift,
+                     w.tensor_bytes[lane]);
+    }
+  });
+}
+
 } // namespace
 
 Handler tensor_copy_handler() { return tensor_copy; }
+Handler tensor_signal_handler() { return tensor_signal; }
 
 } // namespace sim::exec

@@ -92,21 +92,12 @@ void ld(Coder &c) {
   c.emit(exec::load_handler(mode));
 }
 
-/*
- * The flags of all operations on an mbarrier. Nearly all of them order memory, so none of them is treated as relaxed.
- */
-constexpr uint8_t mbarrier_access =
-    exec::access_strong | exec::access_acquire | exec::access_release | exec::access_update | exec::access_barrier;
-
-/*
- * Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. This releases the
- * written data, but the thread that began the operation acquires nothing.
- */
+/* Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
                           const ast::Operand &mbarrier, OperandIndex bytes) {
   bool narrow = false;
   c.out = whole;
-  c.out.access = mbarrier_access & ~exec::access_acquire;
+  c.out.access = completion_access;
   c.set_address(mbarrier, 1, 8);
   c.out.op[2] = bytes;
   c.out.op[3] = computed_address(c, destination, narrow);
@@ -346,10 +337,15 @@ void wait_for_all_copies(Coder &c) {
 }
 /* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier] */
 void cp_bulk(Coder &c) {
-  if (c.take("commit_group") || c.take("wait_group")) {
-    c.take("read");
-    c.need(0, 1);
-    return c.emit(exec::nop_handler()); /* bulk copies are executed at once, so there is nothing to wait for */
+  const Instruction whole = c.out;
+  bool commits = c.take("commit_group");
+  if (commits || c.take("wait_group")) {
+    /* Bulk copies are executed at once, so only the checks distinguish these instructions. */
+    auto kind = commits ? exec::BulkGroup::commit : c.take("read") ? exec::BulkGroup::wait_read : exec::BulkGroup::wait;
+    c.need(commits ? 0 : 1);
+    c.out.mode = static_cast<uint8_t>(kind);
+    c.out.immediate = commits ? 0 : static_cast<int64_t>(c.integer(0));
+    return c.emit(exec::bulk_group_handler());
   }
   bool prefetches = c.take("prefetch");
   if (c.take("tensor"))
@@ -365,16 +361,18 @@ void cp_bulk(Coder &c) {
     c.need(fixed + 1);
   else
     c.need(fixed);
-  bool narrow[3] = {false, false, false};
+  bool narrow[2] = {false, false};
   c.out.op[0] = computed_address(c, c.operand(0), narrow[0]);
   c.out.op[1] = computed_address(c, c.operand(1), narrow[1]);
-  c.out.op[2] = c.source(2, Type::u32);
-  if (counted)
-    c.out.op[3] = computed_address(c, c.operand(3), narrow[2]);
+  OperandIndex size = c.out.op[2] = c.source(2, Type::u32);
   /* If the space is shared, the operand is a shared address, even in a 64-bit register. */
   auto is_shared = [](StateSpace space) { return space == StateSpace::shared || space == StateSpace::shared_cluster; };
-  c.out.mode = static_cast<uint8_t>((narrow[0] || is_shared(to) ? 1 : 0) | (narrow[1] || is_shared(from) ? 2 : 0) | 4);
-  c.emit(exec::copy_bulk_handler());
+  c.out.mode = static_cast<uint8_t>((narrow[0] || is_shared(to) ? 1 : 0) | (narrow[1] || is_shared(from) ? 2 : 0));
+  if (!counted)
+    return c.emit(exec::copy_bulk_handler());
+  c.out.run = exec::copy_bulk_handler();
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
 /* cp.reduce.async.bulk.dst.src.completion.add.u32 [to], [from], size, [mbarrier] */

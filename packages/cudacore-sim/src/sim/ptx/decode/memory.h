@@ -12,6 +12,14 @@ namespace sim::ptx {
  * Returns a register with the address of an operand, including its offset. Sets `narrow` if the register has 32 bits.
  */
 exec::OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow);
+/*
+ * The flags of all operations on an mbarrier. Nearly all of them order memory, so none of them is treated as relaxed.
+ */
+constexpr uint8_t mbarrier_access =
+    exec::access_strong | exec::access_acquire | exec::access_release | exec::access_update | exec::access_barrier;
+/* Those of the end of an asynchronous operation: it releases the data, and the thread that began it acquires nothing.
+ */
+constexpr uint8_t completion_access = mbarrier_access & ~exec::access_acquire;
 /* Takes .add, .min or another operation. Returns false if there is none. */
 bool take_atomic_op(Coder &c, exec::AtomicOp &op);
 

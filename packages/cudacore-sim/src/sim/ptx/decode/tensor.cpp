@@ -99,7 +99,12 @@ void emit_copy(Coder &c, const TensorCopy &copy) {
   copies.push_back(copy);
   if (copy.way == TensorWay::reduce)
     c.out.access = exec::access_strong | exec::access_update;
-  c.emit(exec::tensor_copy_handler());
+  c.out.run = exec::tensor_copy_handler();
+  if (copy.way != TensorWay::load)
+    return c.emit(c.out.run);
+  c.emit_before(c.out);
+  c.out.access = completion_access;
+  c.emit(exec::tensor_signal_handler());
 }
 
 } // namespace
