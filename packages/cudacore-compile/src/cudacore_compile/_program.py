@@ -311,10 +311,14 @@ class Program:
         name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
         try:
             with self._compiling() as box:
-                result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=creates_pch)
+                result = compiler.compile(
+                    box, flags, names, target, program_name=name, source=self._code, creates_pch=creates_pch
+                )
             if creates_pch and compiler.grow_pch_heap(box):
                 with self._compiling() as box:
-                    result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=True)
+                    result = compiler.compile(
+                        box, flags, names, target, program_name=name, source=self._code, creates_pch=True
+                    )
         except NVRTCError as error:
             from cudacore_compile._compilers.hints import explain
 

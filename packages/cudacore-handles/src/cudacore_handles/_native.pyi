@@ -537,10 +537,11 @@ def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> 
 def set_array_type_checks(enabled: bool, /) -> bool:
     """Set whether launches refuse arrays whose type differs from that of the kernel's pointer.
 
-    A kernel with a parameter ``float *`` refuses an array of float64. This needs a kernel with a C++ name, which has
-    the types: :attr:`ParamInfo.pointee` shows them. The sign of integers is ignored, and complex numbers are two real
-    ones. Pointers to ``void``, ``char``, ``unsigned char``, ``std::byte`` and structures take any array. A buffer has
-    no type.
+    A kernel with a parameter ``float *`` refuses an array of float64. The types are known for kernels with C++ names,
+    and for ``extern "C"`` kernels from :meth:`Program.compile <cudacore_compile.Program.compile>`;
+    :attr:`ParamInfo.pointee` shows them. The sign of integers is ignored, and complex numbers are two real ones.
+    Pointers to ``void``, ``char``, ``unsigned char``, ``std::byte`` and structures take any array. Buffers have no
+    type.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, lo
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, Loader, load_library, note_nvrtc
 from cudacore_compile._compilers.pch_folders import with_private_folder
+from cudacore_compile._compilers.pointees import add_pointees, pointees
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
@@ -81,6 +82,7 @@ class NVRTC:
         target: ObjectCodeFormatType,
         *,
         program_name: bytes,
+        source: bytes,
         creates_pch: bool,
     ) -> Result:
         """Compile a program once, and return all of its results (nvrtcCompileProgram).
@@ -113,7 +115,7 @@ class NVRTC:
             if creates_pch:
                 pch_status = _PCH_STATUS.get(library.pch_status(box), PCHStatusType.FAILED)
             code = self.ptx(box) if target is ObjectCodeFormatType.PTX else library.output(box, target.value)
-            signatures = self._signatures(box, target)
+            signatures = self._signatures(box, target, code, source)
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
@@ -129,15 +131,21 @@ class NVRTC:
         """Return the PTX of a compiled program, without the NUL at its end. For a cubin, NVRTC keeps the PTX, too."""
         return self._library.output(box, "ptx").rstrip(b"\0")
 
-    def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:
-        """Return the parameters of the kernels of a cubin, from the PTX that NVRTC keeps with it."""
-        if target is not ObjectCodeFormatType.CUBIN:
+    def _signatures(self, box: Any, target: ObjectCodeFormatType, code: bytes, source: bytes) -> dict[str, str] | None:
+        """Return the parameters of the kernels, from the PTX that NVRTC keeps with a cubin, and from the source.
+
+        For PTX, they are only returned if the source has more than the PTX.
+        """
+        if target not in (ObjectCodeFormatType.CUBIN, ObjectCodeFormatType.PTX):
+            return None
+        found = pointees(source.decode("utf-8", "replace"))
+        if target is ObjectCodeFormatType.PTX and not any(map(any, found.values())):
             return None
         try:
-            ptx = self.ptx(box)
+            ptx = code if target is ObjectCodeFormatType.PTX else self.ptx(box)
         except CUDAError:
             return None
-        return ptx_signatures(ptx.decode("utf-8", "replace")) if ptx else None
+        return add_pointees(ptx_signatures(ptx.decode("utf-8", "replace")), found) if ptx else None
 
     def grow_pch_heap(self, box: Any) -> bool:
         """Enlarge the heap if it was too small for the precompiled header of a program.

@@ -28,7 +28,7 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
         The kernels' parameters as the compiler reported them, by symbol.
     """
     if code_type == "ptx":
-        return _read_ptx(code.decode("utf-8", "replace"))
+        return _read_ptx(code.decode("utf-8", "replace"), signatures)
     if code_type != "cubin":
         raise UnsupportedCodeError(
             f'Unsupported code type "{code_type}": its contents cannot be listed. Only those of cubins and PTX can'
@@ -63,14 +63,14 @@ _VARIABLE = re.compile(
 )
 
 
-def _read_ptx(ptx: str) -> CodeContents:
+def _read_ptx(ptx: str, signatures: Mapping[str, str]) -> CodeContents:
     text = _COMMENT.sub(" ", ptx)
     target = _TARGET.search(text)
     listed = {match[1]: match[2] for match in _ENTRY_PARAMETERS.finditer(text)}
     kernels = []
     for symbol, signature in ptx_signatures(ptx).items():
-        sizes = [int(word[1:].partition("*")[0]) for word in signature.split()]
-        known = parameters_of(symbol, signature, sizes)
+        sizes = [int(word[1:]) for word in signature.split()]
+        known = parameters_of(symbol, signatures.get(symbol, signature), sizes)
         declared = listed.get(symbol, "").split(",") if sizes else []
         parameters, offset = [], 0
         for (kind, size, pointee), parameter in zip(known, declared, strict=False):
