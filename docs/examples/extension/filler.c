@@ -109,5 +109,12 @@ PyMODINIT_FUNC PyInit_filler(void) {
     PyErr_SetString(PyExc_ImportError, "filler needs a newer cudacore-handles than the one that is installed");
     return NULL;
   }
-  return PyModule_Create(&definition);
+  PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+  /* Otherwise, the import would turn the GIL on. The module needs none: `api` is set once, and fill() only has locals.
+   */
+  if (module != NULL)
+    PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+  return module;
 }

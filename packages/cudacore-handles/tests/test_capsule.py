@@ -175,9 +175,11 @@ def test_the_example(example: Path, run_on_driver: Callable[..., str]) -> None:
         f"""
         import gc, sys
         sys.path.insert(0, {str(example)!r})
+        import sysconfig
         import cudacore_handles as ch
         import filler
 
+        assert not sysconfig.get_config_var("Py_GIL_DISABLED") or not sys._is_gil_enabled()
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()

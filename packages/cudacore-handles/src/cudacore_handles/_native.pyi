@@ -318,8 +318,8 @@ class KernelHandle(Handle):
     """The base of Kernel."""
 
     _name: str | None
-    _shared_allowed: int
-    _shared_device: int
+    def _set_shared_allowed(self, nbytes: int, device_id: int, /) -> None:
+        """Store that launches on a device may use this amount of dynamic shared memory."""
     @property
     def _layout(self) -> bytes | None:
         """bytes or None: The layout of the argument block, which the first launch reads from the driver."""

@@ -44,6 +44,14 @@ static int (*const others[])(PyObject *) = {
 
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
+#ifdef Py_GIL_DISABLED
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError,
+                    "cudacore_handles cannot be imported in a subinterpreter of free-threaded CPython, because cffi "
+                    "cannot: use threads of the main interpreter, or CPython with a GIL");
+    return -1;
+  }
+#endif
   st->base.runtime = runtime_of_interpreter();
   if (st->base.runtime == NULL)
     return -1;
@@ -97,7 +105,14 @@ static void release(void *module) {
   types_end(st);
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED}, /* so that execute() refuses them */
+#endif
+    {0, NULL},
+};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,

@@ -188,9 +188,9 @@ class Kernel(_native.KernelHandle):
         symbol, signature = getattr(self, "_known", (None, None))
         symbol = symbol or self._symbol()  # of a borrowed kernel, and of the kernel of a node
         known = parameters_of(symbol, signature, [p.size for p in params])
-        layout = self._layout = pack_layout(
-            (p.offset, p.size, k.kind, k.pointee) for p, k in zip(params, known, strict=True)
-        )
+        self._layout = pack_layout((p.offset, p.size, k.kind, k.pointee) for p, k in zip(params, known, strict=True))
+        layout = self._layout  # another thread may have been first; then its layout stays
+        assert layout is not None
         return layout
 
     def _symbol(self) -> str | None:
@@ -247,11 +247,7 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # Launches on other threads read these attributes without a lock. While the device changes, the limit is 0, so
-        # that such a launch calls this method and does not use the limit of another device.
-        self._shared_allowed = 0
-        self._shared_device = device.device_id
-        self._shared_allowed = nbytes
+        self._set_shared_allowed(nbytes, device.device_id)
 
     @property
     def attributes(self) -> KernelAttributes:

@@ -42,13 +42,18 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box) {
   self->box = box;
   self->kind = cch_kind_of(box);
   self->raw = raw_of(box, self->kind);
+  shared_set(&self->uses, USE_OPEN);
   return (PyObject *)self;
 }
 
 void *handle_hold(PyObject *face) {
   const handle *self = (const handle *)face;
-  if (self->box != NULL)
-    return cch_ref(self->box);
+  void *box = handle_try_use(face);
+  if (box != NULL) {
+    cch_ref(box);
+    handle_done(face);
+    return box;
+  }
   if (self->st == NULL || self->st->faces.closed == NULL) {
     PyErr_Format(PyExc_ValueError, "%R was never opened; objects of CUDA are made by methods, not by their classes",
                  Py_TYPE(face));
@@ -63,23 +68,13 @@ void *handle_hold(PyObject *face) {
 }
 
 void handle_close(handle *self) {
-  void *box = self->box;
-  if (box == NULL)
+  if (!use_close(&self->uses)) /* it was closed already, or the last use will give the reference back */
     return;
-  self->box = NULL;
-  if (self->users != 0) {
-    self->closing = box;
-    return;
-  }
-  box_let_go(box);
+  box_let_go(self->box);
   owners_drain(self->st);
 }
 
-void handle_give_back(handle *self) {
-  void *box = self->closing;
-  self->closing = NULL;
-  KEEPING_EXCEPTION(box_let_go(box); owners_drain(self->st));
-}
+void handle_give_back(handle *self) { KEEPING_EXCEPTION(box_let_go(self->box); owners_drain(self->st)); }
 
 void free_object(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
@@ -91,7 +86,7 @@ void free_object(PyObject *object) {
 void handle_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   const state *st = self->st;
-  void *box = self->box;
+  void *box = handle_is_open(self) ? self->box : NULL;
   /* When the interpreter ends, contexts are left to the driver, which destroys them faster when the process ends. */
   if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
     box = NULL;
@@ -183,7 +178,7 @@ static PyObject *hold(PyObject *module, PyObject *given) {
 
 static PyObject *is_closed(PyObject *self, void *closure) {
   (void)closure;
-  return PyBool_FromLong(((handle *)self)->box == NULL);
+  return PyBool_FromLong(!handle_is_open(self));
 }
 
 static PyObject *raw_property(PyObject *self, void *closure) {
@@ -203,7 +198,7 @@ static PyObject *compare(PyObject *a, PyObject *b, int operation) {
   if ((operation != Py_EQ && operation != Py_NE) || self->st == NULL || !is_handle(self->st, b) ||
       self->kind != other->kind)
     Py_RETURN_NOTIMPLEMENTED;
-  int equal = a == b || (self->raw == other->raw && self->box != NULL && other->box != NULL);
+  int equal = a == b || (self->raw == other->raw && handle_is_open(self) && handle_is_open(other));
   return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 

@@ -13,10 +13,13 @@
  * use for one call (handle_use, handle_done). A face that is closed while in use drops its reference when the last use
  * ends.
  *
- * The module uses the limited API of Python 3.10: one binary works with every later version.
+ * The module uses the limited API of Python 3.10: one binary works with every later version. For CPython without a GIL,
+ * it is built once for each version; shared.h has the operations that differ.
  */
 
 #include "module.h" /* must come first, as CPython requires */
+
+#include "base/shared.h"
 
 #include <pythread.h>
 #include <structmember.h>
@@ -133,11 +136,10 @@ int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssi
 
 typedef struct handle {
   PyObject_HEAD const state *st; /* NULL in an object that was not made by handle_make() */
-  void *box;                     /* one reference; NULL once closed */
-  uintptr_t raw;  /* the CUDA handle or address; it remains after closing, so that the object keeps its hash */
-  int kind;       /* cch_kind of the box */
-  unsigned users; /* number of calls that are using the box; guarded by the GIL, as are all fields */
-  void *closing;  /* the reference of a face that was closed while in use; the last use drops it */
+  void *box;        /* one reference, until the face is closed and the last use has ended; the pointer never changes */
+  uintptr_t raw;    /* the CUDA handle or address; it remains after closing, so that the object keeps its hash */
+  int kind;         /* cch_kind of the box */
+  shared_word uses; /* the calls that are using the box, and whether the face is open */
 } handle;
 
 int add_handle_type(PyObject *module, state *st);
@@ -163,16 +165,20 @@ void *box_take(PyObject *address_of_out);
 /* Drops a reference that may be the last one, so it may call the driver and wait. NULL does nothing. */
 void box_let_go(void *box);
 
+/* Whether a face is open. Another thread can close it at any time, so do not use its box because of this. */
+static inline bool handle_is_open(const void *face) { return use_is_open(&((const handle *)face)->uses); }
+
 /*
  * Marks the box of a face as in use for one call, which is cheaper than a reference. The caller keeps the face alive.
- * NULL with an exception on failure.
+ * NULL with an exception on failure; handle_try_use() returns NULL without an exception.
  */
-static inline void *handle_use(PyObject *face) {
+static inline void *handle_try_use(PyObject *face) {
   handle *self = (handle *)face;
-  if (self->box == NULL)
-    return handle_hold(face); /* raises the error, because the face is closed */
-  self->users++;
-  return self->box;
+  return use_begin(&self->uses) ? self->box : NULL;
+}
+static inline void *handle_use(PyObject *face) {
+  void *box = handle_try_use(face);
+  return box != NULL ? box : handle_hold(face); /* raises the error, because the face is closed */
 }
 
 /*
@@ -182,7 +188,7 @@ static inline void *handle_use(PyObject *face) {
 void handle_give_back(handle *self);
 static inline void handle_done(PyObject *face) {
   handle *self = (handle *)face;
-  if (--self->users == 0 && self->closing != NULL)
+  if (use_end(&self->uses))
     handle_give_back(self);
 }
 

@@ -72,6 +72,7 @@ runtime *runtime_of_interpreter(void) {
   atomic_init(&rt->references, 1);
   rt->is_main = PyInterpreterState_GetID(interpreter) == 0;
   rt->interpreter = interpreter;
+  rt->process = getpid();
   capsule = PyCapsule_New(rt, runtime_name, interpreter_ended);
   if (capsule == NULL) {
     runtime_unref(rt);

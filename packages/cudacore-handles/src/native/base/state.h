@@ -4,7 +4,7 @@
 
 /* The part of the module's state that belongs to the room `base`. */
 
-#include <Python.h>
+#include "base/shared.h"
 
 #define BASE_FACES(X)                                                                                                  \
   X(base, closed)       /* (face) -> the exception for the use of a closed object */                                   \
@@ -22,7 +22,20 @@
 typedef struct type_entry type_entry; /* base/types.h */
 typedef struct runtime runtime;       /* runtime.c */
 
+/*
+ * A lock whose readers do not meet: each thread reads with one of several locks, and a writer takes all of them. The
+ * types are read for each argument of a launch.
+ */
+enum { READ_LOCKS = 16 };
+typedef struct read_lock {
+  table_lock lock;
+  char padding[63]; /* one cache line each */
+} read_lock;
+
 typedef struct base_state {
+#ifdef Py_GIL_DISABLED
+  read_lock type_locks[READ_LOCKS]; /* of the table and the resolver */
+#endif
   type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
   size_t mask;       /* slots - 1 */
   size_t used;

@@ -23,7 +23,7 @@
 
 enum { STACK = 8 << 20, SLICE = 50 * 1000 * 1000 };
 
-/* A call. The fields that are Python objects are guarded by the GIL. */
+/* A call. */
 typedef struct job {
   atomic_int references; /* of the caller and of the thread */
   sem_t done;
@@ -32,7 +32,7 @@ typedef struct job {
   PyObject *function;
   PyObject *result;
   PyObject *type, *value, *traceback; /* the exception that the function raised */
-  bool given_up;                      /* nobody waits for the result any more */
+  atomic_bool left; /* the function has returned, or nobody waits for it any more; the second drops the objects */
 } job;
 
 static void job_unref(job *self) {
@@ -58,7 +58,7 @@ static void *run(void *argument) {
   if (self->result == NULL)
     PyErr_Fetch(&self->type, &self->value, &self->traceback);
   Py_CLEAR(self->function); /* the caller can rely on the thread keeping no objects of the call */
-  if (self->given_up)
+  if (atomic_exchange(&self->left, true))
     drop_objects(self);
   runtime_detach(thread);
   runtime_thread_ended(self->runtime); /* the thread no longer exists for the interpreter, which can now end */
@@ -131,8 +131,8 @@ static PyObject *call_on_thread(PyObject *module, PyObject *function) {
     self->type = self->value = self->traceback = NULL;
   } else {
     pthread_detach(self->thread);
-    self->given_up = true;
-    KEEPING_EXCEPTION(Py_CLEAR(self->result); Py_CLEAR(self->type); Py_CLEAR(self->value); Py_CLEAR(self->traceback));
+    if (atomic_exchange(&self->left, true))
+      KEEPING_EXCEPTION(drop_objects(self));
   }
   job_unref(self);
   return result;

@@ -4,46 +4,117 @@
 
 enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 
+/* ---- the lock ---- */
+
+#ifdef Py_GIL_DISABLED
+static PyMutex *lock_of_thread(const state *st) {
+  static atomic_uint threads;
+  static _Thread_local unsigned own; /* 1 + the index of the lock */
+  if (own == 0)
+    own = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % READ_LOCKS;
+  return &((state *)(uintptr_t)st)->base.type_locks[own - 1].lock;
+}
+static void read_begin(const state *st) { PyMutex_Lock(lock_of_thread(st)); }
+static void read_end(const state *st) { PyMutex_Unlock(lock_of_thread(st)); }
+static void write_begin(state *st) {
+  for (int i = 0; i < READ_LOCKS; i++)
+    PyMutex_Lock(&st->base.type_locks[i].lock);
+}
+static void write_end(state *st) {
+  for (int i = READ_LOCKS; i-- > 0;)
+    PyMutex_Unlock(&st->base.type_locks[i].lock);
+}
+#else
+static void read_begin(const state *st) { (void)st; }
+static void read_end(const state *st) { (void)st; }
+static void write_begin(state *st) { (void)st; }
+static void write_end(state *st) { (void)st; }
+#endif
+
+/* ---- the table ---- */
+
 static size_t home_slot(const state *st, const void *type) {
   /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
   uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
   return (size_t)(hash >> 32) & st->base.mask;
 }
 
-type_entry *types_find(const state *st, const void *type) {
+/* Returns the slot of a type, or the free slot where it belongs. Called with the lock. */
+static type_entry *find(const state *st, const void *type) {
   size_t i = home_slot(st, type);
   while (st->base.table[i].type && st->base.table[i].type != type)
     i = (i + 1) & st->base.mask;
   return &st->base.table[i];
 }
 
-/*
- * Moves the entries to a new table with the given number of slots, a power of two. Returns -1 with an exception on
- * failure.
- */
+/* Moves the entries to a new table with the given number of slots, a power of two. Returns -1 on failure. */
 static int reserve(state *st, size_t slots) {
   type_entry *table = PyMem_Calloc(slots, sizeof *table);
-  if (!table) {
-    PyErr_NoMemory();
+  if (!table)
     return -1;
-  }
   type_entry *old = st->base.table;
   size_t old_slots = old ? st->base.mask + 1 : 0;
   st->base.table = table;
   st->base.mask = slots - 1;
   for (size_t i = 0; i < old_slots; ++i)
     if (old[i].type)
-      *types_find(st, old[i].type) = old[i];
+      *find(st, old[i].type) = old[i];
   PyMem_Free(old);
   return 0;
 }
 
-/* Drops the references of an entry that was removed from the table. Runs Python code. */
-static void drop(type_entry *entry) {
+/* Runs Python code. */
+void types_done(type_entry *entry) {
   Py_XDECREF(entry->weak);
   for (size_t i = 0; i < sizeof entry->to_address / sizeof(attribute); ++i)
     Py_XDECREF(entry->to_address[i].property);
   Py_XDECREF(entry->given);
+}
+
+bool types_read(const state *st, const void *type, type_entry *out) {
+  read_begin(st);
+  *out = *find(st, type);
+  Py_XINCREF(out->to_address[0].property);
+  Py_XINCREF(out->to_address[1].property);
+  Py_XINCREF(out->given);
+  read_end(st);
+  out->weak = NULL;
+  return out->type != NULL;
+}
+
+const dl_exchange_api *types_exchange_api(const state *st, const void *type) {
+  read_begin(st);
+  const dl_exchange_api *api = find(st, type)->exchange;
+  read_end(st);
+  return api;
+}
+
+void types_learn(const state *st, const void *type, int step, const attribute *known) {
+  PyObject *unused = known->property;
+  write_begin((state *)(uintptr_t)st);
+  attribute *kept = &find(st, type)->to_address[step];
+  if (kept->name == known->name && kept->name != NULL) { /* else the type was registered again meanwhile */
+    unused = kept->property;
+    *kept = *known;
+  }
+  write_end((state *)(uintptr_t)st);
+  Py_XDECREF(unused);
+}
+
+int types_resolve(const state *st, PyObject *value) {
+  read_begin(st);
+  PyObject *resolver = st->base.resolver; /* it can be replaced while it runs */
+  Py_XINCREF(resolver);
+  read_end(st);
+  if (resolver == NULL)
+    return 0;
+  PyObject *type = Py_NewRef(Py_TYPE(value)); /* the call can change the class of the value */
+  PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
+  Py_DECREF(type);
+  Py_DECREF(resolver);
+  int found = known != NULL ? PyObject_IsTrue(known) : -1;
+  Py_XDECREF(known);
+  return found;
 }
 
 /*
@@ -51,21 +122,25 @@ static void drop(type_entry *entry) {
  * even on failure.
  */
 static int store(state *st, type_entry item) {
-  if (2 * (st->base.used + 1) > st->base.mask + 1 && reserve(st, 2 * (st->base.mask + 1)) < 0) {
-    drop(&item);
-    return -1;
+  type_entry old = item;
+  write_begin(st);
+  const bool has_room = 2 * (st->base.used + 1) <= st->base.mask + 1 || reserve(st, 2 * (st->base.mask + 1)) == 0;
+  if (has_room) {
+    type_entry *slot = find(st, item.type);
+    old = *slot;
+    *slot = item;
+    if (!old.type)
+      ++st->base.used;
   }
-  type_entry *slot = types_find(st, item.type);
-  type_entry old = *slot;
-  *slot = item;
-  if (!old.type)
-    ++st->base.used;
-  drop(&old);
-  return 0;
+  write_end(st);
+  types_done(&old);
+  if (!has_room)
+    PyErr_NoMemory();
+  return has_room ? 0 : -1;
 }
 
+/* Removes an entry. Called with the lock; the caller releases the references of the entry. */
 static void remove_slot(state *st, size_t hole) {
-  type_entry old = st->base.table[hole];
   /* Close the gap: move a later entry into it, unless the entry's home slot lies between the gap and the entry. */
   for (size_t i = (hole + 1) & st->base.mask; st->base.table[i].type; i = (i + 1) & st->base.mask) {
     size_t from_home = (i - home_slot(st, st->base.table[i].type)) & st->base.mask;
@@ -76,7 +151,6 @@ static void remove_slot(state *st, size_t hole) {
   }
   st->base.table[hole] = (type_entry){0};
   --st->base.used;
-  drop(&old);
 }
 
 /* ---- registering types ---- */
@@ -198,8 +272,11 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
     raise_about(PyExc_TypeError, "cls must be a class, not a '%U'", type, 0, 0);
     return NULL;
   }
-  const type_entry *known = types_find(st, type);
-  if (known->type && !known->weak)
+  read_begin(st);
+  const type_entry *known = find(st, type);
+  const bool is_builtin = known->type && !known->weak;
+  read_end(st);
+  if (is_builtin)
     return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
   type_entry item = {.type = type};
   if ((PyLong_Check(code) ? read_code(code, &item) : read_given(code, &item)) < 0)
@@ -217,24 +294,34 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
 }
 
 static PyObject *types_registered(PyObject *module, PyObject *type) {
-  const type_entry *found = types_find(PyModule_GetState(module), type);
-  if (!found->type || !found->weak)
+  const state *st = PyModule_GetState(module);
+  read_begin(st);
+  const bool is_registered = find(st, type)->weak != NULL;
+  read_end(st);
+  type_entry found;
+  if (!is_registered || !types_read(st, type, &found))
     Py_RETURN_NONE;
-  if (!found->given)
-    return PyLong_FromUnsignedLong((unsigned long)found->packing | (unsigned long)found->itemsize << 8 |
-                                   (found->has_value ? CODE_HAS_VALUE : 0));
-  Py_INCREF(found->given);
-  return found->given;
+  PyObject *code = Py_XNewRef(found.given);
+  if (code == NULL)
+    code = PyLong_FromUnsignedLong((unsigned long)found.packing | (unsigned long)found.itemsize << 8 |
+                                   (found.has_value ? CODE_HAS_VALUE : 0));
+  types_done(&found);
+  return code;
 }
 
 /* The callback of the weak references: removes the entry of a type that is about to be freed. */
 static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
+  type_entry old = {0};
+  write_begin(st);
   for (size_t i = 0; i <= st->base.mask; ++i)
     if (st->base.table[i].type && st->base.table[i].weak == weak) {
+      old = st->base.table[i];
       remove_slot(st, i);
       break;
     }
+  write_end(st);
+  types_done(&old);
   Py_RETURN_NONE;
 }
 
@@ -244,12 +331,11 @@ static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
     raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
     return NULL;
   }
-  PyObject *old = st->base.resolver;
-  st->base.resolver = NULL;
-  if (resolver != Py_None) {
-    Py_INCREF(resolver);
-    st->base.resolver = resolver;
-  }
+  PyObject *old, *fresh = resolver != Py_None ? Py_NewRef(resolver) : NULL;
+  write_begin(st);
+  old = st->base.resolver;
+  st->base.resolver = fresh;
+  write_end(st);
   Py_XDECREF(old);
   Py_RETURN_NONE;
 }
@@ -273,7 +359,7 @@ void types_clear(state *st) {
     st->base.table[i] = (type_entry){0};
     if (old.type)
       --st->base.used;
-    drop(&old);
+    types_done(&old);
   }
   Py_CLEAR(st->base.resolver);
   Py_CLEAR(st->base.forget);
@@ -296,8 +382,10 @@ static PyMethodDef functions[] = {
 int add_types(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
-  if (reserve(st, TABLE_START) < 0)
+  if (reserve(st, TABLE_START) < 0) {
+    PyErr_NoMemory();
     return -1;
+  }
   const struct {
     const void *type;
     packing packing;

@@ -46,7 +46,8 @@ typedef struct attribute {
 
 /*
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
- * entry before the type's address can be reused. Built-in types are immortal and have no weak reference.
+ * entry before the type's address can be reused. Built-in types are immortal and have no weak reference. Other code
+ * has copies of entries, with references of their own.
  */
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
@@ -66,7 +67,17 @@ int types_visit(state *st, visitproc visit, void *arg);
 void types_clear(state *st);
 void types_end(state *st);
 
-/* Returns the slot of a type, or the free slot where it belongs. */
-type_entry *types_find(const state *st, const void *type);
+/*
+ * Copies the entry of a type, with references that types_done() releases. Returns false if the type is not registered;
+ * types_done() then does nothing.
+ */
+bool types_read(const state *st, const void *type, type_entry *out);
+void types_done(type_entry *entry);
+/* Returns the exchange API of a type, or NULL. This is faster than types_read(). */
+const dl_exchange_api *types_exchange_api(const state *st, const void *type);
+/* Calls the resolver, which registers the type of a value if it can. Returns its answer, or -1 with an exception. */
+int types_resolve(const state *st, PyObject *value);
+/* Stores the property that an attribute of a type's entry is. Takes over the reference to it, which can be NULL. */
+void types_learn(const state *st, const void *type, int step, const attribute *known);
 
 #endif

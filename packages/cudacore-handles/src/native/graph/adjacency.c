@@ -222,7 +222,7 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
     raise_about(PyExc_TypeError, "node must be a GraphNode, not '%U'", node, 0, 0);
     return NULL;
   }
-  if (((handle *)node)->box == NULL)
+  if (!handle_is_open(node))
     return handle_hold(node); /* raises, because the node was never initialised */
   return adjacency_make(type, node, forward != 0);
 }

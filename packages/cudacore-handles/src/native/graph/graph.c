@@ -47,7 +47,7 @@ static PyObject *graph_compare(PyObject *a, PyObject *b, int operation) {
   if ((operation != Py_EQ && operation != Py_NE) || self->st == NULL ||
       !PyType_IsSubtype(Py_TYPE(b), self->st->graph_type))
     Py_RETURN_NOTIMPLEMENTED;
-  int equal = a == b || (self->box != NULL && self->box == other->box);
+  int equal = a == b || (self->box == other->box && handle_is_open(self) && handle_is_open(other));
   return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 
@@ -58,8 +58,11 @@ static Py_hash_t graph_hash(PyObject *object) {
 
 static PyObject *is_valid(PyObject *object, void *closure) {
   (void)closure;
-  const handle *self = (const handle *)object;
-  return PyBool_FromLong(self->box != NULL && cch_is_valid(self->box));
+  const void *box = handle_try_use(object);
+  bool valid = box != NULL && cch_is_valid(box);
+  if (box != NULL)
+    handle_done(object);
+  return PyBool_FromLong(valid);
 }
 
 static PyGetSetDef graph_properties[] = {

@@ -14,7 +14,7 @@ typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
   bool used;                               /* a conditional node has used the condition, and may still use it */
-  bool pending;                            /* a node that uses the condition is being added */
+  bool pending;                            /* a node that uses the condition is being added; both: LOCK_OBJECT() */
 } condition;
 
 int add_graph_types(PyObject *module, state *st);
@@ -112,9 +112,9 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
 const void *node_params_of(const node_params *params);
 /* Returns the graph that is copied into the node; NULL if the node is not a child graph node. */
 const cch_graph *node_params_child(const node_params *params);
-/* Marks the condition of the parameters as used, because their node is being added. */
-void node_params_done(node_params *params);
-/* Undoes node_params_done() after the node could not be added. */
+/* Takes the condition of the parameters, because their node is being added. Returns -1 with an exception on failure. */
+int node_params_take(const state *st, node_params *params);
+/* Undoes node_params_take() after the node could not be added. */
 void node_params_undone(node_params *params);
 void node_params_drop(node_params *params);
 

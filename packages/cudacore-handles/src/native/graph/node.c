@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements the frequent operations of GraphNode. A node has at most one face, so all lists return the same Python
- * object. A table maps boxes to faces. It keeps nothing alive: a face removes itself when it is destroyed.
+ * object. A table maps boxes to faces. It keeps nothing alive: a face removes itself when it is destroyed. The table
+ * has a lock; functions whose names do not begin with node_ or exchange_ are called with it.
  */
 #include "graph/graph.h"
 
@@ -22,10 +23,8 @@ static node_slot *find(const state *st, const void *box) {
 
 static int reserve(state *st, size_t slots) {
   node_slot *table = PyMem_Calloc(slots, sizeof *table), *old = st->graph.nodes;
-  if (table == NULL) {
-    PyErr_NoMemory();
+  if (table == NULL)
     return -1;
-  }
   size_t old_slots = old != NULL ? st->graph.node_mask + 1 : 0;
   st->graph.nodes = table;
   st->graph.node_mask = slots - 1;
@@ -85,18 +84,35 @@ static int class_of(cch_graph_node *box) {
   }
 }
 
-/* Returns the existing face as a new reference, or NULL. A face whose destruction has begun must not be returned. */
-static PyObject *known_face(const state *st, const void *box) {
-  const node_slot *slot = find(st, box);
-  return slot->box != NULL && Py_REFCNT(slot->face) > 0 ? Py_NewRef(slot->face) : NULL;
+/*
+ * Stores the face of a node in the table, unless the node has one. Returns the face that the node has now, as a new
+ * reference. NULL if `face` is NULL and the node has none, and with an exception on failure.
+ */
+static PyObject *exchange_face(state *st, const void *box, PyObject *face) {
+  LOCK_TABLE(&st->graph.lock);
+  const bool has_room = make_room(st) == 0;
+  node_slot *slot = has_room ? find(st, box) : NULL;
+  PyObject *known = NULL;
+  if (has_room && slot->box != NULL && try_ref(slot->face)) {
+    known = slot->face;
+  } else if (has_room && face != NULL) { /* replaces a face whose destruction has begun */
+    if (slot->box == NULL)
+      st->graph.node_count++;
+    *slot = (node_slot){box, face};
+    known = Py_NewRef(face);
+  }
+  UNLOCK_TABLE(&st->graph.lock);
+  if (!has_room)
+    PyErr_NoMemory();
+  return known;
 }
 
 PyObject *node_face(state *st, cch_graph_node *box, int class) {
-  if (make_room(st) < 0) {
+  PyObject *face = exchange_face(st, box, NULL);
+  if (face == NULL && PyErr_Occurred()) {
     box_let_go(box);
     return NULL;
   }
-  PyObject *face = known_face(st, box), *known = NULL;
   if (face != NULL) {
     cch_graph_node_unref(box); /* the face has a reference of its own */
     return face;
@@ -110,19 +126,11 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   /* A face refers only to its class, so the garbage collector need not visit thousands of nodes. */
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
     PyObject_GC_UnTrack(face);
-  /*
-   * Creating the face can run arbitrary code, such as a garbage collection. So the table may have been freed with the
-   * last of very many nodes, or another face may exist for this node.
-   */
-  if (make_room(st) < 0 || (known = known_face(st, box)) != NULL) {
-    Py_DECREF(face);
-    return known;
-  }
-  node_slot *slot = find(st, box);
-  if (slot->box == NULL)
-    st->graph.node_count++;
-  *slot = (node_slot){box, face};
-  return face;
+  enable_try_ref(face);
+  /* Another face may exist by now: creating this one can run arbitrary code, such as a garbage collection. */
+  PyObject *known = exchange_face(st, box, face);
+  Py_DECREF(face);
+  return known;
 }
 
 void raise_node_gone(const state *st, PyObject *face) {
@@ -154,10 +162,12 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
 static void node_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   state *st = (state *)self->st;
-  if (st != NULL && self->box != NULL && st->graph.nodes != NULL) {
-    node_slot *slot = find(st, self->box);
-    if (slot->face == object)
+  if (st != NULL && self->box != NULL) {
+    LOCK_TABLE(&st->graph.lock);
+    node_slot *slot = st->graph.nodes != NULL ? find(st, self->box) : NULL;
+    if (slot != NULL && slot->face == object)
       forget(st, slot);
+    UNLOCK_TABLE(&st->graph.lock);
   }
   PyObject_ClearWeakRefs(object);
   handle_dealloc(object);

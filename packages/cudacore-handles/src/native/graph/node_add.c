@@ -26,7 +26,8 @@ PyObject *raise_node_failed(const state *st, int status, const node_method *meth
 static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
-  if (node_params_check(st, params, graph) == 0) {
+  /* The condition is taken before the call, because another thread could otherwise use it meanwhile. */
+  if (node_params_check(st, params, graph) == 0 && node_params_take(st, params) == 0) {
     const cch_node_spec spec = {.size = sizeof spec,
                                 .type = params->type,
                                 .params = node_params_of(params),
@@ -34,7 +35,6 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
                                 .dependencies = dependencies,
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
-    node_params_done(params); /* before the call, because another thread could otherwise use the condition in it */
     int status;
     WITHOUT_GIL(status = cch_graph_add(&node, graph, &spec));
     if (status == 0) {

@@ -107,8 +107,7 @@ static int read_item(batch *self, size_t place, PyObject *item) {
   if (node_params_read_tuple(self->st, self->methods[place], item, 2, NULL, params) < 0 ||
       node_params_check(self->st, params, self->graph) < 0)
     return -1;
-  node_params_done(params); /* marks the condition, so that no other node of the batch can use it */
-  return 0;
+  return node_params_take(self->st, params); /* no other node of the batch can use its condition */
 }
 
 void name_node(size_t place) {

@@ -45,12 +45,16 @@ static int read_list(additions *self, const layout *params, size_t index, PyObje
     return -1;
   self->columns[index] = (cch_column){block, (int64_t)p.size};
   for (size_t i = 0; i < self->count; i++) {
-    PyObject *value = PyList_GetItem(list, (Py_ssize_t)i); /* borrowed; the caller's own list keeps it alive */
+    PyObject *value = PySequence_GetItem(list, (Py_ssize_t)i);
     /* pack_parameter() adds the offset of the parameter, so the offset is subtracted here. */
     unsigned char *out = (unsigned char *)((uintptr_t)block + i * p.size - p.offset);
-    if (value != NULL &&
-        pack_parameter(self->st, params, (Py_ssize_t)index, value, out, &self->keep, self->device) == 0)
+    int status =
+        value != NULL ? pack_parameter(self->st, params, (Py_ssize_t)index, value, out, &self->keep, self->device) : -1;
+    if (status == 0) {
+      Py_DECREF(value);
       continue;
+    }
+    KEEPING_EXCEPTION(Py_XDECREF(value));
     name_node(i);
     return -1;
   }
@@ -78,10 +82,9 @@ static int read_column(additions *self, const layout *params, size_t index, PyOb
 }
 
 static int read_columns(additions *self, PyObject *kernel_face, PyObject *columns) {
-  PyObject *layout_bytes = ((kernel *)kernel_face)->layout_bytes;
-  const layout params = ((kernel *)kernel_face)->params;
+  const kernel *face = (const kernel *)kernel_face;
   self->given.column_count = (size_t)PyTuple_Size(columns);
-  if (layout_bytes == NULL || PyTuple_Size(columns) != params.count) {
+  if (!kernel_has_layout(face) || PyTuple_Size(columns) != face->params.count) {
     PyErr_SetString(PyExc_ValueError, "a column is needed for each parameter of a kernel whose layout is known");
     return -1;
   }
@@ -90,11 +93,9 @@ static int read_columns(additions *self, PyObject *kernel_face, PyObject *column
   if (self->columns == NULL || self->blocks == NULL)
     return -1;
   self->given.columns = self->columns;
-  Py_INCREF(layout_bytes); /* conversions run Python code, which can give the kernel another layout */
   int status = 0;
   for (size_t i = 0; i < self->given.column_count && status == 0; i++)
-    status = read_column(self, &params, i, PyTuple_GetItem(columns, (Py_ssize_t)i));
-  Py_DECREF(layout_bytes);
+    status = read_column(self, &face->params, i, PyTuple_GetItem(columns, (Py_ssize_t)i));
   return status;
 }
 

@@ -22,12 +22,14 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
   cch_graph *graph = handle_use(arguments[1]);
   if (graph == NULL)
     goto done;
-  cch_stream *stream = node_params_check(st, &params, graph) == 0 ? handle_use(arguments[0]) : NULL;
+  const bool ready = node_params_check(st, &params, graph) == 0 && node_params_take(st, &params) == 0;
+  cch_stream *stream = ready ? handle_use(arguments[0]) : NULL;
+  if (ready && stream == NULL)
+    node_params_undone(&params);
   if (stream != NULL) {
     const cch_node_spec spec = {
         .size = sizeof spec, .type = params.type, .params = node_params_of(&params), .bundle = params.bundle};
     cch_graph_node *node = NULL;
-    node_params_done(&params);
     int status;
     WITHOUT_GIL(status = cch_capture_add(&node, stream, &spec));
     if (status == 0) {

@@ -4,7 +4,7 @@
 
 /* The part of the module's state that belongs to the room `graph`. */
 
-#include <stddef.h>
+#include "base/shared.h"
 
 #define GRAPH_FACES(X)                                                                                                 \
   X(graph, graph)             /* the class GraphDefinition */                                                          \
@@ -25,6 +25,7 @@ typedef struct node_slot node_slot; /* graph/graph.h */
 typedef struct graph_state {
   node_slot *nodes; /* faces of nodes: open addressing, linear probing, at most half full; NULL before the first node */
   size_t node_mask, node_count;
+  table_lock lock; /* of these */
 } graph_state;
 
 #endif

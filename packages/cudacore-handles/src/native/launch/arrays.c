@@ -127,9 +127,10 @@ static int device_of_memory(const cch_deviceptr *box) {
 /* Returns the device of an open buffer's memory. The buffer caches it. */
 static int device_of_buffer(buffer *self) {
   enum { FIRST = 1 - UNKNOWN_DEVICE }; /* cached values begin at 1, so that 0 means that nothing is cached */
-  if (self->device == 0)
-    self->device = device_of_memory(self->base.box) + FIRST;
-  return self->device - FIRST;
+  size_t known = shared_get(&self->device);
+  if (known == 0)
+    shared_set(&self->device, known = (size_t)(device_of_memory(self->base.box) + FIRST));
+  return (int)known - FIRST;
 }
 
 /* Packs an object of another class that was registered with the attribute `_ptr`. */
@@ -230,17 +231,23 @@ int pack_tensor_map(const destination *to, PyObject *value) {
   bool takes_bytes = to->kind == PARAM_BYTES || to->kind == PARAM_UNKNOWN;
   if (self->st == NULL || to->size != sizeof self->map || !takes_bytes)
     return raise_takes_no_map(to, value);
-  PyObject *tensor = self->tensor;
+  PyObject *tensor;
+  uint64_t address;
+  LOCK_OBJECT(value);
   memcpy(to->out, &self->map, sizeof self->map);
-  if (keep_tensor(to, tensor) < 0)
-    return -1;
+  address = self->config.address;
+  tensor = Py_NewRef(self->tensor);
+  UNLOCK_OBJECT();
+  int status = keep_tensor(to, tensor);
   dl_device device = ((const view *)tensor)->tensor.device;
-  if (device.type != DL_CUDA || device.id == to->device || to->device == UNCHECKED_DEVICE)
-    return 0;
-  PyObject *result = PyObject_CallFunction(to->st->faces.check_device, "OKi", tensor,
-                                           (unsigned long long)self->config.address, to->device);
-  Py_XDECREF(result);
-  return result ? 0 : -1;
+  if (status == 0 && device.type == DL_CUDA && device.id != to->device && to->device != UNCHECKED_DEVICE) {
+    PyObject *result =
+        PyObject_CallFunction(to->st->faces.check_device, "OKi", tensor, (unsigned long long)address, to->device);
+    status = result != NULL ? 0 : -1;
+    Py_XDECREF(result);
+  }
+  KEEPING_EXCEPTION(Py_DECREF(tensor));
+  return status;
 }
 
 /* ---- arrays ---- */
@@ -300,36 +307,28 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
 /*
  * Stores the type of the object that an attribute was read from and, if the attribute is a C property, that property.
  */
-static void learn(const state *st, PyObject *array, int step, PyObject *object) {
-  attribute *known = &types_find(st, Py_TYPE(array))->to_address[step];
+static void learn(const state *st, PyObject *array, int step, PyObject *object, PyObject *name) {
   PyTypeObject *type = Py_TYPE(object);
-  if (!known->name || known->type == type ||
-      (getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
+  if ((getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
     return;
-  known->type = type; /* the type is stored in any case, so that it is not examined again */
-  known->get = NULL;
-  PyObject *old = known->property, *property = PyObject_GetAttr((PyObject *)type, known->name);
-  known = &types_find(st, Py_TYPE(array))->to_address[step]; /* Python code may have run, which can move the entry */
-  if (property && known->type == type && known->property == old && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
-    known->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
-    known->property = property;
-    property = old;
-  }
+  PyObject *property = PyObject_GetAttr((PyObject *)type, name);
   PyErr_Clear();
-  Py_XDECREF(property);
+  attribute known = {.name = name, .type = type}; /* stored in any case, so that the type is not examined again */
+  if (property != NULL && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
+    known.get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
+    known.property = property;
+  } else {
+    Py_XDECREF(property);
+  }
+  types_learn(st, Py_TYPE(array), step, &known);
 }
 
 static PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
-  PyObject *result;
-  if (known->type == Py_TYPE(object) && known->get) {
-    Py_INCREF(known->property); /* the type may be registered again meanwhile */
-    result = known->get(known->property, object, (PyObject *)Py_TYPE(object));
-    Py_DECREF(known->property);
-  } else {
-    result = PyObject_GetAttr(object, known->name);
-    if (result && known->type != Py_TYPE(object))
-      learn(st, array, step, object);
-  }
+  if (known->type == Py_TYPE(object) && known->get)
+    return known->get(known->property, object, (PyObject *)Py_TYPE(object));
+  PyObject *result = PyObject_GetAttr(object, known->name);
+  if (result && known->type != Py_TYPE(object))
+    learn(st, array, step, object, known->name);
   return result;
 }
 
@@ -337,14 +336,7 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   PyObject *first = get(st, array, 0, array, &how->to_address[0]);
   if (!first || !how->to_address[1].name)
     return first;
-  /*
-   * The first attribute may have run Python code that registered the type again. Use the stored property only if the
-   * entry is the same.
-   */
-  const attribute known = {.name = how->to_address[1].name};
-  const type_entry *now = types_find(st, Py_TYPE(array));
-  bool same = now->type != NULL && now->given == how->given;
-  PyObject *second = get(st, array, 1, first, same ? &now->to_address[1] : &known);
+  PyObject *second = get(st, array, 1, first, &how->to_address[1]);
   Py_DECREF(first);
   return second;
 }
@@ -416,21 +408,13 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
 }
 
 int pack_array(const destination *to, PyObject *value, const type_entry *how) {
-  PyObject *given = how->given;
-  int status;
   if (how->packing == PACKING_EXCHANGE)
     return pack_exchanged(to, value, how->exchange->tensor_from_object);
-  if (how->packing == PACKING_PATHS) {
-    if (check_takes_address(to, value) < 0)
-      return -1;
-    Py_INCREF(given); /* the type may be registered again meanwhile */
-    status = pack_by_paths(to, value, how);
-    Py_DECREF(given);
-    return status;
-  }
+  if (how->packing == PACKING_PATHS)
+    return check_takes_address(to, value) < 0 ? -1 : pack_by_paths(to, value, how);
   PyObject *interface = PyObject_GetAttr(value, to->st->launch.interface_name);
   if (interface) {
-    status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
+    int status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
     Py_DECREF(interface);
     return status;
   }

@@ -72,9 +72,8 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
 static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
                              PyObject *face, values given) {
   kernel *self = (kernel *)face;
-  PyObject *result = NULL, *layout_bytes = self->layout_bytes;
-  Py_INCREF(layout_bytes);
-  layout params = self->params;
+  PyObject *result = NULL;
+  layout params = self->params; /* it never changes */
   cch_launch_config configuration = ((config *)settings)->config;
   unsigned char stack[SCRATCH_SIZE], *block = stack;
   owners keep;
@@ -103,7 +102,6 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   owners_drain(st);
   if (block != stack)
     PyMem_Free(block);
-  Py_DECREF(layout_bytes);
   return result;
 }
 
@@ -141,13 +139,14 @@ static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_s
  * cannot be determined.
  */
 static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
-  cch_stream *used = ((handle *)stream)->box;
+  cch_stream *used = handle_try_use(stream);
   if (used == NULL)
     return true; /* the launch itself reports the failure */
   int device = device_of_stream(used);
+  handle_done(stream);
   if (device == CURRENT_DEVICE && cch_current_device(&device) != 0)
     return false;
-  return self->shared_allowed >= bytes && self->shared_device == device;
+  return kernel_allows(self, bytes, device);
 }
 
 static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
@@ -165,17 +164,18 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
     return PyErr_Format(PyExc_TypeError,
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
+  /* A new reference, because other code can close a builder while the call runs. */
   PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
-  if (!is_stream(st, stream) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
-      (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
-    return launch_slowly(st, arguments, count);
-  unsigned shared = ((config *)settings)->config.shared_bytes;
-  if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
-    return launch_slowly(st, arguments, count);
-  Py_INCREF(stream); /* other code can close a builder while the call runs */
-  PyObject *result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
+  bool ready = is_stream(st, stream) && (PyObject *)Py_TYPE(settings) == st->faces.config &&
+               (PyObject *)Py_TYPE(face) == st->faces.kernel && kernel_has_layout((kernel *)face);
+  unsigned shared = ready ? ((config *)settings)->config.shared_bytes : 0;
+  if (shared != 0)
+    ready = shared_allowed((kernel *)face, shared, stream);
+  PyObject *result = NULL;
+  if (ready)
+    result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
   Py_DECREF(stream);
-  return result;
+  return ready ? result : launch_slowly(st, arguments, count);
 }
 
 /*
@@ -190,7 +190,7 @@ static int check_launch(const state *st, PyObject *const *given) {
       PyErr_Format(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
       return -1;
     }
-  if (((kernel *)given[2])->layout_bytes == NULL) {
+  if (!kernel_has_layout((kernel *)given[2])) {
     PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
     return -1;
   }
@@ -224,11 +224,7 @@ int target_take(const state *st, PyObject *const *given, target *out) {
 
 static PyObject *get_layout(PyObject *object, void *closure) {
   (void)closure;
-  PyObject *layout_bytes = ((kernel *)object)->layout_bytes;
-  if (layout_bytes == NULL)
-    Py_RETURN_NONE;
-  Py_INCREF(layout_bytes);
-  return layout_bytes;
+  return Py_NewRef(kernel_has_layout((kernel *)object) ? ((kernel *)object)->layout_bytes : Py_None);
 }
 
 static int set_layout(PyObject *object, PyObject *value, void *closure) {
@@ -241,12 +237,24 @@ static int set_layout(PyObject *object, PyObject *value, void *closure) {
   }
   if (read_layout(value, &params) < 0)
     return -1;
-  PyObject *old = self->layout_bytes;
-  Py_INCREF(value);
-  self->layout_bytes = value;
-  self->params = params;
-  Py_XDECREF(old);
+  /* Launches read the layout without a lock. So the first one stays, if two threads have queried it. */
+  LOCK_OBJECT(self);
+  if (!kernel_has_layout(self)) {
+    self->layout_bytes = Py_NewRef(value);
+    self->params = params;
+    shared_set(&self->laid_out, true);
+  }
+  UNLOCK_OBJECT();
   return 0;
+}
+
+static PyObject *set_shared_allowed(PyObject *self, PyObject *arguments) {
+  unsigned bytes, device;
+  if (!PyArg_ParseTuple(arguments, "II:_set_shared_allowed", &bytes, &device))
+    return NULL;
+  /* One word, because launches on other threads read both. */
+  shared_set(&((kernel *)self)->shared, ((uint64_t)device + 1) << 32 | bytes);
+  Py_RETURN_NONE;
 }
 
 static void kernel_dealloc(PyObject *object) {
@@ -256,10 +264,13 @@ static void kernel_dealloc(PyObject *object) {
   handle_dealloc(object);
 }
 
+static PyMethodDef kernel_methods[] = {
+    {"_set_shared_allowed", set_shared_allowed, METH_VARARGS, DOC_KernelHandle__set_shared_allowed},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef kernel_members[] = {
     {"_name", T_OBJECT, offsetof(kernel, name), 0, NULL},
-    {"_shared_allowed", T_UINT, offsetof(kernel, shared_allowed), 0, NULL},
-    {"_shared_device", T_INT, offsetof(kernel, shared_device), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -270,7 +281,7 @@ static PyGetSetDef kernel_properties[] = {
 
 static PyType_Spec kernel_spec =
     TYPE_SPEC("cudacore_handles.Kernel", kernel, SLOT(tp_doc, DOC_KernelHandle), SLOT(tp_dealloc, kernel_dealloc),
-              SLOT(tp_members, kernel_members), SLOT(tp_getset, kernel_properties));
+              SLOT(tp_methods, kernel_methods), SLOT(tp_members, kernel_members), SLOT(tp_getset, kernel_properties));
 
 /* ---- frequent operations of LaunchConfig ---- */
 

@@ -183,15 +183,19 @@ int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, P
 typedef struct kernel {
   handle base;
   PyObject *name;         /* the kernel's name; NULL if it is not known */
-  PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was queried */
+  PyObject *layout_bytes; /* the bytes that `params` reads; set once, with `laid_out` */
   layout params;
-  /*
-   * The number of bytes of dynamic shared memory that was enabled, and the device on which it was enabled
-   * (Kernel._allow_shared).
-   */
-  unsigned shared_allowed;
-  int shared_device;
+  shared_word laid_out; /* whether the layout is known; it is set last, and never cleared */
+  /* The dynamic shared memory that was enabled, and 1 + the device on which it was, in the upper half */
+  shared_word shared;
 } kernel;
+
+static inline bool kernel_has_layout(const kernel *self) { return shared_get(&self->laid_out) != 0; }
+/* Returns whether this much dynamic shared memory was enabled on a device. */
+static inline bool kernel_allows(const kernel *self, unsigned bytes, int device) {
+  const uint64_t known = shared_get(&self->shared);
+  return (uint32_t)known >= bytes && known >> 32 == (uint64_t)device + 1;
+}
 
 typedef struct config {
   PyObject_HEAD cch_launch_config config;

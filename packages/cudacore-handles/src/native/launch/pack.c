@@ -6,10 +6,9 @@
  * Types of other libraries are not built in. register() stores how a type is packed, and the resolver
  * (_launch/argtypes.py) is called once for each type that is not registered.
  *
- * Everything here runs under the GIL. But a conversion can run arbitrary Python code (__index__, __float__, a property,
- * a converter), and that code can call this module again. So no borrowed data is used across a conversion: the caller
- * keeps the arguments alive, a registry entry is copied (with a new reference to its converter), and a block is only
- * used after all values have been converted.
+ * A conversion can run arbitrary Python code (__index__, __float__, a property, a converter), and that code can call
+ * this module again. So no borrowed data is used across a conversion: the caller keeps the arguments alive, a registry
+ * entry is copied (with references), and a block is only used after all values have been converted.
  */
 #include "launch/pack.h"
 
@@ -100,11 +99,7 @@ static int copy_bytes(const destination *to, PyObject *value, const char *data, 
 }
 
 static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
-  Py_INCREF(converter); /* the type can be unregistered while its converter runs */
-  int status =
-      pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
-  Py_DECREF(converter);
-  return status;
+  return pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
 }
 
 /*
@@ -128,23 +123,17 @@ static int pack_memoryview(const destination *to, PyObject *value) {
   return pack_answer(to, value, PyBytes_FromObject(value));
 }
 
-/* Copies the registry's entry for the type of a value to *how. If there is none, calls the resolver. */
+/*
+ * Copies the registry's entry for the type of a value to *how. If there is none, calls the resolver. Returns -1 with an
+ * exception on failure; otherwise, the caller calls types_done().
+ */
 static int look_up(const state *st, PyObject *value, type_entry *how) {
-  PyObject *type = (PyObject *)Py_TYPE(value);
-  *how = *types_find(st, type);
-  if (!how->type && st->base.resolver) {
-    PyObject *resolver = st->base.resolver;
-    Py_INCREF(resolver); /* the resolver can be replaced while it runs */
-    Py_INCREF(type);     /* the call can change the class of the value */
-    PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
-    Py_DECREF(type);
-    Py_DECREF(resolver);
-    int found = known ? PyObject_IsTrue(known) : -1;
-    Py_XDECREF(known);
+  if (!types_read(st, Py_TYPE(value), how)) {
+    int found = types_resolve(st, value);
     if (found < 0)
       return -1;
     if (found)
-      *how = *types_find(st, Py_TYPE(value));
+      types_read(st, Py_TYPE(value), how);
   }
   if (!how->type)
     return raise_about(PyExc_TypeError,
@@ -226,49 +215,56 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
     status = pack_double(to, PyFloat_AsDouble(answer));
   } else if (look_up(to->st, answer, &how) < 0) {
     status = -1;
-  } else if (how.packing <= PACKING_BOOL) {
-    status = pack_number(to, answer, &how);
   } else {
-    status = raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
-                         value, 0, 0);
+    status = how.packing <= PACKING_BOOL
+                 ? pack_number(to, answer, &how)
+                 : raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
+                               value, 0, 0);
+    types_done(&how);
   }
   KEEPING_EXCEPTION(Py_DECREF(answer)); /* releasing the result can run any code */
   return status;
 }
 
-static int pack_registered(const destination *to, PyObject *value) {
-  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
-    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
-  const type_entry *known = types_find(to->st, Py_TYPE(value));
-  if (known->type && known->packing == PACKING_EXCHANGE)
-    return pack_exchanged(to, value, known->exchange->tensor_from_object);
-  type_entry how;
-  if (look_up(to->st, value, &how) < 0)
-    return -1;
-  if (how.packing <= PACKING_BOOL)
-    return pack_number(to, value, &how);
-  switch (how.packing) {
+static int pack_by_entry(const destination *to, PyObject *value, const type_entry *how) {
+  if (how->packing <= PACKING_BOOL)
+    return pack_number(to, value, how);
+  switch (how->packing) {
   case PACKING_POINTER:
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   case PACKING_ARRAY:
   case PACKING_EXCHANGE:
   case PACKING_PATHS:
-    return pack_array(to, value, &how);
+    return pack_array(to, value, how);
   case PACKING_TENSOR_MAP:
     return pack_tensor_map(to, value);
   case PACKING_CONVERTER:
-    return pack_converted(to, value, how.given);
+    return pack_converted(to, value, how->given);
   case PACKING_NONE:
     return pack_null(to);
   case PACKING_BYTES:
     return copy_bytes(to, value, PyBytes_AsString(value), PyBytes_Size(value));
-  case PACKING_BYTEARRAY:
-    return copy_bytes(to, value, PyByteArray_AsString(value), PyByteArray_Size(value));
+  case PACKING_BYTEARRAY: /* copied, because another thread can resize it */
+    return pack_answer(to, value, PyBytes_FromObject(value));
   case PACKING_MEMORYVIEW:
     return pack_memoryview(to, value);
   default:
     Py_UNREACHABLE();
   }
+}
+
+static int pack_registered(const destination *to, PyObject *value) {
+  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
+    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
+  const dl_exchange_api *api = types_exchange_api(to->st, Py_TYPE(value));
+  if (api != NULL)
+    return pack_exchanged(to, value, api->tensor_from_object);
+  type_entry how;
+  if (look_up(to->st, value, &how) < 0)
+    return -1;
+  int status = pack_by_entry(to, value, &how);
+  types_done(&how);
+  return status;
 }
 
 static int pack_value(const destination *to, PyObject *value) {

@@ -10,7 +10,7 @@
  * progress.
  */
 typedef struct kept {
-  size_t references; /* guarded by the GIL */
+  shared_word references; /* one is added only with the lock of the PreparedLaunch */
   owners owners;
 } kept;
 
@@ -19,7 +19,6 @@ typedef struct prepared {
   target target;
   int device;
   layout params;
-  PyObject *layout_bytes; /* the bytes that `params` reads */
   PyObject *config, *kernel;
   PyObject *block; /* the argument block, a bytearray */
   PyObject *lock;  /* a private view of the block, because a bytearray that has a view cannot be resized */
@@ -35,13 +34,13 @@ static kept *kept_new(void) {
     PyErr_NoMemory();
     return NULL;
   }
-  self->references = 1;
+  shared_set(&self->references, 1);
   owners_init(&self->owners, false);
   return self;
 }
 
 static void kept_unref(kept *self) {
-  if (self == NULL || --self->references != 0)
+  if (self == NULL || shared_add(&self->references, (size_t)-1) != 0)
     return;
   owners_release(&self->owners);
   PyMem_Free(self);
@@ -53,7 +52,7 @@ static int check_open(const state *st, kept *self) {
   for (Py_ssize_t i = 0; i < self->owners.count; i++) {
     if (items[i].box == NULL)
       continue;
-    bool closed = items[i].object != NULL && ((handle *)items[i].object)->box == NULL;
+    bool closed = items[i].object != NULL && !handle_is_open(items[i].object);
     if (closed)
       handle_hold(items[i].object); /* raises the exception, because the face is closed */
     if (closed || memory_check(st, items[i].box) < 0) {
@@ -88,8 +87,6 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
     self->gate = gate;
   }
   self->device = device_of_stream(t.stream);
-  self->layout_bytes = ((kernel *)given[2])->layout_bytes;
-  Py_INCREF(self->layout_bytes);
   self->params = ((kernel *)given[2])->params;
   Py_INCREF(given[1]);
   self->config = given[1];
@@ -153,20 +150,21 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   PyObject *result = NULL;
   kept *held = NULL, *old = NULL;
   Py_ssize_t count = PyTuple_Size(arguments);
+  if (count != 0 && (held = pack_call(self, arguments, count, block)) == NULL)
+    goto done;
+  LOCK_OBJECT(self);
   if (count == 0) {
-    if (check_open(st, self->kept) < 0)
-      goto done;
     memcpy(block, PyByteArray_AsString(self->block), size);
     held = self->kept;
   } else {
-    held = pack_call(self, arguments, count, block);
-    if (held == NULL)
-      goto done;
     memcpy(PyByteArray_AsString(self->block), block, size);
     old = self->kept;
     self->kept = held;
   }
-  held->references++; /* another thread can set other values while this launch is in progress */
+  shared_add(&held->references, 1); /* another thread can set other values while this launch is in progress */
+  UNLOCK_OBJECT();
+  if (count == 0 && check_open(st, held) < 0)
+    goto end;
   launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
   int status;
   if (launch_keeping(st, &ready, &held->owners, &status) == 0) {
@@ -175,6 +173,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     else
       explain_launch(st, status, self->config, self->kernel);
   }
+end:
   KEEPING_EXCEPTION(kept_unref(held); kept_unref(old));
   owners_drain(st);
 done:
@@ -185,7 +184,7 @@ done:
 
 /*
  * Replaces the owners of an old argument by those of a new one. The old owners end up in `added` or `*replaced`; the
- * caller releases them after the block was changed. Runs no Python code.
+ * caller releases them after the block was changed. Runs no Python code. The caller has the lock of the PreparedLaunch.
  */
 static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
   owned *items = owners_items(&self->kept->owners), *known = NULL;
@@ -195,7 +194,8 @@ static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept 
       known = &items[i];
       matches++;
     }
-  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* usual case: one owner replaces another */
+  if (shared_get(&self->kept->references) == 1 && added->count == 1 &&
+      matches == 1) { /* usual case: one owner replaces another */
     owned *item = owners_items(added), swapped = *known;
     *known = *item;
     *item = swapped;
@@ -237,11 +237,13 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {
     param p = param_at(&self->params, index);
+    LOCK_OBJECT(self);
     /* If numbers replace numbers, the owners do not change. */
     if (added.count != 0 || self->kept->owners.count != 0)
       status = replace_owners(self, index, &added, &replaced);
     if (status == 0)
       memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
+    UNLOCK_OBJECT();
   }
   KEEPING_EXCEPTION(owners_release(&added); kept_unref(replaced));
   owners_drain(self->st);
@@ -268,7 +270,7 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->config);
   Py_VISIT(self->kernel);
   /* Objects that launches in progress share are not visited, so that they are not collected as garbage. */
-  if (self->kept != NULL && self->kept->references == 1) {
+  if (self->kept != NULL && shared_get(&self->kept->references) == 1) {
     owned *items = owners_items(&self->kept->owners);
     for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
       Py_VISIT(items[i].object);
@@ -280,7 +282,7 @@ static int prepared_clear(PyObject *object) {
   prepared *self = (prepared *)object;
   /* The object can still be called, so its own fields remain. Only the owners of the values are released. */
   self->cleared = true;
-  if (self->kept != NULL && self->kept->references == 1)
+  if (self->kept != NULL && shared_get(&self->kept->references) == 1)
     owners_release(&self->kept->owners);
   return 0;
 }
@@ -303,7 +305,6 @@ static void prepared_dealloc(PyObject *object) {
   Py_XDECREF(self->block);
   Py_XDECREF(self->kernel);
   Py_XDECREF(self->config);
-  Py_XDECREF(self->layout_bytes);
   free_object(object);
 }
 

@@ -341,13 +341,13 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
   PyObject *stream = Py_None;
   if (sort_arguments("close", names, 1, 1, arguments, count, keywords, &stream) < 0)
     return NULL;
-  if (self->base.box == NULL)
+  if (!handle_is_open(self))
     Py_RETURN_NONE;
   if (stream != Py_None && with_stream(self, stream, cch_deviceptr_set_stream) < 0)
     return NULL;
   handle_close(&self->base);
-  Py_CLEAR(self->owner);
-  Py_CLEAR(self->mr);
+  Py_XDECREF(field_swap(self, &self->owner, NULL));
+  Py_XDECREF(field_swap(self, &self->mr, NULL));
   Py_RETURN_NONE;
 }
 
@@ -378,10 +378,7 @@ static PyObject *deallocation_stream(PyObject *module, PyObject *address) {
 
 static PyObject *set_memory_resource(PyObject *object, PyObject *mr) {
   buffer *self = (buffer *)object;
-  PyObject *previous = self->mr;
-  Py_INCREF(mr);
-  self->mr = mr;
-  Py_XDECREF(previous);
+  Py_XDECREF(field_swap(self, &self->mr, Py_NewRef(mr)));
   Py_RETURN_NONE;
 }
 
@@ -390,8 +387,8 @@ static PyObject *compare(PyObject *a, PyObject *b, int operation) {
   if ((operation != Py_EQ && operation != Py_NE) || self->base.st == NULL ||
       !PyType_IsSubtype(Py_TYPE(b), self->base.st->buffer_type))
     Py_RETURN_NOTIMPLEMENTED;
-  int equal = a == b || (self->base.raw == other->base.raw && self->size == other->size && self->base.box != NULL &&
-                         other->base.box != NULL);
+  int equal = a == b || (self->base.raw == other->base.raw && self->size == other->size && handle_is_open(self) &&
+                         handle_is_open(other));
   return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 
@@ -404,13 +401,13 @@ static Py_hash_t hash(PyObject *object) {
 static PyObject *address(PyObject *object, void *closure) {
   (void)closure;
   const handle *self = (const handle *)object;
-  return PyLong_FromSize_t(self->box != NULL ? self->raw : 0);
+  return PyLong_FromSize_t(handle_is_open(self) ? self->raw : 0);
 }
 
 static PyObject *size(PyObject *object, void *closure) {
   (void)closure;
   const buffer *self = (const buffer *)object;
-  return PyLong_FromSsize_t(self->base.box != NULL ? self->size : 0);
+  return PyLong_FromSsize_t(handle_is_open(self) ? self->size : 0);
 }
 
 static int traverse(PyObject *object, visitproc visit, void *arg) {
@@ -452,16 +449,23 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* Asks the box of a buffer; false if the buffer is closed. */
+static PyObject *ask(PyObject *object, bool (*function)(const cch_deviceptr *)) {
+  const cch_deviceptr *box = handle_try_use(object);
+  bool answer = box != NULL && function(box);
+  if (box != NULL)
+    handle_done(object);
+  return PyBool_FromLong(answer);
+}
+
 static PyObject *is_mapped(PyObject *object, void *closure) {
   (void)closure;
-  const cch_deviceptr *box = ((const handle *)object)->box;
-  return PyBool_FromLong(box != NULL && cch_deviceptr_is_imported(box));
+  return ask(object, cch_deviceptr_is_imported);
 }
 
 static PyObject *is_read_only(PyObject *object, void *closure) {
   (void)closure;
-  const cch_deviceptr *box = ((const handle *)object)->box;
-  return PyBool_FromLong(box != NULL && cch_deviceptr_is_read_only(box));
+  return ask(object, cch_deviceptr_is_read_only);
 }
 
 static PyGetSetDef properties[] = {

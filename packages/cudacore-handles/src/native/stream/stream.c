@@ -4,11 +4,12 @@
 #include "stream/stream.h"
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
-  argument = stream_or_builder(st, argument);
-  if (!is_stream(st, argument))
-    return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
-  Py_INCREF(argument);
-  return argument;
+  PyObject *stream = stream_or_builder(st, argument);
+  if (is_stream(st, stream))
+    return stream;
+  PyObject *accepted = PyObject_CallFunctionObjArgs(st->faces.accept_stream, stream, NULL);
+  Py_DECREF(stream);
+  return accepted;
 }
 
 static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {

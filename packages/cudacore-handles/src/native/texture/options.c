@@ -86,8 +86,8 @@ static bool are_same(PyObject *given, const entry *kept) {
   return i == kept->count;
 }
 
-/* Finds cached options of a kind whose values equal those of `fields`, which is NULL if the options are None. */
-static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
+/* Finds an entry for find(). Called with the locks of the cache and of the dictionary. */
+static bool find_locked(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
   for (int i = 0; i < KEPT; i++) {
     const entry *kept = &st->texture.options->entries[i];
     const checked_options *options = &kept->options;
@@ -103,6 +103,17 @@ static bool find(const state *st, options_kind kind, PyObject *fields, int devic
   return false;
 }
 
+/* Finds cached options of a kind whose values equal those of `fields`, which is NULL if the options are None. */
+static bool find(state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
+  bool found;
+  LOCK_OBJECT(fields != NULL ? fields : Py_None); /* other threads can change the options */
+  LOCK_TABLE(&st->texture.lock);
+  found = find_locked(st, kind, fields, device, out);
+  UNLOCK_TABLE(&st->texture.lock);
+  UNLOCK_OBJECT();
+  return found;
+}
+
 void options_done(checked_options *options) {
   PyObject *copy = options->copy, *fields = options->fields;
   options->copy = options->fields = NULL;
@@ -114,11 +125,13 @@ static void keep(state *st, const checked_options *made) {
   entry kept = {.options = *made};
   if (!read_fields(&kept, made->fields))
     return;
+  Py_INCREF(made->copy);
+  Py_XINCREF(made->fields);
+  LOCK_TABLE(&st->texture.lock);
   entry *place = &st->texture.options->entries[st->texture.options->next++ % KEPT];
   checked_options old = place->options;
   *place = kept;
-  Py_INCREF(made->copy);
-  Py_XINCREF(made->fields);
+  UNLOCK_TABLE(&st->texture.lock);
   options_done(&old); /* comes last, because it can run Python code that uses the cache */
 }
 

@@ -54,7 +54,6 @@ static PyObject *resource_make(PyObject *module, PyObject *const *arguments, Py_
     PyErr_SetString(PyExc_TypeError, "the source is of another kind");
   if (self != NULL) {
     self->kind = kind;
-    self->device = -1;
     self->reads = reads;
     Py_INCREF(arguments[2]);
     self->source = arguments[2];

@@ -4,6 +4,8 @@
 
 /* The part of the module's state that belongs to the room `texture`. */
 
+#include "base/shared.h"
+
 #define TEXTURE_FACES(X)                                                                                               \
   X(texture, array)                                                                                                    \
   X(texture, array_options)                                                                                            \
@@ -26,6 +28,8 @@ typedef struct kept_options kept_options; /* options.c */
 
 typedef struct texture_state {
   kept_options *options; /* cached options of textures and arrays */
+  table_lock lock;       /* of the cache */
+  shared_word imported;  /* the Python modules of this room were imported */
 } texture_state;
 
 #endif

@@ -24,13 +24,13 @@ static PyObject *make(const state *st, PyObject *cls, void *box, PyObject *resou
  * because neither the memory nor the limits of the device can change.
  */
 static int check_memory(const state *st, resource *reads, int device) {
-  if (reads->kind < RESOURCE_LINEAR || reads->device == device)
+  if (reads->kind < RESOURCE_LINEAR || shared_get(&reads->checked) == (size_t)device + 1)
     return 0;
   PyObject *result = PyObject_CallFunction(st->faces.check_memory, "Oi", (PyObject *)reads, device);
   if (result == NULL)
     return -1;
   Py_DECREF(result);
-  reads->device = device;
+  shared_set(&reads->checked, (size_t)device + 1);
   return 0;
 }
 
@@ -117,7 +117,7 @@ static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py
 static PyObject *close_method(PyObject *object, PyObject *nothing) {
   (void)nothing;
   handle_close((handle *)object);
-  Py_CLEAR(((texture *)object)->resource);
+  Py_XDECREF(field_swap(object, &((texture *)object)->resource, NULL));
   Py_RETURN_NONE;
 }
 
@@ -160,10 +160,13 @@ static PyMethodDef functions[] = {
 };
 
 int need_texture_faces(const state *st) {
-  if (st->faces.texture != NULL)
+  shared_word *imported = (shared_word *)(uintptr_t)&st->texture.imported;
+  if (shared_get(imported))
     return 0;
   PyObject *module = PyImport_ImportModule("cudacore_handles.texture");
   Py_XDECREF(module);
+  if (module != NULL)
+    shared_set(imported, 1);
   return module != NULL ? 0 : -1;
 }
 

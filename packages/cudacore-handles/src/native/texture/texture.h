@@ -52,7 +52,7 @@ enum { RESOURCE_ARRAY, RESOURCE_MIPMAPPED, RESOURCE_LINEAR, RESOURCE_PITCHED };
 typedef struct resource {
   PyObject_HEAD PyObject *source; /* the face of the source; NULL if resource_make() did not make the object */
   int kind;
-  int device;                 /* the device for which the memory was checked; -1 if it was not checked */
+  shared_word checked;        /* 1 + the device for which the memory was checked; 0 if it was not checked */
   cch_texture_resource reads; /* the C structure, without the box of the source; `format` is also set for arrays */
   unsigned flags;             /* the flags of an array, CCH_ARRAY_* */
 } resource;

@@ -181,14 +181,20 @@ static const char *name_to_take(PyObject *capsule) {
 }
 
 void *dlpack_take(PyObject *capsule, bool *versioned) {
-  const char *name = name_to_take(capsule);
-  if (name == NULL)
+  void *managed = NULL;
+  if (name_to_take(capsule) == NULL)
     return NULL;
-  *versioned = name == versioned_name;
-  void *managed = PyCapsule_GetPointer(capsule, name);
-  /* From here on, the destructor of the capsule does nothing, and this code must delete the tensor. */
-  if (managed == NULL || PyCapsule_SetName(capsule, *versioned ? "used_dltensor_versioned" : "used_dltensor") < 0)
-    return NULL;
+  LOCK_OBJECT(capsule);
+  const char *name = untaken_name(capsule);
+  if (name != NULL) {
+    *versioned = name == versioned_name;
+    managed = PyCapsule_GetPointer(capsule, name);
+    /* From here on, the destructor of the capsule does nothing, and this code must delete the tensor. */
+    PyCapsule_SetName(capsule, *versioned ? "used_dltensor_versioned" : "used_dltensor");
+  }
+  UNLOCK_OBJECT();
+  if (managed == NULL)
+    name_to_take(capsule); /* raises: another thread has just taken the tensor */
   return managed;
 }
 
@@ -244,14 +250,22 @@ static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs
 static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   uint64_t flags;
+  unsigned long long address = 0;
+  dl_device device = {0};
+  unsigned type = 0;
+  if (name_to_take(capsule) == NULL)
+    return NULL;
+  LOCK_OBJECT(capsule); /* nobody takes and deletes the tensor meanwhile */
   const char *name = name_to_take(capsule);
   const dl_tensor *tensor =
       name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, &flags) : NULL;
-  if (tensor == NULL)
-    return NULL;
-  unsigned long long address = dlpack_address(tensor);
-  return Py_BuildValue("(KiiI)", address, (int)tensor->device.type, (int)tensor->device.id,
-                       tensor->dtype.code | (unsigned)tensor->dtype.bits << 8);
+  if (tensor != NULL) {
+    address = dlpack_address(tensor);
+    device = tensor->device;
+    type = tensor->dtype.code | (unsigned)tensor->dtype.bits << 8;
+  }
+  UNLOCK_OBJECT();
+  return PyErr_Occurred() ? NULL : Py_BuildValue("(KiiI)", address, (int)device.type, (int)device.id, type);
 }
 
 static PyMethodDef functions[] = {

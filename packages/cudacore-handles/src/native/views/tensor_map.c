@@ -163,8 +163,8 @@ static int64_t reach(int32_t rank, const int64_t *shape, const int64_t *strides,
   return bytes;
 }
 
-static int check_replacement(const tensor_map *self, const view *tensor, const cch_tensor_map_config *now) {
-  const cch_tensor_map_config *config = &self->config;
+static int check_replacement(const cch_tensor_map_config *config, const view *tensor,
+                             const cch_tensor_map_config *now) {
   int32_t last = config->rank - 1;
   int64_t needed = reach(config->rank, config->shape, config->strides, 1, config->strides[last]);
   int64_t given =
@@ -193,20 +193,24 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
     raise_about(PyExc_TypeError, "a StridedMemoryView is needed, not %U", tensor, 0, 0);
     return NULL;
   }
-  cch_tensor_map_config now = {.size = sizeof now};
-  if (read_view(st, (const view *)tensor, &now) < 0 || check_replacement(self, (const view *)tensor, &now) < 0)
+  cch_tensor_map_config now = {.size = sizeof now}, config;
+  LOCK_OBJECT(self);
+  config = self->config;
+  UNLOCK_OBJECT();
+  if (read_view(st, (const view *)tensor, &now) < 0 || check_replacement(&config, (const view *)tensor, &now) < 0)
     return NULL;
-  cch_tensor_map_config config = self->config;
   config.address = now.address;
   cch_tensor_map map;
   if (encode(st, &map, &config) < 0)
     return NULL;
-  /* The map and the tensor are replaced together under the GIL: a launch that packs the map keeps the right tensor. */
-  PyObject *old = self->tensor;
+  /* The map and the tensor are replaced together: a launch that packs the map keeps the right tensor. */
+  PyObject *old;
+  LOCK_OBJECT(self);
   self->map = map;
   self->config = config;
-  Py_INCREF(tensor);
-  self->tensor = tensor;
+  old = self->tensor;
+  self->tensor = Py_NewRef(tensor);
+  UNLOCK_OBJECT();
   Py_DECREF(old);
   Py_RETURN_NONE;
 }
@@ -215,23 +219,26 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
 
 static PyObject *tensor_map_bytes(PyObject *object, PyObject *nothing) {
   (void)nothing;
-  return PyBytes_FromStringAndSize((const char *)&((tensor_map *)object)->map, sizeof(cch_tensor_map));
+  cch_tensor_map map;
+  LOCK_OBJECT(object);
+  map = ((tensor_map *)object)->map;
+  UNLOCK_OBJECT();
+  return PyBytes_FromStringAndSize((const char *)&map, sizeof map);
 }
 
 static PyObject *get_number(PyObject *object, void *closure) {
   const char *place = (const char *)&((tensor_map *)object)->config + (size_t)(uintptr_t)closure;
   int32_t number;
+  LOCK_OBJECT(object);
   memcpy(&number, place, sizeof number);
+  UNLOCK_OBJECT();
   return PyLong_FromLong(number);
 }
 
 static PyObject *get_tensor(PyObject *object, void *closure) {
   (void)closure;
-  PyObject *tensor = ((tensor_map *)object)->tensor;
-  if (tensor == NULL) /* this module did not initialise the object */
-    tensor = Py_None;
-  Py_INCREF(tensor);
-  return tensor;
+  PyObject *tensor = field_get(object, &((tensor_map *)object)->tensor);
+  return tensor != NULL ? tensor : Py_NewRef(Py_None); /* NULL: this module did not initialise the object */
 }
 
 /* tp_clear is not needed: if the view is in a reference cycle, the tp_clear of the view breaks the cycle. */

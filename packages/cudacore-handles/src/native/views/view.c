@@ -381,51 +381,35 @@ static PyObject *get_size(PyObject *object, void *closure) {
   return PyLong_FromLongLong(empty ? 0 : size);
 }
 
-/* Keeps a value that was computed for an attribute, unless another thread was faster. */
-static PyObject *keep_made(PyObject **place, PyObject *made) {
-  if (made == NULL)
-    return NULL;
-  if (*place == NULL) {
-    *place = made;
-  } else {
-    Py_DECREF(made);
-  }
-  Py_INCREF(*place);
-  return *place;
-}
-
 static PyObject *get_dtype(PyObject *object, void *closure) {
   (void)closure;
   view *self = (view *)object;
-  if (self->dtype != NULL) {
-    Py_INCREF(self->dtype);
-    return self->dtype;
-  }
+  PyObject *known = field_get(self, &self->dtype);
+  if (known != NULL)
+    return known;
   dl_data_type type = self->tensor.dtype;
-  return keep_made(&self->dtype, PyObject_CallFunction(self->st->faces.dtype_of, "iii", (int)type.code, (int)type.bits,
-                                                       (int)type.lanes));
+  return field_keep(
+      self, &self->dtype,
+      PyObject_CallFunction(self->st->faces.dtype_of, "iii", (int)type.code, (int)type.bits, (int)type.lanes));
 }
 
 static PyObject *get_dtype_as_it_is(PyObject *object, void *closure) {
   (void)closure;
-  const view *self = (view *)object;
-  PyObject *dtype = self->dtype != NULL ? self->dtype : Py_Ellipsis;
-  Py_INCREF(dtype);
-  return dtype;
+  PyObject *dtype = field_get(object, &((view *)object)->dtype);
+  return dtype != NULL ? dtype : Py_NewRef(Py_Ellipsis);
 }
 
 static PyObject *get_layout(PyObject *object, void *closure) {
   view *self = (view *)object;
-  if (self->layout != NULL) {
-    Py_INCREF(self->layout);
-    return self->layout;
-  }
+  PyObject *known = field_get(self, &self->layout);
+  if (known != NULL)
+    return known;
   PyObject *shape = get_shape(object, closure), *strides = get_strides(object, closure), *made = NULL;
   if (shape != NULL && strides != NULL)
     made = PyObject_CallFunction(self->st->faces.layout_of, "OOL", shape, strides, (long long)self->itemsize);
   Py_XDECREF(shape);
   Py_XDECREF(strides);
-  return keep_made(&self->layout, made);
+  return field_keep(self, &self->layout, made);
 }
 
 static PyObject *get_type(PyObject *object, void *closure) {

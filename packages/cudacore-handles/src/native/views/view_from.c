@@ -43,14 +43,11 @@ static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, elem
     *out = (element){.type = {.code = DL_NO_CODE, .bits = 8, .lanes = 1}, .itemsize = size, .dtype = Py_None};
     return 0;
   }
-  PyObject *known = NULL; /* borrowed */
-  if (dtype != Py_None && itemsize == Py_None) {
-    known = PyDict_GetItemWithError(st->faces.element_types, dtype);
-    PyErr_Clear(); /* the dtype is not hashable */
-  }
-  if (known != NULL)
-    return read_element(known, out);
-  PyObject *found = PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
+  PyObject *found = NULL;
+  if (dtype != Py_None && itemsize == Py_None)
+    found = dict_get(st->faces.element_types, dtype);
+  if (found == NULL)
+    found = PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
   int status = found != NULL ? read_element(found, out) : -1;
   Py_XDECREF(found);
   return status;
@@ -179,7 +176,7 @@ static bool read_stream(const state *st, PyObject *given, long long *out, PyObje
     }
     return false;
   }
-  if (((handle *)face)->box == NULL) {
+  if (!handle_is_open(face)) {
     handle_hold(face); /* raises the exception */
     Py_DECREF(face);
     return false;
@@ -260,14 +257,14 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
 }
 
 int type_of_dtype(const state *st, PyObject *dtype, unsigned long *out) {
-  PyObject *known = PyDict_GetItemWithError(st->views.dlpack_types, dtype), *fresh = NULL; /* `known` is borrowed */
-  if (known == NULL && !PyErr_Occurred()) {
-    known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
-    if (fresh != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, fresh) < 0)
-      known = NULL;
+  PyObject *known = dict_get(st->views.dlpack_types, dtype);
+  if (known == NULL) {
+    known = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
+    if (known != NULL && PyDict_SetItem(st->views.dlpack_types, dtype, known) < 0)
+      Py_CLEAR(known);
   }
   *out = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
-  Py_XDECREF(fresh);
+  Py_XDECREF(known);
   return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -379,16 +376,16 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
 }
 
 /*
- * Returns the table entry for the type of an object. The first object of a type is examined to make the entry. NULL
- * with an exception on failure.
+ * Copies the table entry for the type of an object. The first object of a type is examined to make the entry. Returns
+ * -1 with an exception on failure; otherwise, the caller calls types_done().
  */
-static const type_entry *entry_of(const state *st, PyObject *object) {
-  const type_entry *how = types_find(st, Py_TYPE(object));
-  if (how->type != NULL || st->base.resolver == NULL)
-    return how;
-  PyObject *known = PyObject_CallFunctionObjArgs(st->base.resolver, (PyObject *)Py_TYPE(object), object, NULL);
-  Py_XDECREF(known);
-  return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
+static int read_entry(const state *st, PyObject *object, type_entry *how) {
+  if (types_read(st, Py_TYPE(object), how))
+    return 0;
+  if (types_resolve(st, object) < 0)
+    return -1;
+  types_read(st, Py_TYPE(object), how);
+  return 0;
 }
 
 static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -396,13 +393,15 @@ static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ss
   if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
     return NULL;
   long type = PyLong_AsLong(arguments[1]), id = PyLong_AsLong(arguments[2]);
-  const type_entry *how = PyErr_Occurred() ? NULL : entry_of(st, arguments[0]);
-  if (how == NULL)
+  type_entry how;
+  if (PyErr_Occurred() || read_entry(st, arguments[0], &how) < 0)
     return NULL;
-  if (how->type == NULL || how->packing != PACKING_EXCHANGE || how->exchange->current_work_stream == NULL)
+  const dl_exchange_api *api = how.exchange;
+  types_done(&how);
+  if (api == NULL || api->current_work_stream == NULL)
     Py_RETURN_NONE;
   unsigned long long stream;
-  if (ask_work_stream(how->exchange, (dl_device){.type = (int32_t)type, .id = (int32_t)id}, &stream) < 0)
+  if (ask_work_stream(api, (dl_device){.type = (int32_t)type, .id = (int32_t)id}, &stream) < 0)
     return NULL;
   return PyLong_FromUnsignedLongLong(stream);
 }
@@ -454,6 +453,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   const state *st = PyModule_GetState(module);
   PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
   long long stream;
+  type_entry how = {0};
   const char *name = any ? "from_any_interface" : "from_dlpack";
   if (read_arguments(st, name, given, count, keywords, arguments, &stream, &kept) < 0)
     return NULL;
@@ -463,24 +463,22 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     result = from_interface(st, arguments[0], object, stream, name);
     goto end;
   }
-  const type_entry *how = entry_of(st, object);
-  if (how == NULL)
+  if (read_entry(st, object, &how) < 0)
     goto end;
   /* A few types have a converter that checks the values first. Masked arrays are one of these types. */
-  if (how->type != NULL && how->packing == PACKING_CONVERTER) {
+  if (how.type != NULL && how.packing == PACKING_CONVERTER) {
     PyObject *checked = PyObject_CallFunction(st->faces.check_values, "Os", object, "obj");
     if (checked == NULL)
       goto end;
     Py_DECREF(checked);
-    how = types_find(st, Py_TYPE(object)); /* the table may have been reallocated */
   }
   /* Our own views have more information about the streams of their memory than the exchange API can express. */
-  if (how->type != NULL && how->packing == PACKING_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
+  if (how.exchange != NULL && how.exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
-    result = from_exchange(st, type, object, stream, how->exchange);
+    result = from_exchange(st, type, object, stream, how.exchange);
     goto tried;
   }
-  bool has_paths = how->type != NULL && how->packing == PACKING_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
+  bool has_paths = how.type != NULL && how.packing == PACKING_PATHS && PyTuple_GetItem(how.given, 1) != Py_None;
   if (has_paths && stream == NO_ORDER) {
     result = from_attributes(st, type, object);
     goto tried;
@@ -498,7 +496,7 @@ tried:
   if (result == NULL && any)
     result = from_interface_instead(st, arguments[0], object, stream, name);
 end:
-  Py_XDECREF(kept);
+  KEEPING_EXCEPTION(types_done(&how); Py_XDECREF(kept));
   return result;
 }
 

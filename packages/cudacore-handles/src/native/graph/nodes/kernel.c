@@ -4,12 +4,11 @@
 
 static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
   if ((PyObject *)Py_TYPE(settings) != st->faces.config || (PyObject *)Py_TYPE(face) != st->faces.kernel ||
-      ((kernel *)face)->layout_bytes == NULL)
+      !kernel_has_layout((kernel *)face))
     return false;
   unsigned shared = ((config *)settings)->config.shared_bytes;
   int device;
-  return shared == 0 || (((kernel *)face)->shared_allowed >= shared && cch_current_device(&device) == 0 &&
-                         ((kernel *)face)->shared_device == device);
+  return shared == 0 || (cch_current_device(&device) == 0 && kernel_allows((kernel *)face, shared, device));
 }
 
 /*
@@ -53,9 +52,7 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
     return -1;
   out->config = ((config *)settings)->config;
   params->config = &out->config;
-  PyObject *layout_bytes = ((kernel *)face)->layout_bytes;
-  layout layout = ((kernel *)face)->params;
-  Py_INCREF(layout_bytes);
+  const layout layout = ((kernel *)face)->params; /* it never changes */
   void *block = arguments->scratch;
   if (block == NULL || layout.total > SCRATCH_SIZE)
     block = out->heap = PyMem_Malloc(layout.total != 0 ? (size_t)layout.total : 1);
@@ -66,7 +63,6 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
     PyErr_NoMemory();
   else if (find_device_for_memory_checks(st, CURRENT_DEVICE, &device) == 0)
     status = pack_values(st, &layout, arguments->rest, block, &keep, device);
-  Py_DECREF(layout_bytes);
   params->args = block;
   params->args_size = (size_t)layout.total;
   return take_bundle(st, &keep, out, status);
