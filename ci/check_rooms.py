@@ -61,6 +61,7 @@ UPWARD = {
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_memory"): "Device.memory_resource",
+    ("src/cudacore_handles/_driver/device.py", "_views"): "Device.to_device()",
     ("src/cudacore_handles/_memory/arrays.py", "_views"): "arrays that only a view can read",
     ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",
     ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",

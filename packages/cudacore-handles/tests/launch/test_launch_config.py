@@ -358,3 +358,17 @@ def test_launch_with_a_priority(code: ch.ObjectCode, stream: ch.Stream) -> None:
     """A launch with a priority would be refused."""
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1, priority=-1), code.get_kernel("nothing"))
     stream.sync()
+
+
+@pytest.mark.parametrize(("n", "grid"), [(1, 1), (256, 1), (257, 2), (np.int64(1000), 4)])
+def test_for_elements(n: Any, grid: int) -> None:
+    """The last elements would have no thread, or a block would have no element."""
+    assert LaunchConfig.for_elements(n, shmem_size=16) == LaunchConfig(grid=grid, block=256, shmem_size=16)
+    assert LaunchConfig.for_elements(n, block=int(n)).grid == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("arguments", "error"), [((0,), ValueError), ((8, 0), ValueError), ((1.5,), TypeError)])
+def test_for_no_elements(arguments: Any, error: type[Exception]) -> None:
+    """A grid without blocks would reach the driver, or a number of elements be rounded."""
+    with pytest.raises(error, match=r"^n "):
+        LaunchConfig.for_elements(*arguments)

@@ -327,3 +327,51 @@ def test_numpy_is_being_imported(buffer: ch.Buffer, stream: ch.Stream, monkeypat
     buffer.copy_from(bytes(range(buffer.size)), stream=stream)
     buffer.copy_to(back, stream=stream)
     assert back == bytes(range(buffer.size))
+
+
+def test_copies_of_arrays(device: ch.Device, stream: ch.Stream) -> None:
+    """An array of NumPy would need to be wrapped for a copy, or a part of a view would have other elements."""
+    values = np.arange(24, dtype="f4").reshape(4, 6)
+    view = device.allocate(values.nbytes, stream=stream).view("f4", values.shape)
+    view.copy_from(values[::-1], stream)
+    result = np.zeros((6, 4), "f4")
+    view.view(view._layout.permuted((1, 0))).copy_to(result, stream)
+    assert (result == values[::-1].T).all()
+    for key in (np.s_[1], np.s_[:, 1], np.s_[1:3, ::-2], np.s_[:, -1], np.s_[2, 3]):
+        part = np.zeros_like(values[key])
+        view[key].copy_to(part, stream)
+        assert (part == values[::-1][key]).all(), key
+    assert [row.shape for row in view] == [(6,)] * 4
+    with pytest.raises(IndexError):
+        view[4]
+    read_only = np.zeros((4, 6), "f4")
+    read_only.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        view.copy_to(read_only, stream)
+    view.copy_from(read_only, stream)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype="f4").reshape(2, 3),
+        np.arange(24, dtype="i2").reshape(4, 6)[::2, ::-3],
+        np.array(2.5),
+        np.zeros((0, 3)),
+        np.array([(1, 2.5)], "i4,f8"),
+        np.array(["2026-01-01"], "M8[D]"),
+    ],
+    ids=["dense", "strided", "scalar", "empty", "struct", "date"],
+)
+def test_to_device(device: ch.Device, stream: ch.Stream, array: Any) -> None:
+    """The copy on the device would have another shape, type or order than the array."""
+    copy = device.to_device(array, stream=stream)
+    assert (copy.shape, copy.dtype) == (array.shape, array.dtype)
+    assert copy._layout.is_contiguous_c
+    result = np.zeros(array.shape, array.dtype)
+    copy.copy_to(result, stream)
+    assert (result == array).all()
+    again = device.to_device(copy, stream=stream)
+    assert array.size == 0 or again.ptr != copy.ptr
+    with pytest.raises(BufferError, match="list"):
+        device.to_device([1, 2], stream=stream)  # type: ignore[arg-type]

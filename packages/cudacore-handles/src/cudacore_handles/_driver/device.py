@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._stream.options import EventOptions, StreamOptions
+    from cudacore_handles._views.view import StridedMemoryView
     from cudacore_handles.texture import (
         MipmappedArray,
         MipmappedArrayOptions,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         TextureObject,
         TextureObjectOptions,
     )
+    from cudacore_handles.typing import AnyArrayType
 
 _BufferHandle = _native.BufferHandle
 _TEXT_SIZE = 256  # longer than the name of any device
@@ -262,6 +264,34 @@ class Device:
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
         return buffer
+
+    def to_device(self, array: AnyArrayType, *, stream: Stream | IsStreamType) -> StridedMemoryView:
+        """Copy an array into new memory of the device, with its shape and type, in C order.
+
+        Parameters
+        ----------
+        array : array
+            An array of NumPy or another library, or a view. The host waits for the copy of ordinary host memory.
+        stream : Stream
+            The stream on which the allocation, the copy, and later the free, are ordered.
+
+        Examples
+        --------
+        >>> x = device.to_device(np.arange(6, dtype=np.float32).reshape(2, 3), stream=stream)
+        >>> x.shape
+        (2, 3)
+        >>> x.copy_to(result := np.empty((2, 3), np.float32), stream)
+        >>> result[1]
+        array([3., 4., 5.], dtype=float32)
+        """
+        from cudacore_handles._views.dtypes import ElementType
+        from cudacore_handles._views.view import StridedMemoryView
+
+        source = array if isinstance(array, StridedMemoryView) else StridedMemoryView.from_any_interface(array, stream)
+        kind = ElementType(source._type, source._itemsize, source._dtype_as_it_is)
+        copy = self.allocate(source.size * source._itemsize, stream=stream).view(kind, source.shape)
+        copy.copy_from(source, stream)
+        return copy
 
     def create_opaque_array(self, options: OpaqueArrayOptions) -> OpaqueArray:
         """Create a CUDA array, for textures and surfaces (cuArray3DCreate).

@@ -128,6 +128,32 @@ class LaunchConfig(_native.Config):
         )
 
     @classmethod
+    def for_elements(cls, n: int, block: int = 256, **options: Any) -> LaunchConfig:
+        """Return the configuration of a kernel with one thread for each of `n` elements.
+
+        The grid is rounded up to whole blocks. So the last block can have threads without an element, and the kernel
+        compares its index with `n`.
+
+        Parameters
+        ----------
+        n : int
+            The number of elements, at least 1.
+        block : int, optional
+            Threads per block. Default 256.
+        **options
+            Other arguments of the constructor, such as `shmem_size`.
+
+        Examples
+        --------
+        >>> core.LaunchConfig.for_elements(1000).grid
+        (4, 1, 1)
+        """
+        count, threads = check_int("n", n), check_int("block", block)
+        if count < 1 or threads < 1:
+            raise ValueError(f"n and block must be at least 1, not {n} and {block}; for no elements, launch nothing")
+        return cls(grid=-(-count // threads), block=threads, **options)
+
+    @classmethod
     def _read(cls, c: Any) -> LaunchConfig:
         """Make a configuration from the fields of a ``cch_launch_config`` that the driver filled in."""
         self = cls.__new__(cls)

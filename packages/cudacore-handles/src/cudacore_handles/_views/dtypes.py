@@ -58,11 +58,13 @@ def raw_type(itemsize: int) -> ElementType:
 
 
 def type_given(dtype: Any) -> ElementType:
-    """Return the element type for an argument `dtype`: a dtype, anything that NumPy converts to one, or a name."""
+    """Return the element type for an argument `dtype`: what NumPy converts to a dtype, a name, or an ElementType."""
     try:
         return ELEMENT_TYPES[dtype]
     except (KeyError, TypeError):  # a new value, or one that cannot be hashed
         pass
+    if isinstance(dtype, ElementType):
+        return dtype
     import numpy as np
 
     try:

@@ -22,6 +22,10 @@ from cudacore_handles._views.layout_arguments import (
 MAX_NDIM = 64
 
 
+class _OutOfRangeError(IndexError, ValueError):
+    """An index is out of range: a ValueError as in `cuda.core`, and an IndexError, at which Python ends iterations."""
+
+
 class _StridedLayout:
     """The positions of an array's elements: its shape, strides, and bytes per element.
 
@@ -561,7 +565,7 @@ class _StridedLayout:
                 raise TypeError(f"Invalid slice: {part}. Expected slice instance or integer.")
             index = operator.index(part)
             if not -extent <= index < extent:
-                raise ValueError(f"Invalid index: {index} out of range for axis {axis} with extent {extent}")
+                raise _OutOfRangeError(f"Invalid index: {index} out of range for axis {axis} with extent {extent}")
             offset += steps[axis] * (index % extent)
         if 0 in shape:
             strides, offset = [0] * len(shape), self.slice_offset

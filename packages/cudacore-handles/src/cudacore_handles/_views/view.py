@@ -29,6 +29,7 @@ from cudacore_handles._views.dtypes import (
 from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles._views.tensor_map import TensorMapDescriptor, make_tiled, make_with_options
 from cudacore_handles.typing import (
+    AnyArrayType,
     TensorMapInterleave,
     TensorMapL2Promotion,
     TensorMapOOBFill,
@@ -121,6 +122,17 @@ class StridedMemoryView(_native.ViewHandle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
+
+    def __getitem__(self, key: Any) -> StridedMemoryView:
+        """Return a view of a part: integers and slices, as for an array of NumPy.
+
+        Examples
+        --------
+        >>> matrix = device.allocate(64, stream=stream).view("float32", (4, 4))
+        >>> matrix[1:, 2].shape
+        (3,)
+        """
+        return self.view(self._layout[key])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array of the same memory, which the host must be able to access.
@@ -305,12 +317,12 @@ class StridedMemoryView(_native.ViewHandle):
 
     def copy_from(
         self,
-        other: StridedMemoryView,
+        other: AnyArrayType,
         stream: Stream | IsStreamType,
         allocator: object = None,
         blocking: bool | None = None,
     ) -> None:
-        """Copy the elements of another view into this one, whatever their layouts.
+        """Copy the elements of another view, or of an array, into this view, whatever their layouts.
 
         The copy is ordered on the stream and takes a few calls of the driver. The driver copies dense layouts and long
         rows in one copy; a kernel copies all others. If the layout of ordinary host memory has gaps, its elements are
@@ -318,8 +330,8 @@ class StridedMemoryView(_native.ViewHandle):
 
         Parameters
         ----------
-        other : StridedMemoryView
-            The source, which must have the same shape and type.
+        other : StridedMemoryView or array
+            The source, which must have the same shape and type: a view, or an array of NumPy or another library.
         stream : Stream
             The stream that the copy is ordered on.
         allocator : MemoryResource, optional
@@ -334,12 +346,12 @@ class StridedMemoryView(_native.ViewHandle):
 
     def copy_to(
         self,
-        other: StridedMemoryView,
+        other: AnyArrayType,
         stream: Stream | IsStreamType | None = None,
         allocator: object = None,
         blocking: bool | None = None,
     ) -> None:
-        """Copy the elements of this view into another one; see :meth:`copy_from`."""
+        """Copy the elements of this view into another one, or into an array; see :meth:`copy_from`."""
         from cudacore_handles._views.view_copy import copy_view
 
         copy_view(other, self, stream, allocator, blocking)

@@ -49,14 +49,12 @@ _MIN_BYTES_OF_THREAD = 1 << 20
 
 
 def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | None) -> None:
-    """Copy the elements of a view to another view of the same shape and type, in the order of a stream."""
-    for view in (dst, src):
-        if not isinstance(view, StridedMemoryView):
-            raise TypeError(
-                f"other must be a StridedMemoryView, not {type(view).__name__}; "
-                "StridedMemoryView.from_any_interface() makes one of an array"
-            )
+    """Copy the elements of a view or array to another one of the same shape and type, in the order of a stream."""
     accepted = Stream_accept(stream, allow_stream_protocol=True)
+    dst, src = (
+        view if isinstance(view, StridedMemoryView) else StridedMemoryView.from_any_interface(view, accepted)
+        for view in (dst, src)
+    )
     _check(dst, src)
     if not dst.size:
         return
