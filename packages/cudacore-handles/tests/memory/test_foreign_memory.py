@@ -147,6 +147,34 @@ def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
     assert bytes(copy.__buffer__()) == bytes(32) + b"\x01" * 32
 
 
+def test_an_owner_on_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would be taken for memory of the device on which its owner is, and copies would fail."""
+    there = ch.DeviceMemoryResource(other_device, {}).allocate(64, stream=stream)
+    here = device.allocate(64, stream=stream)
+    array = np.arange(64, dtype=np.uint8)
+    result = np.zeros_like(array)
+    ch.Buffer.from_handle(array.ctypes.data, 64, owner=there).copy_to(here, stream=stream)
+    stream.sync()
+    ch.Buffer.from_handle(here.handle, 64, owner=there).copy_to(result, stream=stream)
+    assert np.array_equal(result, array)
+    ch.Buffer.from_handle(there.handle, 64, owner=here).copy_from(here, stream=stream)
+    there.copy_to(here, stream=stream)
+    here.copy_to(result, stream=stream)
+    assert np.array_equal(result, array)
+
+
+def test_an_owner_that_is_read_only(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory could not be written because its owner is other memory, which is read-only."""
+    constant = np.zeros(4096, dtype=np.uint8)
+    constant.flags.writeable = False
+    with ch.register_host_memory(constant) as owner:
+        buffer = device.allocate(64, stream=stream)
+        assert not ch.Buffer.from_handle(buffer.handle, 64, owner=owner).is_read_only
+        assert ch.Buffer.from_handle(owner.handle + 64, 64, owner=owner).is_read_only
+        ch.Buffer.from_handle(buffer.handle, 64, owner=owner).fill(1, stream=stream)
+        stream.sync()
+
+
 def test_first_allocation_in_a_capture(run_on_driver: Callable[..., str]) -> None:
     """If the first allocation is in a capture, the creation of objects at first use would invalidate the capture."""
     run_on_driver("""

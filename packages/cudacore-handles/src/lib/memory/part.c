@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that several boxes share: an allocation and its parts, a mapping of another process's memory and its imports,
- * or a buffer and memory that borrows it as its owner. Each part has its own box, with a reference to the box of the
- * whole, with which the memory is freed. When a part with a stream of its own ends, the stream becomes a use of the
- * whole (uses.c).
+ * or a buffer and memory that borrows it as its owner, and that can be elsewhere. Each part has its own box, with a
+ * reference to the box of the whole, with which the memory is freed. When a part with a stream of its own ends, the
+ * stream becomes a use of the whole (uses.c).
  */
 #include "memory/part.h"
 
@@ -42,7 +42,7 @@ int cch_deviceptr_borrow(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_
   p->ptr.origin = CCH__PART;
   p->ptr.ptr = raw;
   p->ptr.size = size;
-  p->ptr.read_only = whole->read_only;
+  p->ptr.read_only = whole->read_only && cch__is_in(whole, raw);
   p->ptr.backing = &whole->box;
   p->ptr.box.context = whole->origin == CCH__FROM_GRAPHICS ? &whole->box : whole->box.context;
   p->ptr.context = cch_context_ref(owner->context);

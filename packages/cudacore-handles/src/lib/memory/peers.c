@@ -2,6 +2,7 @@
 #include "memory/peers.h"
 
 #include "driver/current.h"
+#include "memory/part.h"
 #include "memory/pool.h"
 #include "memory/virtual.h"
 #include "stream/capture.h"
@@ -81,10 +82,14 @@ static int place_address(place *out, CUdeviceptr ptr, int here) {
   return status == 0 && is_virtual ? place_virtual(out, ptr, here) : status;
 }
 
-/* Finds where memory is, for work on a device. The driver is queried only about memory of others, and virtual memory.
+/*
+ * Finds where memory is, for work on a device. The driver is queried only about memory of others, and virtual memory.
+ * An allocation that only keeps the owner of other memory alive says nothing about that memory.
  */
 static int find_place(place *out, const cch_deviceptr *ptr, int here) {
   const cch_deviceptr *whole = cch__whole(ptr);
+  if (!cch__is_in(whole, ptr->ptr))
+    return place_address(out, ptr->ptr, here);
   const cch_pool *pool =
       whole->backing != NULL && whole->backing->kind == CCH_KIND_POOL ? (cch_pool *)whole->backing : NULL;
   *out = (place){.device = ANY_DEVICE};
@@ -277,7 +282,7 @@ static int place_operand(place *out, CUdeviceptr ptr, int here, const cch_bundle
   enum { OPERANDS = 2 };
   for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {
     const cch_deviceptr *box = bundle->owners[i].object;
-    if (bundle->owners[i].release == NULL && box->box.kind == CCH_KIND_DEVICEPTR && ptr - box->ptr < box->size)
+    if (bundle->owners[i].release == NULL && box->box.kind == CCH_KIND_DEVICEPTR && cch__is_in(box, ptr))
       return find_place(out, box, here);
   }
   return place_address(out, ptr, here);
