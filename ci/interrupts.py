@@ -26,7 +26,9 @@ class _Interrupt:
         if not code.co_filename.startswith(self._folder) or (event == "call" and _is_in_finalizer(frame)):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
+        # Code without a line is the compiler's, such as Python 3.12's handler at the end of each generator. Signals are
+        # not handled there, and Python drops an exception that is raised while an unfinished generator is released.
+        if event == "opcode" and frame.f_lineno is not None:
             self._left -= 1
             if self._left == 0:
                 self.place = f"{code.co_filename}:{frame.f_lineno}, bytecode {frame.f_lasti}"
@@ -45,6 +47,7 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
 def _interrupted(operation: Callable[[], object], folder: str) -> Iterator[str]:
     """Interrupt an operation before each of its bytecodes in turn, and yield the places."""
     number = 0
+    sys._getframe().f_trace_opcodes = True  # in Python 3.12, settrace() ignores opcodes if no frame has asked for them
     while True:
         number += 1
         interrupt = _Interrupt(folder, number)
