@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
 import sys
 import time
@@ -58,6 +59,18 @@ FEATURES = {
 _TOO_OLD = re.compile(r"(cu\w+): CCH_ENOSYMBOL \(-4\): needs a driver for CUDA ([\d.]+) or newer")
 _CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver for CUDA 12\.8", re.DOTALL)
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
+
+
+# From Python 3.12 on, fork() in a process with threads causes a warning. The driver and NumPy have threads.
+_FORK_WARNING = "This process (pid="
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ignore the warning of tests that fork, in this process and in the processes that tests start."""
+    config.addinivalue_line("filterwarnings", f"ignore:{re.escape(_FORK_WARNING)}:DeprecationWarning")
+    inherited = os.environ.get("PYTHONWARNINGS")
+    own = f"ignore:{_FORK_WARNING}:DeprecationWarning"
+    os.environ["PYTHONWARNINGS"] = f"{inherited},{own}" if inherited else own
 
 
 def freeze_what_is_there() -> None:

@@ -141,8 +141,7 @@ def test_fork(run_python: Run) -> None:
     """A child would hang in an inherited graph, or the error would not give a reason."""
     result = run_python(
         f"""
-import os, warnings
-warnings.simplefilter("ignore")
+import os
 {SETUP}
 definition = cg.GraphDefinition()
 node = definition.empty()
@@ -165,8 +164,7 @@ def test_fork_in_a_capture(run_python: Run) -> None:
     """A child would hang in a capture that it inherited, or end the parent's capture."""
     result = run_python(
         f"""
-import gc, os, sys, warnings
-warnings.simplefilter("ignore")
+import gc, os, sys
 {SETUP}
 {BUILDING}
 pid = os.fork()

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import pytest
 
 BEGIN = """
-import atexit, gc, os, sys, threading, warnings
+import atexit, gc, os, sys, threading
 import cudacore_handles as ch
 from kernel_sources import PTX
 
-# A process with several threads forks here, on purpose; Python 3.12 and later warn.
-warnings.simplefilter("ignore", DeprecationWarning)
 one_block = ch.LaunchConfig(grid=1, block=1)
 
 

@@ -9,7 +9,6 @@ import pickle
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -346,9 +345,7 @@ def test_fork_while_another_thread_uses_a_cache() -> None:
     thread.start()
     try:
         for _ in range(200):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
-                child = os.fork()
+            child = os.fork()
             if child == 0:
                 signal.alarm(5)
                 cache["b"] = b"2"

@@ -470,7 +470,7 @@ def test_processes_that_end_with_parts(run_python: Callable[..., Any], on_sim: b
     """A forked child, or the end of the interpreter, would free memory that a part or a capture still uses."""
     child = run_python(
         """
-        import gc, os, sys, threading, warnings
+        import gc, os, sys, threading
         import cudacore_graph as cg
         import cudacore_handles as ch
 
@@ -487,7 +487,6 @@ def test_processes_that_end_with_parts(run_python: Callable[..., Any], on_sim: b
             whole = part = builder = captured = None
             gc.collect()
 
-        warnings.simplefilter("ignore", DeprecationWarning)  # the driver's threads: from Python 3.12 on, fork() warns
         pid = os.fork()
         if pid == 0:
             thread = threading.Thread(target=drop)  # of the collector

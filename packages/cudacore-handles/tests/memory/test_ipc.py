@@ -399,12 +399,10 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         import os
         import pickle
         import threading
-        import warnings
         import pytest
         import cudacore_handles as ch
         from cudacore_handles._base import ipc
 
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which this is about
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -550,7 +549,6 @@ def test_launches_from_many_threads(engine: Engine) -> None:
         assert list(pool.map(launches, range(12))) == [n * 20 * 1024 for n in range(12)]
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of fork in a process with threads")
 def test_launch_in_a_forked_child(engine: Engine) -> None:
     """A forked child would wait for the engine's threads, which exist only in the parent."""
     module = engine.cuda('extern "C" __global__ void k(int *p) { atomicAdd(p, 1); }')

@@ -382,6 +382,11 @@ class Buffer(_native.BufferHandle):
         options : CopyOptions, optional
             Options of the copy. Default: the copy reads its source in the order of the stream.
 
+        Raises
+        ------
+        ValueError
+            If the sizes differ, the memory overlaps, or this buffer is read-only.
+
         Examples
         --------
         >>> buffer = device.allocate(16, stream=stream)
@@ -428,6 +433,11 @@ class Buffer(_native.BufferHandle):
             Rows from slice to slice, in each buffer. Default: the height.
         stream : Stream
             The stream that the copy is ordered on.
+
+        Raises
+        ------
+        ValueError
+            If the part exceeds a buffer, its rows overlap, the two parts overlap, or this buffer is read-only.
         """
         from cudacore_handles._memory.copy import pack_shape
 
@@ -446,6 +456,11 @@ class Buffer(_native.BufferHandle):
             ``ml_dtypes.bfloat16(1.5)``. The buffer's size must be a multiple of it.
         stream : Stream
             The stream that the fill is ordered on.
+
+        Raises
+        ------
+        ValueError
+            If the value does not fit the buffer, or the buffer is read-only.
 
         Examples
         --------

@@ -62,7 +62,7 @@ def register_host_memory(
         pages. If the array has no bytes, nothing is registered.
     read_only : bool, optional
         Whether the device only reads the memory (CU_MEMHOSTREGISTER_READ_ONLY). Copies, fills and graph nodes that
-        would write the buffer are errors; a kernel must not write it. Default: True for a read-only array.
+        would write the buffer raise ValueError; a kernel must not write it. Default: True for a read-only array.
     portable : bool, optional
         Whether the memory is page-locked for all contexts, not only for the current one. Default True.
     mapped : bool, optional
