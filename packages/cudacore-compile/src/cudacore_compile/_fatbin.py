@@ -11,6 +11,7 @@ from typing import Any
 
 from cudacore_compile._compilers.libraries import Library, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
+from cudacore_handles._sdk import type_text
 
 _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)
 
@@ -70,7 +71,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     entries: dict[tuple[str, str], bytes] = {}
     for code in parts:
         if not isinstance(code, ObjectCode):
-            raise TypeError(f"codes must be of ObjectCode, not {type(code).__name__}")
+            raise TypeError(f"codes must be of ObjectCode, not {type_text(code)}")
         entry = code.code_type, _architecture(code)
         if entry in entries:
             raise ValueError(f"codes has two of the type {entry[0]!r} for the architecture {entry[1]}")

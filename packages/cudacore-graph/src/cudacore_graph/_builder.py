@@ -18,7 +18,7 @@ from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
-from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib, out_box, share
+from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib, out_box, share, type_text
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder
 
@@ -387,7 +387,7 @@ class GraphBuilder(Builder):
             A builder that has ended building.
         """
         if not isinstance(child, GraphBuilder):
-            raise TypeError(f"child must be a GraphBuilder, not {type(child).__name__}")
+            raise TypeError(f"child must be a GraphBuilder, not {type_text(child)}")
         capture = self._capturing("embed a graph")
         _native.capture_add(self._own_stream(), capture.graph, "embed", child._finished("embed the graph"))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from cudacore_graph._arguments import check_node_kernel
 from cudacore_handles import ClosedError, LaunchConfig, ParamKind
 from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles._sdk import type_text
 from cudacore_handles._sdk.graph import check_values
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _take_configs(config: Any) -> tuple[LaunchConfig, ...]:
     given = (config,) if isinstance(config, LaunchConfig) or not isinstance(config, Iterable) else tuple(config)
     for each in given:
         if not isinstance(each, LaunchConfig):
-            raise TypeError(f"config must be a LaunchConfig or a sequence of them, not of {type(each).__name__}")
+            raise TypeError(f"config must be a LaunchConfig or a sequence of them, not of {type_text(each)}")
     return given
 
 

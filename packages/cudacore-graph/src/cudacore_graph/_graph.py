@@ -15,7 +15,7 @@ from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
-from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, out_box, results
+from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, out_box, results, type_text
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Stream_accept
 
@@ -107,7 +107,7 @@ class Graph(_native.ExecHandle):
         """
         given: object = node
         if not isinstance(given, GraphNode):
-            raise TypeError(f"node must be a GraphNode of the graph's definition, not {type(node).__name__}")
+            raise TypeError(f"node must be a GraphNode of the graph's definition, not {type_text(node)}")
         if not given.is_valid:
             raise gone(given)
         if not lib.cch_graph_exec_has(hold(self), hold(given)):
@@ -194,7 +194,7 @@ def _definition_of(source: object) -> GraphDefinition:
 
     if isinstance(source, GraphBuilder):
         return source._finished("update a graph from it")
-    raise TypeError(f"source must be a GraphDefinition or a GraphBuilder, not {type(source).__name__}")
+    raise TypeError(f"source must be a GraphDefinition or a GraphBuilder, not {type_text(source)}")
 
 
 def _describe(definition: GraphDefinition, handle: int) -> str:

@@ -372,3 +372,26 @@ def test_for_no_elements(arguments: Any, error: type[Exception]) -> None:
     """A grid without blocks would reach the driver, or a number of elements be rounded."""
     with pytest.raises(error, match=r"^n "):
         LaunchConfig.for_elements(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "text"),
+    [
+        ("cuda.core._launch_config", "LaunchConfig", "cuda.core._launch_config.LaunchConfig: objects of cuda.core and"),
+        ("cuda.core", "Device", "cuda.core.Device: objects of cuda.core and cudacore cannot be mixed; import cudacore"),
+        ("mine", "LaunchConfig", "mine.LaunchConfig; write"),
+        ("mine", "Settings", "Settings; write"),
+    ],
+)
+def test_classes_of_the_same_name(stream: ch.Stream, module: str, name: str, text: str) -> None:
+    """The error would be "config must be a LaunchConfig, not LaunchConfig"."""
+    config = type(name, (), {"__module__": module})()
+    with pytest.raises(TypeError, match=f"config must be a LaunchConfig, not {re.escape(text)}"):
+        ch.launch(stream, config, None)
+
+
+def test_options_of_the_same_name(device: ch.Device) -> None:
+    """The error of options would not say that they are of another package."""
+    options = type("StreamOptions", (), {"__module__": "cuda.core._stream"})()
+    with pytest.raises(TypeError, match=r"not as a cuda\.core\._stream\.StreamOptions: objects of cuda\.core and"):
+        device.create_stream(options=options)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudacore_handles import ObjectCode
+from cudacore_handles._sdk import type_text
 
 # An entry is the code, the information about it, and this footer. The code is first, so that tools for cubins can read
 # the file.
@@ -40,7 +41,7 @@ class Entry:
             return cls(value._read(), facts)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return cls(bytes(value), {})
-        raise TypeError(f"value must be bytes, a bytearray, a memoryview or an ObjectCode, not {type(value).__name__}")
+        raise TypeError(f"value must be bytes, a bytearray, a memoryview or an ObjectCode, not {type_text(value)}")
 
     def pack(self) -> bytes:
         """Return the entry as bytes."""

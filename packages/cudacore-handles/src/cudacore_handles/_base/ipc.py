@@ -13,6 +13,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.names import type_text
 
 HANDLE_SIZE = 64
 
@@ -122,5 +123,5 @@ def checksum_of(*fields: Any) -> int:
 def check_type(name: str, value: Any, cls: type) -> Any:
     """Check that an argument is an instance of a class, and return it."""
     if not isinstance(value, cls):
-        raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
+        raise TypeError(f"{name} must be of type {cls.__name__}, not {type_text(value)}")
     return value

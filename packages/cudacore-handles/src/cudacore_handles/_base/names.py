@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import sys
+
+_PACKAGES = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph")
 _MAX_CHARACTERS = 80
 
 
@@ -31,3 +34,20 @@ def symbol_name(what: str, name: object) -> str:
 def shorten(text: str) -> str:
     """Shorten long text in the middle."""
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:60]}...{text[-17:]}"
+
+
+def type_text(value: object) -> str:
+    """Return the name of a value's class, for an error that says which class it must have.
+
+    If the class has the name of one of our classes, the name is given with its module.
+    """
+    cls = type(value)
+    name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    if name.startswith("cuda.core."):
+        return (
+            f"{name}: objects of cuda.core and cudacore cannot be mixed; import cudacore in place of cuda.core, or let "
+            "libraries import it as cuda.core (cudacore.as_cuda_core)"
+        )
+    ours = (getattr(sys.modules.get(package), "__all__", ()) for package in _PACKAGES)
+    is_like_ours = any(cls.__name__ in names for names in ours) and cls.__module__.partition(".")[0] not in _PACKAGES
+    return name if is_like_ours else cls.__name__

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from cudacore_handles._base.address import is_bool
-from cudacore_handles._base.names import shorten
+from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     if not isinstance(value, Mapping):
         raise TypeError(
             f"The {cls.__name__.removesuffix('Options')} {name} must be provided as an object of type {cls.__name__} "
-            f"or as a dict of its fields, not as a {type(value).__name__}"
+            f"or as a dict of its fields, not as a {type_text(value)}"
         )
     from dataclasses import fields  # imported here, because it takes longer to import than most of this package
 

@@ -10,7 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.names import shorten
+from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
 from cudacore_handles._driver.device import Device
@@ -137,7 +137,7 @@ class Kernel(_native.KernelHandle):
         library = ffi.NULL
         if mod is not None:
             if not isinstance(mod, ObjectCode):
-                raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
+                raise TypeError(f"mod must be an ObjectCode, not {type_text(mod)}")
             library = mod._box or mod._load()
         out = out_box("cch_kernel")
         status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)

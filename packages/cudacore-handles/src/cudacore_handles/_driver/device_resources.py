@@ -12,6 +12,7 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag, as_options
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
@@ -449,7 +450,7 @@ def gather(resources: object, device_id: int) -> Any:
     for i, resource in enumerate(found):
         name = f"ContextOptions.resources[{i}]"
         if not isinstance(resource, (SMResource, WorkqueueResource)):
-            raise TypeError(f"{name} must be an SMResource or a WorkqueueResource, not {type(resource).__name__}")
+            raise TypeError(f"{name} must be an SMResource or a WorkqueueResource, not {type_text(resource)}")
         if resource._device_id != device_id:
             raise ValueError(f"{name} is of device {resource._device_id}, not of device {device_id}")
         if any(resource is other for other in found[:i]):

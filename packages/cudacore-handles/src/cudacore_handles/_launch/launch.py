@@ -9,6 +9,7 @@ from typing import NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.suggest import unexpected_field
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
@@ -47,7 +48,7 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
     """Return a launch's configuration and kernel; raise an error if their types are wrong."""
     checked = check_config(config)
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
+        raise TypeError(f"kernel must be a Kernel, not {type_text(kernel)}; ObjectCode.get_kernel() gives one")
     return checked, kernel
 
 

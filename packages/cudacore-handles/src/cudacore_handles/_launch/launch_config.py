@@ -7,6 +7,7 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
@@ -213,7 +214,7 @@ def check_config(config: object) -> LaunchConfig:
     """Return the argument if it is a LaunchConfig; otherwise raise an error."""
     if not isinstance(config, LaunchConfig):
         raise TypeError(
-            f"config must be a LaunchConfig, not {type(config).__name__}; write LaunchConfig(grid=..., block=...)"
+            f"config must be a LaunchConfig, not {type_text(config)}; write LaunchConfig(grid=..., block=...)"
         )
     return config
 

@@ -11,7 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
-from cudacore_handles._base.names import shorten
+from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
 from cudacore_handles._memory.buffer_copy import copy_array, copy_buffer, pack_options
@@ -269,7 +269,7 @@ class Buffer(_native.BufferHandle):
             from cudacore_handles._memory.resource import MemoryResource
 
             if not isinstance(mr, MemoryResource):
-                raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
+                raise TypeError(f"mr must be a MemoryResource, not {type_text(mr)}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = out_box("cch_deviceptr")
         lender = _lender_of(owner)
@@ -442,7 +442,7 @@ class Buffer(_native.BufferHandle):
         from cudacore_handles._memory.copy import pack_shape
 
         if not isinstance(src, Buffer):
-            raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
+            raise TypeError(f"src must be a Buffer, not {type_text(src)}; copy_from() takes arrays")
         to, from_ = (self, dst_offset, dst_pitch, dst_height), (src, src_offset, src_pitch, src_height)
         _native.copy_part(self, src, pack_shape((width, height, depth), to, from_), stream)
 

@@ -14,6 +14,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, check_restored, check_type, checksum_of
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
@@ -405,7 +406,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     if not isinstance(resource, SharedPool):
         raise TypeError(f"mr must be a memory resource that processes share, not {type(resource).__name__}")
     if not isinstance(descriptor, IPCBufferDescriptor):
-        raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(descriptor).__name__}")
+        raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type_text(descriptor)}")
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # raises an error that explains the problem

@@ -12,6 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import address, hold, out_box
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
@@ -215,7 +216,7 @@ class VirtualMemoryResource(MemoryResource):
             freed after both are closed.
         """
         if not isinstance(buf, Buffer):
-            raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
+            raise TypeError(f"buf must be a Buffer, not {type_text(buf)}")
         if buf.is_closed:
             raise closed(buf)
         nbytes = check_size(new_size, "new_size")
@@ -261,7 +262,7 @@ class VirtualMemoryResource(MemoryResource):
             The file descriptors, which are closed with the object.
         """
         if not isinstance(buf, Buffer):
-            raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
+            raise TypeError(f"buf must be a Buffer, not {type_text(buf)}")
         if buf.is_closed:
             raise closed(buf)
         self._check_own(buf, "export it")
@@ -288,7 +289,7 @@ class VirtualMemoryResource(MemoryResource):
             The memory.
         """
         if not isinstance(descriptor, IPCVirtualMemoryDescriptor):
-            raise TypeError(f"descriptor must be an IPCVirtualMemoryDescriptor, not {type(descriptor).__name__}")
+            raise TypeError(f"descriptor must be an IPCVirtualMemoryDescriptor, not {type_text(descriptor)}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         if not descriptor.size:
             return empty_buffer(Buffer, self)

@@ -10,7 +10,7 @@ from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.module_attributes import make_getattr, public_names
-from cudacore_handles._base.names import shorten
+from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.pickles import public, publish
 from cudacore_handles._base.siblings import check_handles
@@ -48,4 +48,5 @@ __all__ = [
     "results",
     "share",
     "shorten",
+    "type_text",
 ]

@@ -10,6 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import Context, context_of
@@ -97,7 +98,7 @@ class Event(_native.EventHandle):
             The :attr:`ipc_descriptor` of the event in the other process.
         """
         if not isinstance(ipc_descriptor, IPCEventDescriptor):
-            raise TypeError(f"ipc_descriptor must be an IPCEventDescriptor, not {type(ipc_descriptor).__name__}")
+            raise TypeError(f"ipc_descriptor must be an IPCEventDescriptor, not {type_text(ipc_descriptor)}")
         return import_event(cls, ipc_descriptor)
 
     def _flags(self) -> int:

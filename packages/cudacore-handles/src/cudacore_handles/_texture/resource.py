@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.names import type_text
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size, size_of
 from cudacore_handles._memory.buffer import Buffer
@@ -45,14 +46,14 @@ class ResourceDescriptor(_native.ResourceHandle):
     def from_opaque_array(cls, array: OpaqueArray) -> ResourceDescriptor:
         """Return a descriptor of an array, for textures and surfaces."""
         if not isinstance(array, OpaqueArray):
-            raise TypeError(f"array must be an OpaqueArray, not {type(array).__name__}")
+            raise TypeError(f"array must be an OpaqueArray, not {type_text(array)}")
         return _native.resource_make(cls, _ARRAY, array, 0, 0, 0, 0, 0)
 
     @classmethod
     def from_mipmapped_array(cls, mipmapped_array: MipmappedArray) -> ResourceDescriptor:
         """Return a descriptor of a mipmapped array, for textures. Surfaces need the descriptor of one of its levels."""
         if not isinstance(mipmapped_array, MipmappedArray):
-            raise TypeError(f"mipmapped_array must be a MipmappedArray, not {type(mipmapped_array).__name__}")
+            raise TypeError(f"mipmapped_array must be a MipmappedArray, not {type_text(mipmapped_array)}")
         return _native.resource_make(cls, _MIPMAPPED_ARRAY, mipmapped_array, 0, 0, 0, 0, 0)
 
     @classmethod
@@ -175,7 +176,7 @@ class ResourceDescriptor(_native.ResourceHandle):
 def _check_buffer(buffer: object) -> int:
     """Return the size of a buffer; raise TypeError if the argument is not a buffer."""
     if not isinstance(buffer, Buffer):
-        raise TypeError(f"buffer must be a Buffer, not {type(buffer).__name__}")
+        raise TypeError(f"buffer must be a Buffer, not {type_text(buffer)}")
     return size_of(buffer)
 
 

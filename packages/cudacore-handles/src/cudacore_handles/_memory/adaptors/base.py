@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.names import type_text
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
@@ -62,7 +63,7 @@ class ResourceAdaptor(MemoryResource):
 
     def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
         if not isinstance(upstream_mr, MemoryResource):
-            raise TypeError(f"upstream_mr must be a MemoryResource, not {type(upstream_mr).__name__}")
+            raise TypeError(f"upstream_mr must be a MemoryResource, not {type_text(upstream_mr)}")
         self._upstream = target = upstream_mr
         self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
         # If the upstream resource is an adaptor without an allocate() of its own, this adaptor calls that adaptor's
