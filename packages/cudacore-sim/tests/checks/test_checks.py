@@ -169,3 +169,21 @@ def test_what_the_driver_writes(run_python: Run) -> None:
         "managed": [],
         "a variable": [],
     }
+
+
+def test_records_of_freed_memory(run_python: Run) -> None:
+    """A program that allocates and frees would need as much memory for records as it has ever allocated."""
+    code = """
+import ctypes, resource
+cuda.cuMemFree_v2(cuda.allocate(1))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(100):
+    memory = cuda.allocate(4 << 20)
+    cuda.cuMemsetD8_v2(memory, 1, ctypes.c_size_t(4 << 20))
+    cuda.cuCtxSynchronize()
+    cuda.cuMemFree_v2(memory)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    result = run_python(RUN + code, CHECK="init")
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < 100, "MiB for 100 rounds of 4 MiB"

@@ -153,11 +153,15 @@ def test_ignored_settings(run_python: Python) -> None:
         DRIVER_VERSION="9",
         DEVICES=2,
         LEAKS="yes",
+        DEVICE=2,
+        COMPUTE_CAPABILITY=99.9,
     )
     assert child.stdout.splitlines() == [
+        "CUDACORE_SIM_COMPUTE_CAPABILITY=99.9 is ignored: a compute capability that exists, such as 9.0, is wanted",
         "CUDACORE_SIM_DRIVER_VERSION=9 is ignored: a CUDA version such as 13000 or 13.0 is wanted",
         f"CUDACORE_SIM_SHUFFLE=x is ignored: a number from 0 to {2**64 - 1} is wanted",
         "CUDACORE_SIM_LEAKS=yes is ignored: a number from 0 to 1 is wanted",
+        "CUDACORE_SIM_DEVICE=2 is ignored: there is no such setting, a name from the documentation is wanted",
     ]
 
 

@@ -2,15 +2,27 @@
 /* Reads the configuration from the environment. */
 #include "sim/control/config.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <set>
 #include <sstream>
+#include <unistd.h>
 
 namespace sim {
 namespace {
 
+/* The settings that are read here, and those of the Python module and of tests. */
+std::set<std::string> &known() {
+  static auto *const names =
+      new std::set<std::string>{"CUDACORE_SIM_LIBRARY", "CUDACORE_SIM_ENGINE", "CUDACORE_SIM_FUZZ"};
+  return *names;
+}
+
 const char *setting(const char *name) {
+  known().insert(name);
   const char *text = std::getenv(name);
   return text != nullptr && *text != '\0' ? text : nullptr;
 }
@@ -85,8 +97,11 @@ void read_capability(Config &config) {
   int major = 0, minor = 0;
   if (text == nullptr)
     return;
-  if (!parse_pair(text, major, minor) || major < 5 || major > 99 || minor < 0 || minor > 9)
-    return ignore(config, name, text, "a compute capability such as 9.0");
+  static constexpr int existing[] = {50, 52, 53, 60, 61, 62,  70,  72,  75,  80,
+                                     86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+  if (!parse_pair(text, major, minor) || minor < 0 || minor > 9 ||
+      std::find(std::begin(existing), std::end(existing), major * 10 + minor) == std::end(existing))
+    return ignore(config, name, text, "a compute capability that exists, such as 9.0,");
   config.compute_major = major;
   config.compute_minor = minor;
 }
@@ -128,6 +143,17 @@ void read_checks(Config &config) {
   config.checks = checks;
 }
 
+/* A name that is misspelt would have no effect, and nobody would notice. */
+void read_unknown(Config &config) {
+  constexpr char prefix[] = "CUDACORE_SIM_";
+  for (char **entry = environ; *entry != nullptr; entry++) {
+    std::string name(*entry, std::strcspn(*entry, "="));
+    if (name.compare(0, sizeof prefix - 1, prefix) == 0 && known().count(name) == 0)
+      ignore(config, name.c_str(), *entry + std::min(name.size() + 1, std::strlen(*entry)),
+             "there is no such setting, a name from the documentation");
+  }
+}
+
 Config read_config() {
   Config config;
   config.devices = static_cast<int>(read_number(config, "CUDACORE_SIM_DEVICES", 0, 64).value_or(1));
@@ -152,6 +178,7 @@ Config read_config() {
   config.leaks = read_flag(config, "CUDACORE_SIM_LEAKS", config.leaks);
   config.reports = read_flag(config, "CUDACORE_SIM_REPORTS", config.reports);
   config.reuse_handles = read_flag(config, "CUDACORE_SIM_REUSE", config.reuse_handles);
+  read_unknown(config);
   return config;
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import kernels
@@ -214,3 +216,24 @@ def test_unloading(cuda: Any) -> None:
     assert launch(cuda, function) == INVALID_HANDLE
     assert cuda.code("cuLibraryUnload", library) == INVALID_HANDLE
     assert cudacore_sim.live()["library"] == 0
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize(("setting", "answers"), [("1", "719 719\n"), ("0", "0 719\n")])
+def test_launches_that_block(
+    setting: str,
+    answers: str,
+    monkeypatch: pytest.MonkeyPatch,
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """CUDA_LAUNCH_BLOCKING=1 would have no effect, so that the launch that fails could not be found."""
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", setting)
+    child = run_python(
+        f"""
+        context, module, function = c_void_p(), c_void_p(), c_void_p()
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        cu.cuModuleLoadData(byref(module), {kernels.PTX!r}), cu.cuModuleGetFunction(byref(function), module, b"fail")
+        print(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), cu.cuCtxSynchronize())
+        """
+    )
+    assert child.stdout == answers, child.stderr

@@ -158,7 +158,7 @@ uint64_t Arena::take(uint64_t size) {
       return 0;
     end_rest();
   }
-  forget_writes(first + start, size);
+  forget_writes(first + start, size); /* a kernel may have used the memory after its free */
   return first + start;
 }
 
@@ -183,6 +183,7 @@ void Arena::give_back(uint64_t base, uint64_t size) { give_back_exactly(base, fo
 
 void Arena::give_back_exactly(uint64_t base, uint64_t bytes) {
   behind->punch(offset(base), bytes);
+  forget_writes(base, bytes); /* returns the memory of the marks */
   resting.push_back({offset(base), bytes});
   resting_bytes += bytes;
   while (resting.size() > max_resting || resting_bytes > length / resting_part)

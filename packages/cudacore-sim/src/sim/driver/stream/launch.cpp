@@ -7,6 +7,7 @@
 #include "sim/driver/graph/capture.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace sim {
 namespace {
@@ -37,6 +38,14 @@ void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &
   NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
   for (const auto &[event, port] : request.events)
     capture_record(node, *stream->capture, *event, port);
+}
+
+bool launches_block() {
+  static const bool result = [] {
+    const char *setting = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return setting != nullptr && std::atoi(setting) != 0;
+  }();
+  return result;
 }
 
 CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream_handle, void **parameters,
@@ -96,7 +105,10 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
     event->captured = nullptr;
     event->recorded = unit;
   }
-  return CUDA_SUCCESS;
+  if (!launches_block())
+    return CUDA_SUCCESS;
+  s.executor.wait(Call::current().lock, unit);
+  return context->error;
 }
 
 } // namespace
