@@ -268,3 +268,25 @@ def test_misspelt_options(cls: type) -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         options.nonsense = 1  # type: ignore[attr-defined]
     assert not hasattr(options, "nonsense")
+
+
+def test_with_for_all_that_can_be_closed() -> None:
+    """Objects that have ``close()`` could not be used in a ``with`` block."""
+    modules = (cudacore, cudacore.graph, cudacore.texture, cudacore.utils)
+    classes = {c for module in modules for c in map(module.__getattribute__, dir(module)) if isinstance(c, type)}
+    closable = {c for c in classes if hasattr(c, "close") and not issubclass(c, cudacore.graph.GraphNode)}
+    assert {c.__name__ for c in closable} >= {"Stream", "Event", "Program", "Linker", "DeviceMemoryResource", "Graph"}
+    assert [c.__name__ for c in closable if not hasattr(c, "__exit__")] == []
+
+
+def test_with(device: cudacore.Device) -> None:
+    """A ``with`` block would not close its object."""
+    with device.create_stream() as stream, device.create_event() as event, cudacore.Program("", "c++") as program:
+        with stream.device.allocate(16, stream=stream) as buffer, cudacore.DeviceMemoryResource(device) as pool:
+            stream.record(event)
+        assert buffer.is_closed
+        assert pool.is_closed
+    assert stream.is_closed
+    assert event.is_closed
+    with pytest.raises(cudacore.ClosedError):
+        program.compile("ptx")

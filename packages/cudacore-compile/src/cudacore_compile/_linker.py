@@ -19,7 +19,7 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._sdk import as_options, closed, copy_options, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, shorten
 from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_ltoir, image_to_link, link_with_driver
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # added to an architecture's number in CUjit_target
 
 
-class Linker:
+class Linker(Closing):
     """A linker with its input.
 
     nvJitLink is used, which needs no driver. If it is missing or too old, the driver's linker is used if possible. A

@@ -25,7 +25,7 @@ from cudacore_compile.typing import (
     SourceCodeType,
 )
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._sdk import as_options, closed, copy_options, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, shorten
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cudacore_compile._cache.resource import ProgramCacheResource
 
 
-class Program:
+class Program(Closing):
     """Source code that can be compiled.
 
     A program can be compiled any number of times, to different formats, and by several threads at once: the compiler

@@ -12,7 +12,7 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import HINTS, explain, gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles._sdk import adopt, as_options, check, closed, hold, last_error, lib, out_box, results
+from cudacore_handles._sdk import Closing, adopt, as_options, check, closed, hold, last_error, lib, out_box, results
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cudacore_handles import Kernel, LaunchConfig
 
 
-class GraphDefinition(_native.GraphHandle):
+class GraphDefinition(_native.GraphHandle, Closing):
     """A graph: its nodes and their dependencies.
 
     Methods of a definition add nodes without dependencies; methods of a node add nodes that depend on it. A definition

@@ -15,7 +15,19 @@ from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
-from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, out_box, results, type_text
+from cudacore_handles._sdk import (
+    Closing,
+    adopt,
+    as_options,
+    closed,
+    ffi,
+    hold,
+    last_error,
+    lib,
+    out_box,
+    results,
+    type_text,
+)
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Stream_accept
 
@@ -49,7 +61,7 @@ class NodeWithView(Protocol[_V_co]):
     def _EXECUTABLE(self) -> type[_V_co]: ...  # noqa: N802
 
 
-class Graph(_native.ExecHandle):
+class Graph(_native.ExecHandle, Closing):
     """A graph that can be launched repeatedly.
 
     It is made by :meth:`GraphDefinition.instantiate` or :meth:`GraphBuilder.complete`, and keeps alive what its nodes
@@ -87,12 +99,6 @@ class Graph(_native.ExecHandle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Graph cannot be pickled: a graph is of one process")
-
-    def __enter__(self) -> Graph:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import adopt, as_address, call_driver, check, lib, out_box
+from cudacore_handles._sdk import Closing, adopt, as_address, call_driver, check, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
     Pool,
@@ -88,7 +88,7 @@ class GraphMemoryResourceAttributes:
         self._reset("USED_MEM_HIGH", value)
 
 
-class GraphMemoryResource(AccessibleMemoryResource):
+class GraphMemoryResource(AccessibleMemoryResource, Closing):
     """A memory resource for captures: allocations and frees become nodes of the graph.
 
     There is one object for each device.

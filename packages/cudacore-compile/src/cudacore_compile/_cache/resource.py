@@ -8,11 +8,10 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from cudacore_compile._cache.entry import Entry
-from cudacore_handles._sdk import public
+from cudacore_handles._sdk import Closing, public
 
 if TYPE_CHECKING:
     from cudacore_compile._cache.notes import Notes
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     Key = bytes | str
     Value = bytes | bytearray | memoryview | ObjectCode
-
-_C = TypeVar("_C", bound="ProgramCacheResource")
 
 
 @public
@@ -61,7 +58,7 @@ class CacheStatistics:
         return self.hits / lookups if lookups else 0.0
 
 
-class ProgramCacheResource(abc.ABC):
+class ProgramCacheResource(Closing, abc.ABC):
     """A mapping from keys to compiled code; the interface of all program caches.
 
     A cache is passed to :meth:`Program.compile`, and is also a mapping of keys to the bytes of the code. Keys are bytes
@@ -93,14 +90,6 @@ class ProgramCacheResource(abc.ABC):
     def clear(self) -> None:
         """Remove all entries."""
 
-    def __enter__(self: _C) -> _C:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def get(self, key: bytes | str, default: bytes | None = None) -> bytes | None:
         """Return the bytes stored under a key, or `default`.
 
@@ -127,7 +116,7 @@ class ProgramCacheResource(abc.ABC):
         for key, value in items.items() if isinstance(items, Mapping) else items:
             self[key] = value
 
-    def close(self) -> None:  # noqa: B027 - most caches have nothing to release
+    def close(self) -> None:
         """Release resources; the caches of this package have none. Closing twice does nothing."""
 
     @property

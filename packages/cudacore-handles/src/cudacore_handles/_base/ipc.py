@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import type_text
@@ -53,7 +54,7 @@ class Descriptors:
                 os.close(self.numbers.pop())
 
 
-class HasDescriptors:
+class HasDescriptors(Closing):
     """The base of objects that have file descriptors until they are closed."""
 
     __slots__ = ()

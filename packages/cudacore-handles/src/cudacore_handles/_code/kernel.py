@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import shorten, type_text
@@ -67,7 +68,7 @@ class ParamInfo(_Place):
         return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r}{pointee})"
 
 
-class Kernel(_native.KernelHandle):
+class Kernel(_native.KernelHandle, Closing):
     """A kernel, which keeps its code loaded.
 
     Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal if they are

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.options import as_options
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.stream import Stream
 
 
-class Context(_native.Handle):
+class Context(_native.Handle, Closing):
     """A CUDA context.
 
     :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
@@ -37,7 +38,7 @@ _A = TypeVar("_A", bound=AnyArrayType)
 T = TypeVar("T", bound="Buffer")
 
 
-class Buffer(_native.BufferHandle):
+class Buffer(_native.BufferHandle, Closing):
     """A piece of memory that a device can use.
 
     Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. When the
@@ -66,12 +67,6 @@ class Buffer(_native.BufferHandle):
         raise RuntimeError(
             "Buffer objects cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()"
         )
-
-    def __enter__(self) -> Buffer:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self.is_closed:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._cffi import ffi, lib
@@ -37,7 +38,7 @@ class Pool(_native.Handle):
     __slots__ = ("__weakref__",)
 
 
-class PooledMemoryResource(AccessibleMemoryResource):
+class PooledMemoryResource(AccessibleMemoryResource, Closing):
     """A memory resource that allocates from a pool, in the order of streams.
 
     Notes

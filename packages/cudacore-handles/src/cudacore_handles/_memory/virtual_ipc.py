@@ -77,12 +77,6 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
             return "<IPCVirtualMemoryDescriptor closed>"
         return f"<IPCVirtualMemoryDescriptor of {self._size} bytes, descriptors={self.descriptors}>"
 
-    def __enter__(self) -> IPCVirtualMemoryDescriptor:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
-
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
             "virtual memory is sent by file descriptors, which pickle alone cannot send: send it by multiprocessing "

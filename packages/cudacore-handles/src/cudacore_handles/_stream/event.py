@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import type_text
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_FLAGS: int = lib.CCH_EVENT_DISABLE_TIMING
 
 
-class Event(_native.EventHandle):
+class Event(_native.EventHandle, Closing):
     """A point in a stream's work, to wait for or to measure time.
 
     Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between two

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, check_int
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.options import as_options
@@ -38,7 +39,7 @@ class IsStreamType(Protocol):
         ...
 
 
-class Stream(_native.StreamHandle):
+class Stream(_native.StreamHandle, Closing):
     """A queue of work for a device. The work of one stream runs in order.
 
     Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows one.

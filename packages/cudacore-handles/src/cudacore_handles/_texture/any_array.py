@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from cudacore_handles import _native
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
@@ -14,10 +15,8 @@ from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.formats import format_of
 from cudacore_handles.typing import ArrayFormatType
 
-T = TypeVar("T", bound="AnyArray")
 
-
-class AnyArray(_native.Handle):
+class AnyArray(_native.Handle, Closing):
     """The base of :class:`OpaqueArray` and :class:`MipmappedArray`: the properties of their texels."""
 
     __slots__ = ("__weakref__",)
@@ -30,12 +29,6 @@ class AnyArray(_native.Handle):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use {self._made_by}")
-
-    def __enter__(self: T) -> T:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         name = type(self).__name__

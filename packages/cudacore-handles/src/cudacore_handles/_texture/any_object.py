@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from cudacore_handles import _native
+from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.handle import hold
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.resource import ResourceDescriptor
 
-T = TypeVar("T", bound="AnyObject")
 
-
-class AnyObject(_native.TextureHandle):
+class AnyObject(_native.TextureHandle, Closing):
     """The base of :class:`TextureObject` and :class:`SurfaceObject`: their handle, resource and device."""
 
     __slots__ = ("__weakref__",)
@@ -26,12 +25,6 @@ class AnyObject(_native.TextureHandle):
         name = type(self).__name__
         method = f"create_{name.removesuffix('Object').lower()}_object"
         raise RuntimeError(f"{name} objects cannot be instantiated directly; use Device.{method}()")
-
-    def __enter__(self: T) -> T:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
