@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +42,9 @@ ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
+
+# CPython without a GIL: cudacore-handles has a wheel for each of them.
+FREE_THREADED = ["3.14t", "3.15t"]
 
 # nox also finds interpreters of pyenv that are not activated.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -98,10 +102,23 @@ def file_name(package: str) -> str:
     return f"{settings['project']['name'].replace('-', '_')}-"
 
 
-def wheels_of(folder: Path) -> list[str]:
-    """Return the wheels of all packages in a folder that are for this machine, in the order of their dependencies."""
+def version_of(session: nox.Session) -> str:
+    """Return the version of a session's Python, such as "3.14" or "3.14t"."""
+    if session.python:
+        return str(session.python)
+    return f"{sys.version_info[0]}.{sys.version_info[1]}{'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''}"
+
+
+def wheels_of(folder: Path, python: str) -> list[str]:
+    """Return what to install of all packages, in the order of their dependencies, on this machine and a Python.
+
+    These are wheels in a folder. If it has none of cudacore-handles for a Python without a GIL, it is the source.
+    """
     found = [[*folder.glob(f"{file_name(name)}*{what}.whl")] for name in PACKAGES for what in ("any", MACHINE)]
-    return [str(wheel) for wheels in found for wheel in wheels]
+    wheels = [wheel for each in found for wheel in each if not re.search(r"-cp\d+t-|-abi3-", wheel.name)]
+    abi = f"-cp{python.replace('.', '')}-" if python.endswith("t") else "-abi3-"
+    handles = [wheel for each in found for wheel in each if abi in wheel.name]
+    return [str(each) for each in [*(handles or [HANDLES]), *wheels]]
 
 
 def oldest_versions() -> list[str]:
@@ -122,7 +139,7 @@ def install(
     # linked.
     linker = ("nvidia-nvjitlink",) if cuda == "13.0" else ()
     pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
-    wheels = wheels_of(folder)
+    wheels = wheels_of(folder, version_of(session))
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
     session.install(*wheels, umbrella, *pins, *more, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip does not install a wheel if its version is installed already, even if the contents differ.
@@ -208,7 +225,29 @@ def tests(session: nox.Session, cuda: str) -> None:
     run_tests(session, cuda)
 
 
-@nox.session(requires=["build"], python=PYTHONS, default=False)
+@nox.session(requires=["build"], python=FREE_THREADED, default=False)
+def tests_ft(session: nox.Session) -> None:
+    """Run the tests on every CPython without a GIL that is found."""
+    run_tests(session, "13.x")
+
+
+@nox.session(requires=["build"], python=FREE_THREADED, default=False)
+def stress_ft(session: nox.Session) -> None:
+    """Use, close and drop shared objects on many threads, without a GIL; and the tests of races, twenty times.
+
+    ``-- --seconds 600 --seed 7`` runs longer, with other random choices. There are no sanitizers here: ThreadSanitizer
+    cannot see the locks of a CPython that was not built with it.
+    """
+    install(session, "test")
+    session.run("python", "-c", "import sys, cudacore; assert not sys._is_gil_enabled()")
+    for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
+        env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_REUSE": reuse}
+        session.run("python", str(HANDLES / "tests" / "stress.py"), *(session.posargs or ("--seconds", "30")), env=env)
+    races = [str(HANDLES / "tests" / "base" / "test_races.py")] * 20
+    session.run("python", "-m", "pytest", "-p", "no:cacheprovider", "--keep-duplicates", *races)
+
+
+@nox.session(requires=["build"], python=[*PYTHONS, *FREE_THREADED], default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA; with old Pythons, also old NumPys: see PINS."""
@@ -459,10 +498,13 @@ def wheels(session: nox.Session) -> None:
 def dist(session: nox.Session) -> None:
     """Build the releases into build/dist, source distributions and wheels for two architectures, and check them.
 
+    cudacore-handles also has wheels for each CPython without a GIL that is found: 3.14t and 3.15t.
     ``-- PACKAGE...`` builds only these packages, ``-- --architecture aarch64`` only wheels for this architecture.
     """
     session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
-    session.run("python", "ci/build_dist.py", str(DIST), *session.posargs)
+    found = [path for path in (shutil.which(f"python{version}") for version in FREE_THREADED) if path is not None]
+    without_gil = [f"--free-threaded={path}" for path in found]
+    session.run("python", "ci/build_dist.py", str(DIST), *without_gil, *session.posargs)
     files = sorted(map(str, DIST.iterdir()))
     wheels = [name for name in files if name.endswith(".whl")]
     session.run("twine", "check", "--strict", *files)

@@ -6,7 +6,8 @@ usage: check_wheels.py FOLDER PACKAGE...
 PACKAGE: a package that must have a wheel in the folder; other packages must have none
 
 If there are wheels for several architectures, each architecture is checked separately, together with the wheels that
-run on all of them.
+run on all of them. So is each wheel of cudacore-handles: there is one for CPython with a GIL, and one for each version
+without.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ FOLDERS = {
 
 PURE = "py3-none-any"
 ARCHITECTURES = ("x86_64", "aarch64")
-TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
+TAGS = {
+    "cudacore-handles": r"(cp310-abi3|cp(\d+)-cp\2t)-(\w*linux\w*\.?)+",
+    "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+",
+}
 # The libraries that the shared objects may depend on: those of the system's C library and compiler, and our C library.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
 # The simulated NVML depends on the simulated driver in the same folder. Nothing else may be linked to a driver.
@@ -53,7 +57,7 @@ def patterns(package: str, info: str) -> list[str]:
     if package == "cudacore-handles":
         allowed += [
             rf"{module}/(_sdk/)?\w+\.pyi",
-            rf"{module}/\w+\.abi3\.so",
+            rf"{module}/\w+\.(abi3|cpython-\d+t-\w+-linux-gnu)\.so",
             rf"{module}/(\w+/)*libcudacore_handles\.so\.1",
             rf"{module}/(\w+/)*include/cudacore/\w+\.(h|hpp)",
             rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
@@ -210,7 +214,9 @@ def main() -> None:
     found = [name for name in ARCHITECTURES if any(checker.tag.endswith(name) for checker in checkers)]
     for architecture in found or [""]:
         here = [checker for checker in checkers if checker.tag.endswith(("-any", architecture))]
-        problems += check_together(here, sys.argv[2:])
+        others = [checker for checker in here if checker.package != "cudacore-handles"]
+        for handles in [[checker] for checker in here if checker not in others] or [[]]:
+            problems += check_together([*handles, *others], sys.argv[2:])
     if problems:
         sys.exit("\n".join(problems))
 
