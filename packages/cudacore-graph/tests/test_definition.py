@@ -573,3 +573,19 @@ def test_capsules(definition: cg.GraphDefinition) -> None:
     assert ch.from_capsule(definition.__cudacore_handle__()) == definition
     assert ch.from_capsule(node.__cudacore_handle__()) is node
     assert ch.from_capsule(graph.__cudacore_handle__()) == graph
+
+
+def test_topological_order(definition: cg.GraphDefinition) -> None:
+    """A node would come before one that it depends on, or be missing, or a cycle be returned as an order."""
+    assert definition.sorted_nodes() == []
+    alone = definition.empty()
+    nodes = [definition.empty() for _ in range(20)]
+    for i, node in enumerate(nodes):  # against the order in which they were added
+        node.pred = set(nodes[i + 1 : i + 4])
+    order = definition.sorted_nodes()
+    assert sorted(map(hash, order)) == sorted(map(hash, [alone, *nodes]))
+    assert all(order.index(node) < order.index(dependent) for node, dependent in definition.edges())
+    nodes[-1].pred.add(nodes[0])
+    with pytest.raises(ValueError, match="cycle") as caught:
+        definition.sorted_nodes()
+    assert set(caught.value.args[1]) <= set(nodes)

@@ -81,6 +81,29 @@ class GraphDefinition(_native.GraphHandle, Closing):
         """Return all edges (cuGraphGetEdges): pairs of a node and its dependent."""
         return _native.graph_edges(self, set())
 
+    def sorted_nodes(self) -> list[GraphNode]:
+        """Return all nodes in topological order: each one after the nodes that it depends on.
+
+        Raises
+        ------
+        graphlib.CycleError
+            If nodes depend on each other in a cycle. It is a ValueError, and its second argument has the nodes.
+
+        Examples
+        --------
+        >>> graph = core.graph.GraphDefinition()
+        >>> first = graph.empty()
+        >>> last = first.join()
+        >>> graph.sorted_nodes() == [first, last]
+        True
+        """
+        from graphlib import TopologicalSorter  # imported late, because few programs need it
+
+        dependencies: dict[GraphNode, set[GraphNode]] = {node: set() for node in self.nodes()}
+        for node, dependent in self.edges():
+            dependencies[dependent].add(node)
+        return list(TopologicalSorter(dependencies).static_order())
+
     def add_many(self, nodes: Iterable[tuple[Any, ...]]) -> list[GraphNode]:
         """Add many nodes in one call: all or none.
 
