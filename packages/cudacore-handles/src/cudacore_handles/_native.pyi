@@ -409,6 +409,12 @@ def join_threads() -> None:
 def create_event(cls: type[_E], context: Context, flags: int, /) -> _E:
     """Return a new event of a class in a context (cuEventCreate)."""
 
+def sync_context(context: Context, /) -> None:
+    """Wait until all work of a context is done (cuCtxRecordEvent, cuCtxSynchronize).
+
+    On the main thread, signals are handled during the wait, and end it if their handler raises an exception.
+    """
+
 def create_stream(cls: type[_S], context: Context, flags: int, priority: int, /) -> _S:
     """Return a new stream of a class in a context (cuStreamCreateWithPriority)."""
 

@@ -40,6 +40,7 @@ _WAITS: dict[str, Callable[[Any, ch.Stream, ch.Buffer], Any]] = {
     "stream": lambda event, stream, buffer: stream.sync(),
     "default stream": lambda event, stream, buffer: _default(stream).sync(),
     "event": lambda event, stream, buffer: event.sync(),
+    "device": lambda event, stream, buffer: ch.Device().sync(),
     "copy to an array": lambda event, stream, buffer: buffer.copy_to(np.empty(64, "i1"), stream=stream),
     "copy from an array": lambda event, stream, buffer: buffer.copy_from(np.zeros(64, "i1"), stream=stream),
     "copy to a view": lambda event, stream, buffer: buffer.view("i1", (8, 4), (8, 1)).copy_to(
@@ -88,12 +89,14 @@ def test_a_signal_handler_that_raises_nothing(stream: ch.Stream) -> None:
     assert handled[0] < time.monotonic() - 0.05
 
 
-def test_other_threads_wait(stream: ch.Stream) -> None:
+@pytest.mark.parametrize("wait", ["stream", "device"])
+def test_other_threads_wait(device: ch.Device, stream: ch.Stream, wait: str) -> None:
     """A thread that handles no signals would return before the work is done."""
     go_on = threading.Event()
     stream.callback(lambda: bool(go_on.wait(30)))
     ended: list[bool] = []
-    thread = threading.Thread(target=lambda: (stream.sync(), ended.append(go_on.is_set())))
+    waiter = stream if wait == "stream" else device
+    thread = threading.Thread(target=lambda: (waiter.sync(), ended.append(go_on.is_set())))
     thread.start()
     time.sleep(0.05)
     go_on.set()
@@ -170,6 +173,26 @@ def test_an_idle_wait_is_one_call(stream: ch.Stream, cuda_sim: Any) -> None:
         with cuda_sim.logging() as made:
             wait()
         assert [call.name for call in made if call.name != "cuCtxGetId"] == [name]
+
+
+def test_a_device_waits_for_all_streams(device: ch.Device, stream: ch.Stream) -> None:
+    """``Device.sync`` would return before the work of some of the streams is done."""
+    done: list[int] = []
+    for number, busy in enumerate((stream, device.create_stream(), ch.LEGACY_DEFAULT_STREAM, device.create_stream())):
+        busy.callback(lambda number=number: (time.sleep(0.02 * number), done.append(number)))  # type: ignore[misc]
+    device.sync()
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("function", ["cuEventCreate", "cuCtxRecordEvent"])
+def test_a_device_waits_without_an_event(device: ch.Device, stream: ch.Stream, cuda_sim: Any, function: str) -> None:
+    """On an older driver, or if an event is refused, ``Device.sync`` would fail, or not wait."""
+    done: list[int] = []
+    stream.callback(lambda: (time.sleep(0.05), done.append(1)))  # type: ignore[arg-type]
+    with cuda_sim.failing(function, error=2):
+        device.sync()
+    assert done == [1]
 
 
 HUNG = """

@@ -339,8 +339,12 @@ class Device:
         return _native.create_surface(self._target(), resource)
 
     def sync(self) -> None:
-        """Wait until all work on the device's context is done (cuCtxSynchronize)."""
-        check(lib.cch_context_synchronize(hold(self._target())))
+        """Wait until all work on the device's context is done (cuCtxSynchronize).
+
+        On the main thread, signals such as Ctrl+C are handled during the wait, and end it if their handler raises an
+        exception. This needs a driver for CUDA 12.5 or later, which has cuCtxRecordEvent.
+        """
+        _native.sync_context(self._target())
 
     def can_access_peer(self, peer: Device | int) -> bool:
         """Return whether kernels of this device can access memory of another one (cuDeviceCanAccessPeer).

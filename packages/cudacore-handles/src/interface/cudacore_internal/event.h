@@ -15,6 +15,9 @@ CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_contex
  */
 CCH_EXPORT cch_status cch_event_poll(cch_event *event);
 
+/** Makes an event behind all work that a context has now (cuCtxRecordEvent). Needs a driver for CUDA 12.5. */
+CCH_EXPORT cch_status cch_event_behind_context(cch_event **out, cch_context *context);
+
 /** The flags that the event was created with, or CCH_EVENT_UNKNOWN. */
 CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
 

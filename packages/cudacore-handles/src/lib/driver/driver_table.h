@@ -41,6 +41,7 @@
   X(cuCtxSetCurrent, 4000)                                                                                             \
   X(cuCtxGetDevice, 2000)                                                                                              \
   X(cuCtxGetStreamPriorityRange, 5050)                                                                                 \
+  X(cuCtxRecordEvent, 12050)                                                                                           \
   X(cuCtxSynchronize, 2000)                                                                                            \
   X(cuCtxGetDevResource, 12040)                                                                                        \
   X(cuCtxFromGreenCtx, 12040)                                                                                          \

@@ -120,6 +120,19 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   return record(event, stream);
 }
 
+int cch_event_behind_context(cch_event **out, cch_context *context) {
+  CCH__REQUIRE_USABLE(out, context);
+  cch_event *event = NULL;
+  int status = cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  if (status == 0)
+    status = CCH__CALL(cuCtxRecordEvent, (context->raw, event->raw));
+  if (status == 0)
+    *out = event;
+  else
+    cch_event_unref(event);
+  return status;
+}
+
 /*
  * Fails if the event was recorded in a capture, whichever code began it: a query would invalidate that capture (13.0,
  * H200), in all capture modes. The records of other code are not noted. So for borrowed events, and before an event is

@@ -97,7 +97,24 @@ static PyType_Spec spec =
     TYPE_SPEC("cudacore_handles.Event", handle, SLOT(tp_doc, DOC_EventHandle), SLOT(tp_dealloc, handle_dealloc),
               SLOT(tp_methods, methods), SLOT(tp_getset, properties), SLOT(nb_subtract, subtract));
 
+static PyObject *sync_context(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_context *context = context_use(st, face);
+  if (context == NULL)
+    return NULL;
+  cch_status status = 0;
+  int waited = wait_for_context(st, context, &status);
+  handle_done(face);
+  if (waited < 0)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"sync_context", sync_context, METH_O, DOC_sync_context},
     {"create_event", FASTCALL(create_event), METH_FASTCALL, DOC_create_event},
     {NULL, NULL, 0, NULL},
 };

@@ -36,10 +36,11 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 
 /*
  * Wait for work. On the main thread, signals are handled meanwhile. Return -1 with the exception that a signal handler
- * has raised. If the work is done already, this is one query of the driver.
+ * has raised. If the work is done already, a wait for a stream or an event is one query of the driver.
  */
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status);
 int wait_for_event(const state *st, cch_event *event, cch_status *status);
+int wait_for_context(const state *st, cch_context *context, cch_status *status);
 
 /* Call it at the end of the interpreter. */
 void waits_end(const state *st);

@@ -120,3 +120,18 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
                                 if (waited == 0 && *status == 0) cch_stream_poll(stream))); /* pools give memory back */
   return waited;
 }
+
+/* A context cannot be queried, so the main thread waits for an event behind all work that the context has now. */
+int wait_for_context(const state *st, cch_context *context, cch_status *status) {
+  cch_event *mark = NULL;
+  if (handles_signals(st))
+    WITHOUT_GIL(drain(); cch_event_behind_context(&mark, context));
+  if (mark == NULL) { /* also if the event was refused: then this fails, too, or the driver does not have such events */
+    WITHOUT_GIL(*status = cch_context_synchronize(context));
+    return 0;
+  }
+  int waited = poll_event(st, mark, true, now(), status);
+  KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_synchronize(mark);
+                                cch_event_unref(mark))); /* pools give memory back */
+  return waited;
+}

@@ -57,6 +57,7 @@ GIVES(stream_priority, int, cch_stream_priority(&out, w->stream))
 GIVES(stream_is_capturing, int, cch_stream_is_capturing(&out, w->stream))
 DOES(stream_query, cch_stream_query(w->stream))
 DOES(stream_poll, cch_stream_poll(w->stream))
+MAKES(event_behind_context, cch_event, cch_event_behind_context(&out, w->context))
 MAKES(stream_mark, cch_event, cch_stream_mark(&out, w->stream))
 DOES(stream_synchronize, cch_stream_synchronize(w->stream))
 DOES(stream_wait_event, cch_stream_wait_event(w->stream, w->end))
@@ -107,6 +108,7 @@ const operation driver_operations[] = {
     DONE(stream_query, 0),
     DONE(stream_poll, 0),
     MADE(stream_mark, 0),
+    MADE(event_behind_context, 0),
     DONE(stream_synchronize, 0),
     DONE(stream_wait_event, 0),
     DONE(stream_wait_stream, 0),
