@@ -70,8 +70,7 @@ def test_a_signal_ends_a_wait(device: ch.Device, stream: ch.Stream, wait: str, d
         assert time.monotonic() - began < 10
     finally:
         go_on.set()
-    stream.sync()
-    ch.LEGACY_DEFAULT_STREAM.sync()
+    device.sync()
 
 
 def test_a_signal_handler_that_raises_nothing(stream: ch.Stream) -> None:
