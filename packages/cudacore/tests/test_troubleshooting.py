@@ -52,6 +52,7 @@ of(lambda: core.Device(5))
 of(lambda: kernel("__global__ void k() { x = 1; }"))
 of(lambda: kernel('#include <foo.h>'))
 of(lambda: kernel('#include <vector>'))
+of(lambda: kernel('__device__ half x;'))
 of(lambda: kernel('extern __device__ int f(); extern "C" __global__ void k(int *x) { *x = f(); }'))
 of(lambda: kernel("", arch="sm_1"))
 template = core.Program("template <class T> __global__ void k(T *x) {}", "c++")
@@ -107,6 +108,19 @@ OTHERS = {
     "old driver": (
         """of(lambda: core.Program('extern "C" __global__ void k() {}', "c++").compile("ptx").get_kernel("k"))""",
         {"CUDACORE_SIM_DRIVER_VERSION": "12.0"},
+    ),
+    "newer cubin": (
+        """import cudacore_sim
+cudacore_sim.fail("cuLibraryGetKernel", 1, 200)
+of(lambda: kernel('extern "C" __global__ void k() {}'))""",
+        {},
+    ),
+    "two drivers": (
+        """import os, warnings
+warnings.simplefilter("error")
+os.environ["CUDACORE_DRIVER"] = "/other/libcuda.so.1"
+of(device.create_stream)""",
+        {},
     ),
     "address": ('launch("float *a", 16, body="*a = 1;")\nof(stream.sync)', {}),
     "assertion": ('launch("int n", 1, body="assert(n == 2);")\nof(stream.sync)', {}),
