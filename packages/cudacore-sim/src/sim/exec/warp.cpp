@@ -34,6 +34,7 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   copies.clear();
   copy_groups.fill(0);
   blocked_ = 0;
+  apart_ = parted_ = 0;
   waiting_.fill(0);
   polls_ = 0;
   rotate_ = false;
@@ -93,6 +94,10 @@ Warp::Result Warp::run(int64_t turn) {
 /* Chooses the group that runs next. Returns false if no lane can run. */
 bool Warp::select() {
   uint32_t runnable = alive & ~blocked_;
+  if (!runnable) {
+    part();
+    runnable = alive & ~blocked_;
+  }
   if (!runnable)
     return false;
   auto leader = static_cast<uint32_t>(__builtin_ctz(runnable));
@@ -260,10 +265,29 @@ void Warp::release(uint32_t lanes, bool past) {
   limit_ = 0;
 }
 
-uint32_t Warp::gather(uint32_t lanes, uint32_t members, bool anywhere) {
+/*
+ * Lets lanes go on that wait for members at other instructions of the same kind, such as shuffles on both sides of a
+ * branch: on sm_70 and later, each side then executes its instruction alone. Called if no lane of the warp can run.
+ */
+void Warp::part() {
+  uint32_t ready = 0, waits = waiting(Wait::warp) & apart_;
+  for_lanes(waits, [&](uint32_t lane) {
+    bool all_wait = (members_[lane] & alive & ~waits) == 0;
+    for_lanes(members_[lane] & waits, [&](uint32_t other) { all_wait &= members_[other] == members_[lane]; });
+    ready |= uint32_t{all_wait} << lane;
+  });
+  parted_ |= ready;
+  release(ready, false);
+}
+
+uint32_t Warp::gather(uint32_t lanes, uint32_t members, Meeting meeting) {
+  bool anywhere = meeting == Meeting::anywhere;
   uint32_t wanted = members & alive;
-  if ((wanted & ~lanes) == 0)
+  if ((wanted & ~lanes) == 0 || (lanes & ~parted_) == 0) {
+    apart_ &= ~lanes;
+    parted_ &= ~lanes;
     return lanes;
+  }
   uint32_t present = lanes;
   auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
   for (uint32_t rest = waiting(Wait::warp) & members; rest; rest &= rest - 1) {
@@ -273,9 +297,12 @@ uint32_t Warp::gather(uint32_t lanes, uint32_t members, bool anywhere) {
       present |= 1u << lane;
   }
   if ((wanted & ~present) == 0) {
+    apart_ &= ~present;
     release(present & ~lanes, true);
     return present;
   }
+  if (meeting == Meeting::apart)
+    apart_ |= lanes;
   for_lanes(lanes, [&](uint32_t lane) { members_[lane] = members; });
   wait(lanes, Wait::warp);
   return 0;

@@ -97,10 +97,12 @@ public:
   uint32_t waiting(Wait why) const { return waiting_[static_cast<size_t>(why)]; }
   /*
    * Gathers the lanes in `members` at an instruction that they execute together. Returns the participating lanes, once
-   * all of `members` that have not ended have reached the instruction. Returns 0 if `lanes` must wait. With `anywhere`,
-   * the members may be at different instructions of the same kind.
+   * all of `members` that have not ended have reached the instruction. Returns 0 if `lanes` must wait. `anywhere`: the
+   * members may be at different instructions of the same kind, and count as one group. `apart`: so they may, too, but
+   * the members at each instruction execute it without the others, once all members wait.
    */
-  uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
+  enum class Meeting : uint8_t { here, anywhere, apart };
+  uint32_t gather(uint32_t lanes, uint32_t members, Meeting meeting);
   /*
    * Writes the data that the asynchronous copies of lanes have read. The copies in a lane's last `pending_groups`
    * groups stay pending. If `pending_groups` is negative, no copies stay pending.
@@ -176,6 +178,7 @@ public:
 
 private:
   bool select();
+  void part();
   template <bool IsWatched> void run_group();
   void store_group();
   void reserve_registers(size_t slots);
@@ -190,6 +193,8 @@ private:
   std::array<uint32_t, 6> waiting_{};
   std::array<uint64_t, warp_size> wake_at_{}; /* the time at which each sleeping lane continues */
   std::array<uint32_t, warp_size> members_{}; /* the members for which each lane waits */
+  uint32_t apart_ = 0;                        /* lanes that wait with Meeting::apart */
+  uint32_t parted_ = 0;                       /* lanes that part() has let go on */
   uint32_t limit_ = 0;                        /* the program counter from which on another group may be chosen */
   uint32_t polls_ = 0;
   int64_t budget_ = 0;       /* instructions left until the turn is over */

@@ -27,7 +27,7 @@ template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, 
     Checker *checker = w.grid->checker.get();
     if (checker)
       checker->names(w, same, mask);
-    uint32_t present = w.gather(same, mask, anywhere);
+    uint32_t present = w.gather(same, mask, anywhere ? Warp::Meeting::anywhere : Warp::Meeting::apart);
     if (checker)
       checker->gathers(w, same, mask, present, anywhere);
     if (present)

@@ -16,7 +16,7 @@ namespace {
 /* Calls f(lanes) once all lanes of the warp that have not ended have reached the instruction, as .aligned requires. */
 template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t lanes, F &&f) {
   Checker *checker = w.grid->checker.get();
-  uint32_t present = w.gather(lanes, all_lanes, false);
+  uint32_t present = w.gather(lanes, all_lanes, Warp::Meeting::here);
   if (checker)
     checker->gathers(w, lanes, all_lanes, present, false);
   if (!present)
