@@ -26,7 +26,7 @@ code = core.Program("", "c++", core.ProgramOptions(arch="sm_90")).compile("ptx")
 assert_type(code, core.ObjectCode)
 kernel = code.get_kernel("k")
 assert_type(kernel, core.Kernel)
-core.launch(stream, core.LaunchConfig(grid=1, block="1"), kernel, buffer)  # type: ignore[arg-type]
+core.launch(stream, core.LaunchConfig(grid=1, block="1"), kernel, buffer)  # type: ignore[call-overload]
 definition = core.graph.GraphDefinition()
 node = definition.launch(core.LaunchConfig(grid=1, block=1), kernel, buffer)
 assert_type(node, core.graph.KernelNode)

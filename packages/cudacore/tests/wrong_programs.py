@@ -53,6 +53,10 @@ kernel.prepare(stream, config, 1)("1")  # wrong: a str is not an argument
 definition.launch(config, kernel, {"n": 1})  # wrong: a dict is not an argument
 core.LaunchConfig(grid="1", block=1)  # wrong: a str is not an extent
 core.LaunchConfig(grid=1, blocks=1)  # wrong: the name of the option
+core.LaunchConfig()  # wrong: no grid
+core.LaunchConfig(grid=1)  # wrong: no block
+core.LaunchConfig(1, 32)  # wrong: the second argument is the cluster
+core.LaunchConfig(grid=1.5, block=1)  # wrong: a float is not an extent
 
 # Names and objects
 core.EventOptions(enable_timing=True)  # wrong: the name of the option
@@ -82,3 +86,6 @@ buffer.copy_from(memoryview(bytearray(64)), stream=stream)
 copy: core.Buffer = buffer.copy_to(stream=stream)
 array: "np.ndarray[tuple[int], np.dtype[np.float64]]" = buffer.copy_to(np.zeros(8), stream=stream)
 core.register_host_memory(np.zeros(8))
+core.LaunchConfig([2, 2], block=np.int64(32), shmem_size=np.prod((4, 4)))
+core.LaunchConfig((np.int32(2), 1), (1, 1), 32)
+core.LaunchConfig.for_elements(np.prod((4, 4)))

@@ -22,6 +22,7 @@ __all__ = [
     "AnyArrayType",
     "ArrayFormatName",
     "ArrayFormatType",
+    "ExtentsType",
     "FillValueType",
     "FilterModeName",
     "FilterModeType",
@@ -321,6 +322,9 @@ KernelArgumentType = Union[
     "cudacore_handles.TensorMapDescriptor", "cudacore_handles.texture.TextureObject",
     "cudacore_handles.texture.SurfaceObject", "cudacore_graph.GraphCondition",
 ]  # fmt: skip
+
+#: The extents of a grid, a cluster or a block in x, y and z, or only in x. The integers can be NumPy's.
+ExtentsType = Union[SupportsIndex, tuple[SupportsIndex, ...], list[int], list[SupportsIndex]]  # noqa: UP007
 
 _N = TypeVar("_N", bound=_Name)
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles.typing import ExtentsType
 
 # Block sizes are not limited here. As in cuda.core, a launch with too many threads fails: programs that try several
 # sizes catch the error of the launch.
@@ -59,15 +60,38 @@ class LaunchConfig(_native.Config):
     _block: tuple[int, ...]
     _priority: int | None
 
+    @overload
     def __init__(
         self,
-        grid: int | tuple[int, ...] | None = None,
-        cluster: int | tuple[int, ...] | None = None,
-        block: int | tuple[int, ...] | None = None,
-        shmem_size: int | None = None,
+        grid: ExtentsType,
+        *,
+        block: ExtentsType,
+        cluster: ExtentsType | None = None,
+        shmem_size: SupportsIndex | None = None,
         is_cooperative: bool = False,
         programmatic_stream_serialization: bool = False,
-        priority: int | None = None,
+        priority: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        grid: ExtentsType,
+        cluster: ExtentsType | None,
+        block: ExtentsType,
+        shmem_size: SupportsIndex | None = None,
+        is_cooperative: bool = False,
+        programmatic_stream_serialization: bool = False,
+        priority: SupportsIndex | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        grid: ExtentsType | None = None,
+        cluster: ExtentsType | None = None,
+        block: ExtentsType | None = None,
+        shmem_size: SupportsIndex | None = None,
+        is_cooperative: bool = False,
+        programmatic_stream_serialization: bool = False,
+        priority: SupportsIndex | None = None,
     ) -> None:
         c = ffi.new("cch_launch_config *")
         c.size = ffi.sizeof("cch_launch_config")
@@ -129,7 +153,7 @@ class LaunchConfig(_native.Config):
         )
 
     @classmethod
-    def for_elements(cls, n: int, block: int = 256, **options: Any) -> LaunchConfig:
+    def for_elements(cls, n: SupportsIndex, block: SupportsIndex = 256, **options: Any) -> LaunchConfig:
         """Return the configuration of a kernel with one thread for each of `n` elements.
 
         The grid is rounded up to whole blocks. So the last block can have threads without an element, and the kernel
