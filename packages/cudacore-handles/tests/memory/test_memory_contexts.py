@@ -93,7 +93,7 @@ there.copy_from(here, stream=stream)
 here.copy_to(there, stream=stream)
 there[:64].copy_from(here[64:128], stream=stream)
 there.copy_part_from(here, 64, height=4, dst_pitch=128, src_pitch=256, stream=stream)
-ch.copy_batch(stream, [there, here[:64]], [here, here[64:128]])
+ch.copy_batch(stream, [here[:64], there[128:192]], [there[:64], here[64:128]])
 there.copy_from(values, stream=stream)
 there.copy_to(values, stream=stream)
 assert contexts() == before

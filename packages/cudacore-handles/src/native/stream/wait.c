@@ -101,13 +101,11 @@ static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t bega
  * launch, and a query would invalidate a capture that they begin.
  */
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
-  uintptr_t raw = (uintptr_t)cch_stream_raw(stream);
   WITHOUT_GIL(drain(); *status = cch_stream_query(stream));
-  bool again = *status == 0 && raw <= CCH_STREAM_PER_THREAD; /* it is in order with other streams, which may be busy */
-  if (again || (*status == CCH_NOT_READY && !handles_signals(st))) {
+  /* Synchronizes also if the work is done: pools give memory back then, and streams that a default stream waits for may
+     be busy. */
+  if (*status == 0 || (*status == CCH_NOT_READY && !handles_signals(st)))
     WITHOUT_GIL(*status = cch_stream_synchronize(stream));
-    return 0;
-  }
   if (*status != CCH_NOT_READY)
     return 0;
   cch_event *mark = NULL;
