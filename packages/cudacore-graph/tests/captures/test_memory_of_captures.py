@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -368,3 +369,45 @@ def test_memory_of_a_graph_that_is_launched_by_two_threads(
     graph = builder.complete()
     for _ in range(2):
         launch(graph, stream)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_launches_behind_a_free(device: ch.Device, stream: ch.Stream, streams: int) -> None:
+    """A launch that is queued before its memory is freed on another stream would use freed memory."""
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(4, stream=builder)
+    graph = builder.complete()
+    on = [device.create_stream() for _ in range(streams)]
+    go = threading.Event()
+    on[0].callback(lambda: bool(go.wait(10)))
+    graph.launch(on[0])
+    memory.close()
+    for i in range(1, 5):
+        graph.launch(on[i % streams])
+    go.set()
+    for each in on:
+        each.sync()
+
+
+def test_memory_that_is_dropped_during_launches(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would be freed before the run that has just allocated it, or by nobody."""
+    for _ in range(50):
+        with device.create_graph_builder() as builder:
+            memory = device.allocate(64, stream=builder)
+            memory.fill(4, stream=builder)
+        graph = builder.complete()
+
+        def launch_again(graph: cg.Graph = graph) -> None:
+            for _ in range(3):
+                with contextlib.suppress(ch.CUDAError):  # as long as the memory is not dropped
+                    graph.launch(stream)
+
+        graph.launch(stream)
+        with ThreadPoolExecutor(2) as threads:
+            launches = threads.submit(launch_again)
+            threads.submit(memory.close).result()
+            launches.result()
+        for _ in range(2):
+            graph.launch(stream)
+    stream.sync()

@@ -204,9 +204,8 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
 
 /*
  * Gets the event after the last launch, which is recorded when it is first needed; returns the driver's result. On this
- * thread, the per-thread default stream
- * may be another one than that of the launch. So the legacy stream is used instead, which is ordered after the
- * per-thread default streams of all threads.
+ * thread, the per-thread default stream may be another one than that of the launch. So the legacy stream is used
+ * instead, which is ordered after the per-thread default streams of all threads.
  */
 static int mark(cch_event **out, cch_graph_exec *exec) {
   if (exec->behind != NULL) {
@@ -471,10 +470,6 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   return IN_TURN(exec, CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw))));
 }
 
-static int launch(CUgraphExec raw, const cch_stream *stream) {
-  return CCH__CALL_ON(stream, cuGraphLaunch, (raw, stream->raw));
-}
-
 /*
  * If a stream is being captured, makes the graph of the capture keep the objects that the executable graph uses,
  * whichever code began the capture.
@@ -495,8 +490,7 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
  * reference.
  */
 static bool stays(const cch_stream *stream) {
-  return stream->box.owned || stream->box.release != NULL || stream->raw == NULL || stream->raw == CU_STREAM_LEGACY ||
-         stream->raw == CU_STREAM_PER_THREAD;
+  return stream->box.owned || stream->box.release != NULL || cch__stream_is_default(stream);
 }
 
 /* Records the stream of the last launch and, for a default stream, the context of the launch. */
@@ -523,7 +517,7 @@ static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *c
 static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops) {
   int status = 0;
   if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL && exec->runs == NULL)
-    return launch(exec->raw, stream);
+    return CCH__CALL_ON(stream, cuGraphLaunch, (exec->raw, stream->raw));
   cch_context *context = NULL;
   *drops = exec->first != NULL;
   if (*drops)
@@ -536,12 +530,15 @@ static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops)
     status = cch_capture_is_active(&captured, stream);
   if (status == 0 && captured)
     status = keep_in_capture(exec, stream);
+  cch__runs *runs = captured ? NULL : exec->runs;
   if (status == 0)
-    status = launch(exec->raw, stream);
-  if (status == 0 && !captured)
-    note_launch(exec, stream, context);
-  if (status == 0 && !captured && exec->runs != NULL)
-    status = cch__runs_launched(exec->runs, stream);
+    status = cch__runs_begin(runs, stream);
+  if (status == 0) {
+    status = CCH__CALL_ON(stream, cuGraphLaunch, (exec->raw, stream->raw));
+    if (status == 0 && !captured)
+      note_launch(exec, stream, context);
+    status = cch__runs_launched(runs, stream, status);
+  }
   cch__unref_later(context);
   return status;
 }
@@ -551,7 +548,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_CONTEXT(exec->made_in);
   if (stream->context != exec->made_in)
     CCH__REQUIRE_CONTEXT(stream->context);
-  cch__poll();
+  exec->runs != NULL ? cch__poll_patiently() : cch__poll(); /* memory can have been dropped during another launch */
   bool drops = false;
   const int status = IN_TURN(exec, launch_in_turn(exec, stream, &drops));
   if (drops)

@@ -516,13 +516,13 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
     return end_of_whole(ptr, stream);
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
+  cch_stream *launched = NULL;
+  if (!cch__graph_is_captured(ptr->graph) && !cch__runs_drop(&launched, ptr->graph, ptr->ptr))
+    return false; /* later: the graph is being launched */
+  /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
-  bool captured = cch__graph_is_captured(ptr->graph); /* then the free is captured, too */
-  cch_stream *launched = captured ? NULL : cch__runs_stream(ptr->graph);
-  bool ended = launched == NULL || launched == stream || cch__use_record(ptr, launched, __func__) == 0;
-  ended = ended && end_of_whole(ptr, stream);
-  if (ended && !captured)
-    cch__runs_dropped(ptr->graph, ptr->ptr);
+  bool ended = launched == NULL || cch__use_record(ptr, stream, __func__) == 0;
+  ended = ended && end_of_whole(ptr, launched != NULL ? launched : stream);
   cch_stream_unref(launched);
   cch_stream_unref(stream);
   return ended;

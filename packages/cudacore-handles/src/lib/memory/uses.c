@@ -192,7 +192,8 @@ bool cch__use_end(cch_deviceptr *whole, cch_stream *resolved) {
 
 /*
  * Frees memory after the work of all its streams. Memory whose free is ordered on a stream is freed on a helper stream
- * of the context, so that no stream of the program has to wait for another one. Before any other memory is freed, the
+ * of the context, so that no stream of the program has to wait for another one; memory of a graph is freed on the
+ * stream of the last launch. Before any other memory is freed, the
  * host waits for each of the streams. Code that frees foreign memory gets one of the streams, which waits for the
  * others.
  */
@@ -203,7 +204,9 @@ static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_strea
     if (is_there(use->stream) && is_captured(use->stream))
       return false;
   cch_stream helper = {.box = {.references = 1, .kind = CCH_KIND_STREAM}, .context = context}, *join = first;
-  if (cch__free_is_ordered(whole) && context != NULL) {
+  if (whole->graph != NULL) {
+    /* the next launch of the graph, which allocates the memory again, waits for this stream */
+  } else if (cch__free_is_ordered(whole) && context != NULL) {
     int status = cch__context_helper(&helper.raw, context);
     if (cch__not_now(status))
       return false;

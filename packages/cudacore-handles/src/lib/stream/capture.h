@@ -97,11 +97,18 @@ int cch__runs_reserve(cch_graph *graph, const char *operation);
 /* Returns that record, as a new reference; NULL if no capture has allocated memory. */
 cch__runs *cch__runs_of(cch_graph *graph);
 void cch__runs_unref(cch__runs *runs);
-/* Returns the resolved stream of the last launch, as a new reference; NULL if there was no launch. */
-cch_stream *cch__runs_stream(cch_graph *graph);
-/* Records that memory was dropped after its capture: from now on, it is freed behind each launch. */
-void cch__runs_dropped(cch_graph *graph, CUdeviceptr address);
-/* Records a launch on a stream, and frees the dropped memory behind it. */
-int cch__runs_launched(cch__runs *runs, cch_stream *stream);
+/*
+ * Drops memory after its capture: from now on, it is freed behind each launch. Returns the resolved stream of the last
+ * launch, on which the caller frees the memory now, as a new reference; NULL if there was no launch. False, and nothing
+ * is dropped, while the graph is being launched.
+ */
+bool cch__runs_drop(cch_stream **out, cch_graph *graph, CUdeviceptr address);
+/*
+ * A launch begins on a stream: it waits for the stream of the last launch, on which dropped memory is freed, because it
+ * allocates that memory again. `runs` may be NULL. If this succeeds, cch__runs_launched() must follow.
+ */
+int cch__runs_begin(cch__runs *runs, cch_stream *stream);
+/* Records a launch that has ended with `status` and, if it succeeded, frees the dropped memory behind it. */
+int cch__runs_launched(cch__runs *runs, cch_stream *stream, int status);
 
 #endif

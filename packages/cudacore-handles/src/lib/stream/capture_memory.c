@@ -15,7 +15,8 @@
 struct cch__runs {
   atomic_size_t references;
   /* The following fields are guarded by cch__captures_lock. */
-  cch_stream *stream; /* the resolved stream of the last launch; NULL before the first launch */
+  cch_stream *stream; /* the resolved stream of the last launch, on which memory is freed; NULL before the first one */
+  size_t launching;   /* the number of launches that have begun, and whose stream is not noted yet */
   CUdeviceptr *dropped;
   size_t count, allocated, capacity; /* `dropped` has room for all memory that captures have allocated */
 };
@@ -75,22 +76,49 @@ void cch__runs_unref(cch__runs *runs) {
   free(runs);
 }
 
-cch_stream *cch__runs_stream(cch_graph *graph) {
+bool cch__runs_drop(cch_stream **out, cch_graph *graph, CUdeviceptr address) {
   graph = root_of(graph);
-  pthread_mutex_lock(&cch__captures_lock);
-  const cch__runs *runs = graph->runs;
-  cch_stream *stream = runs != NULL ? cch_stream_ref(runs->stream) : NULL;
-  pthread_mutex_unlock(&cch__captures_lock);
-  return stream;
-}
-
-void cch__runs_dropped(cch_graph *graph, CUdeviceptr address) {
-  graph = root_of(graph);
+  *out = NULL;
   pthread_mutex_lock(&cch__captures_lock);
   cch__runs *runs = graph->runs;
-  if (runs != NULL && runs->count < runs->capacity)
-    runs->dropped[runs->count++] = address;
+  bool can_drop = runs == NULL || runs->launching == 0;
+  if (can_drop && runs != NULL) {
+    size_t i = 0;
+    while (i < runs->count && runs->dropped[i] != address)
+      i++;
+    if (i == runs->count && i < runs->capacity)
+      runs->dropped[runs->count++] = address;
+    *out = cch_stream_ref(runs->stream);
+  }
   pthread_mutex_unlock(&cch__captures_lock);
+  return can_drop;
+}
+
+static void end_launch(cch__runs *runs) {
+  pthread_mutex_lock(&cch__captures_lock);
+  runs->launching--;
+  pthread_mutex_unlock(&cch__captures_lock);
+}
+
+int cch__runs_begin(cch__runs *runs, cch_stream *given) {
+  if (runs == NULL)
+    return 0;
+  pthread_mutex_lock(&cch__captures_lock);
+  runs->launching++;
+  cch_stream *last = runs->count > 0 ? cch_stream_ref(runs->stream) : NULL;
+  pthread_mutex_unlock(&cch__captures_lock);
+  int status = 0;
+  if (last != NULL && !cch__is_gone(last) && !cch__context_is_lost(last->context)) {
+    cch_stream *stream = NULL;
+    status = cch__stream_resolve(&stream, given, NULL);
+    if (status == 0)
+      status = cch_stream_wait_stream(stream, last);
+    cch__unref_later(stream);
+  }
+  cch__unref_later(last);
+  if (status != 0)
+    end_launch(runs);
+  return status;
 }
 
 /* Frees dropped memory that a launch on the stream has allocated. Other code may have freed it already. */
@@ -101,16 +129,23 @@ static int free_dropped(CUdeviceptr address, CUstream stream) {
   return result != CUDA_ERROR_INVALID_VALUE ? cch__checked((int)result, "cuMemFreeAsync") : 0;
 }
 
-int cch__runs_launched(cch__runs *runs, cch_stream *given) {
-  cch_stream *stream;
-  CCH__RETURN_FAILURE(cch__stream_resolve(&stream, given, NULL));
+int cch__runs_launched(cch__runs *runs, cch_stream *given, int status) {
+  if (runs == NULL)
+    return status;
+  cch_stream *stream = NULL;
+  if (status == 0)
+    status = cch__stream_resolve(&stream, given, NULL);
+  if (status != 0) {
+    end_launch(runs);
+    return status;
+  }
   pthread_mutex_lock(&cch__captures_lock);
   cch_stream *last = runs->stream;
   size_t count = runs->count;
   runs->stream = stream;
+  runs->launching--;
   pthread_mutex_unlock(&cch__captures_lock);
   cch__unref_later(last); /* no destructor runs in the turn of the executable graph */
-  int status = 0;
   for (size_t i = 0; i < count && status == 0; i++) {
     pthread_mutex_lock(&cch__captures_lock);
     CUdeviceptr address = runs->dropped[i];

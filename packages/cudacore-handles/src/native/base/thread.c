@@ -184,7 +184,7 @@ static PyMethodDef functions[] = {
 static void wait_for_compilers(void) { cch_compilers_finish(); }
 
 int add_thread_functions(PyObject *module) {
-  static bool waits; /* guarded by the GIL */
+  static bool waits; /* the main interpreter alone sets it, once */
   if (!waits && runtime_is_main(((const state *)PyModule_GetState(module))->base.runtime))
     waits = Py_AtExit(wait_for_compilers) == 0;
   return PyModule_AddFunctions(module, functions);
