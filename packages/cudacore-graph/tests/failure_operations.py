@@ -263,6 +263,7 @@ operation(
     "update of arguments",
     lambda w, _: w.kernel.update(args=(w.numbers.at(5), 2)),
     undo=lambda w, _: w.kernel.update(args=(w.numbers.buffer, 1)),
+    quiet=NAMES,  # the kernel's kinds of arguments are found by its name
 )
 operation(
     "update of a configuration",
