@@ -95,3 +95,17 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_show_sourcelink = False
 html_copy_source = False
+
+# Pages for contributors, which the search leaves out: their words are those of users' questions.
+_NOT_SEARCHED = ("contributing/", "conventions", "simulator/extending")
+
+
+def _leave_out_of_search(app, doctree):  # type: ignore[no-untyped-def]
+    name = app.env.current_document.docname
+    if name.startswith(_NOT_SEARCHED):
+        app.env.metadata[name]["nosearch"] = True
+
+
+def setup(app):  # type: ignore[no-untyped-def]
+    """Connect the functions of this file to Sphinx."""
+    app.connect("doctree-read", _leave_out_of_search)
