@@ -240,7 +240,12 @@ def check_copies(dst: Memory, src: Memory, stream: ch.Stream) -> None:
     for name, (copy, expect) in COPIES.items():
 
         def do(copy: Any = copy) -> bool:
-            copy(dst.buffer, src.buffer, stream)
+            try:
+                copy(dst.buffer, src.buffer, stream)
+            except ch.CUDAError as error:
+                # The driver of an H200 ends the process if it copies between contexts to this memory.
+                assert "virtual memory of the host only on a stream of that device" in str(error)
+                return False
             stream.sync()
             return True
 

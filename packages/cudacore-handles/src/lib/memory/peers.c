@@ -41,6 +41,7 @@ static int count_devices(void) {
 typedef struct place {
   int device;           /* a device that can use the memory without being given access; or ANY_DEVICE, PAGEABLE */
   bool is_refused;      /* cuMemcpyPeerAsync does not take the memory */
+  bool is_virtual_host; /* virtual memory of the host, to which the peer functions do not copy */
   cch_context *context; /* the context of that device, which the memory keeps; NULL if it keeps none */
 } place;
 
@@ -48,28 +49,17 @@ typedef struct place {
 static bool is_at(int here, const place *of) { return of->device == here || of->device < 0; }
 
 /*
- * Completes the place of virtual memory: only its own access rights count, also for memory of the host. The place is
- * `here` if that device can use the memory. Otherwise it is the device that the memory was made for, or the first one
- * that can use it.
+ * Completes the place of virtual memory of a device: only its own access rights count. The place is `here` if that
+ * device can use the memory, and otherwise the device that the memory was made for.
  */
 static int place_virtual(place *out, CUdeviceptr ptr, int here) {
-  int count = atomic_load_explicit(&cch__device_total, memory_order_relaxed);
   bool is_open = false;
   int status = cch__virtual_is_open(&is_open, here, ptr);
-  if (is_open)
-    out->device = here;
-  else if (out->context != NULL)
-    out->device = out->context->device;
-  else
-    for (int i = 0; i < count && status == 0 && !is_open; i++) {
-      status = cch__virtual_is_open(&is_open, i, ptr);
-      if (is_open)
-        out->device = i;
-    }
+  out->device = is_open || out->context == NULL ? here : out->context->device;
   return status;
 }
 
-static int place_address(place *out, CUdeviceptr ptr, int here) {
+static int place_address(place *out, CUdeviceptr ptr) {
   int type = 0, device = ANY_DEVICE, is_managed = 0;
   int status = cch_pointer_attributes(&type, &device, &is_managed, ptr);
   *out = (place){.device = type == 0 ? PAGEABLE : ANY_DEVICE, .is_refused = type != CU_MEMORYTYPE_DEVICE};
@@ -79,7 +69,8 @@ static int place_address(place *out, CUdeviceptr ptr, int here) {
     return status;
   bool is_virtual;
   status = cch__is_virtual(&is_virtual, ptr);
-  return status == 0 && is_virtual ? place_virtual(out, ptr, here) : status;
+  out->is_virtual_host = status == 0 && is_virtual;
+  return status;
 }
 
 /*
@@ -113,11 +104,11 @@ static int find_place(place *out, const cch_deviceptr *ptr, int here) {
   case CCH__FROM_MANAGED:
     return 0;
   case CCH__FROM_RANGES:
-    out->is_refused = whole->on_host;
-    out->context = whole->context;
-    return cch__is_one_device() ? 0 : place_virtual(out, ptr->ptr, here);
+    out->is_refused = out->is_virtual_host = whole->on_host;
+    out->context = whole->on_host ? NULL : whole->context;
+    return cch__is_one_device() || whole->on_host ? 0 : place_virtual(out, ptr->ptr, here);
   default:
-    return place_address(out, ptr->ptr, here);
+    return place_address(out, ptr->ptr);
   }
 }
 
@@ -145,17 +136,12 @@ static int context_at(cch_context **out, const place *of) {
   return 0;
 }
 
-static int fail_captured(const place *to, const place *from) {
-  return cch__fail(CCH_EMISMATCH, "cuMemcpyAsync", NEEDS_ACCESS, from->device >= 0 ? from->device : to->device,
-                   to->device >= 0 ? to->device : from->device);
-}
-
 /*
  * Decides how a copy is made. If the stream's device can use both sides, or if the stream is captured, the plain
- * functions copy: others cannot be captured. Then the driver refuses memory that the device has no access to, except
- * for virtual memory of the host, which is refused here. Otherwise, the peer functions copy, each side in a context of
- * its own. cuMemcpyPeerAsync refuses memory of the host, except pinned and registered memory (13.0, H200), so
- * cuMemcpy3DPeerAsync copies that.
+ * functions copy: others cannot be captured. Then the driver refuses memory that the device has no access to.
+ * Otherwise, the peer functions copy, each side in a context of its own. cuMemcpyPeerAsync refuses memory of the host,
+ * except pinned and registered memory (13.0, H200), so cuMemcpy3DPeerAsync copies that. A copy to virtual memory of the
+ * host crashes in both of them, but the plain functions do it, whichever device has access to the destination.
  */
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream) {
   int here = 0;
@@ -174,10 +160,12 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
   out->src_pageable = from.device == PAGEABLE;
   if (cch__is_one_device() || (is_at(here, &to) && is_at(here, &from)))
     return 0;
-  if (cch__is_capturing(stream->raw)) {
-    bool is_closed = (to.is_refused && !is_at(here, &to)) || (from.is_refused && !is_at(here, &from));
-    return is_closed ? fail_captured(&to, &from) : 0;
-  }
+  if (cch__is_capturing(stream->raw))
+    return 0;
+  if (to.is_virtual_host)
+    return cch__fail(CCH_EMISMATCH, "cuMemcpyAsync",
+                     "CUDA copies memory of device %d to virtual memory of the host only on a stream of that device",
+                     from.device);
   out->by_box = to.is_refused || from.is_refused;
   /* Memory that is on no device can be used in any context. */
   status = context_at(&out->dst, to.device >= 0 ? &to : &from);
@@ -212,8 +200,8 @@ void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
   if (cch__is_one_device())
     return;
   cch_error saved = *cch_error_last();
-  bool known = CCH__CALL(cuCtxGetDevice, (&here)) == 0 && place_address(&to, dst, (int)here) == 0 &&
-               place_address(&from, src, (int)here) == 0;
+  bool known =
+      CCH__CALL(cuCtxGetDevice, (&here)) == 0 && place_address(&to, dst) == 0 && place_address(&from, src) == 0;
   cch_error_restore(&saved);
   if (!known || (is_at((int)here, &to) && is_at((int)here, &from)))
     return;
@@ -285,7 +273,7 @@ static int place_operand(place *out, CUdeviceptr ptr, int here, const cch_bundle
     if (bundle->owners[i].release == NULL && box->box.kind == CCH_KIND_DEVICEPTR && cch__is_in(box, ptr))
       return find_place(out, box, here);
   }
-  return place_address(out, ptr, here);
+  return place_address(out, ptr);
 }
 
 /* Returns whether the current device can use the memory of the operands. */

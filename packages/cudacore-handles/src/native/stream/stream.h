@@ -36,8 +36,7 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 
 /*
  * Wait for work. On the main thread, signals are handled meanwhile. Return -1 with the exception that a signal handler
- * has raised. If the work is done already, a wait for an event is one query of the driver, and one for a stream a query
- * and cuStreamSynchronize.
+ * has raised.
  */
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status);
 int wait_for_event(const state *st, cch_event *event, cch_status *status);

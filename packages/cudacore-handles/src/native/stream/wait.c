@@ -73,14 +73,21 @@ static void drain(void) {
     cch_reclaim_drain();
 }
 
+/*
+ * Each wait ends with one of the driver's own, also if a query has said that the work is done: only that lets the pools
+ * return memory to the system (13.0, H200).
+ */
 int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   unsigned flags = cch_event_flags(event);
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
-  WITHOUT_GIL(drain(); *status = cch_event_query(event));
-  if (*status == CCH_NOT_READY && handles_signals(st))
-    return poll_event(st, event, !blocks, now(), status);
-  if (*status == CCH_NOT_READY)
-    WITHOUT_GIL(*status = cch_event_synchronize(event));
+  *status = 0;
+  if (handles_signals(st)) {
+    WITHOUT_GIL(*status = cch_event_query(event));
+    if (*status == CCH_NOT_READY && poll_event(st, event, !blocks, now(), status) < 0)
+      return -1;
+  }
+  if (*status == 0)
+    WITHOUT_GIL(drain(); *status = cch_event_synchronize(event));
   return 0;
 }
 
@@ -101,22 +108,23 @@ static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t bega
  * launch, and a query would invalidate a capture that they begin.
  */
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
-  WITHOUT_GIL(drain(); *status = cch_stream_query(stream));
-  /* Synchronizes also if the work is done: pools give memory back then, and streams that a default stream waits for may
-     be busy. */
-  if (*status == 0 || (*status == CCH_NOT_READY && !handles_signals(st)))
-    WITHOUT_GIL(*status = cch_stream_synchronize(stream));
-  if (*status != CCH_NOT_READY)
-    return 0;
   cch_event *mark = NULL;
-  int64_t began = now();
-  WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
-  if (mark == NULL)
-    return 0;
-  int waited = poll_event(st, mark, true, began, status);
-  KEEPING_EXCEPTION(WITHOUT_GIL(cch_event_unref(mark);
-                                if (waited == 0 && *status == 0) cch_stream_poll(stream))); /* pools give memory back */
-  return waited;
+  *status = 0;
+  if (handles_signals(st)) {
+    WITHOUT_GIL(*status = cch_stream_query(stream));
+    int64_t began = now();
+    if (*status == CCH_NOT_READY)
+      WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
+    if (mark != NULL) {
+      int waited = poll_event(st, mark, true, began, status);
+      KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_synchronize(mark);
+                                    cch_event_unref(mark); drain()));
+      return waited;
+    }
+  }
+  if (*status == 0)
+    WITHOUT_GIL(drain(); *status = cch_stream_synchronize(stream));
+  return 0;
 }
 
 /* A context cannot be queried, so the main thread waits for an event behind all work that the context has now. */

@@ -167,7 +167,8 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
                    ", which was registered read-only (CU_MEMHOSTREGISTER_READ_ONLY)");
       return false;
     }
-    if (needs_access(*allocation) && !may_access(context, *allocation, write)) {
+    /* Copies use virtual memory of the host at its address on the host (13.0, H200). */
+    if (!allocation->on_host && needs_access(*allocation) && !may_access(context, *allocation, write)) {
       sim::explain("a copy or fill " + std::string(write ? "writes to " : "reads from ") + hex(at) + ", " +
                    this->explain(at) + ": device " + std::to_string(context.device->ordinal) +
                    " has not been given access to it (cuMemSetAccess, cuMemPoolSetAccess)");

@@ -4,6 +4,8 @@
 #include "sim/driver/memory/array.h"
 #include "sim/driver/stream/copy_work.h"
 
+#include "sim/control/report.h"
+
 #include <algorithm>
 
 namespace sim {
@@ -77,6 +79,12 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
     to.context = to_context;
   if (p->srcContext != nullptr && find_context(p->srcContext, from_context) == CUDA_SUCCESS)
     from.context = from_context;
+  AllocationPtr target = to.context != nullptr ? state().memory.find(to.address) : nullptr;
+  if (target != nullptr && target->on_host) {
+    report("a copy between contexts writes to " + hex(to.address) +
+           ", virtual memory of the host: the driver of a GPU ends the process");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return copy(stream, to, from, shape, when);
 }
 
