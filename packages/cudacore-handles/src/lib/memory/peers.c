@@ -185,7 +185,7 @@ int cch__peers_check_fill(const cch_deviceptr *dst, const cch_stream *stream) {
   int status = device_of_stream(&here, stream);
   if (status == 0)
     status = find_place(&to, dst, here);
-  return status != 0 || is_at(here, &to) ? status : cch_pointer_check(dst->ptr);
+  return status != 0 || (is_at(here, &to) && !to.is_virtual_host) ? status : cch_pointer_check(dst->ptr);
 }
 
 void cch__peers_release(cch__peers *peers) {
