@@ -311,21 +311,24 @@ void Executor::watch_signals(int file, std::function<void(int signal)> arrived) 
   signal_arrived = std::move(arrived);
 }
 
-void Executor::read_signals() {
+void Executor::read_signals(bool are_old) {
   for (unsigned char number; read(signals, &number, 1) == 1;)
-    if (number == SIGINT || number == SIGALRM || number == SIGTERM)
+    if (!are_old && (number == SIGINT || number == SIGALRM || number == SIGTERM))
       signal_arrived(number);
 }
 
 /* Only the main thread looks for signals, because Python handles them on this thread, when the call has returned. */
 template <class Condition> void Executor::wait_until(std::unique_lock<std::mutex> &lock, Condition condition) {
+  const bool reads_signals = signals >= 0 && thread_id() == static_cast<uint64_t>(getpid());
   waiters++;
   work_there.notify_all();
+  if (reads_signals)
+    read_signals(true); /* Python has handled them, or the test has ended with them */
   while (!condition()) {
-    if (signals < 0 || thread_id() != static_cast<uint64_t>(getpid()))
+    if (!reads_signals)
       progress.wait(lock);
     else if (progress.wait_for(lock, signal_interval) == std::cv_status::timeout)
-      read_signals();
+      read_signals(false);
   }
   waiters--;
 }

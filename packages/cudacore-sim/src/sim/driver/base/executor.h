@@ -88,7 +88,7 @@ private:
   void serve();
   void run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   template <class Condition> void wait_until(std::unique_lock<std::mutex> &lock, Condition condition);
-  void read_signals();
+  void read_signals(bool are_old);
   void watch();
   bool may_start() const;
   UnitPtr pick();
