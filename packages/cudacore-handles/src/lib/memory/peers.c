@@ -80,7 +80,7 @@ static int place_address(place *out, CUdeviceptr ptr) {
 static int find_place(place *out, const cch_deviceptr *ptr, int here) {
   const cch_deviceptr *whole = cch__whole(ptr);
   if (!cch__is_in(whole, ptr->ptr))
-    return place_address(out, ptr->ptr, here);
+    return place_address(out, ptr->ptr);
   const cch_pool *pool =
       whole->backing != NULL && whole->backing->kind == CCH_KIND_POOL ? (cch_pool *)whole->backing : NULL;
   *out = (place){.device = ANY_DEVICE};
