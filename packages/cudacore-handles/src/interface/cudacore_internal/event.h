@@ -15,6 +15,9 @@ CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_contex
  */
 CCH_EXPORT cch_status cch_event_poll(cch_event *event);
 
+/** The same as cch_event_synchronize(), but never invalidates a capture of this thread, like cch_event_poll(). */
+CCH_EXPORT cch_status cch_event_finish(cch_event *event);
+
 /** Makes an event behind all work that a context has now (cuCtxRecordEvent). Needs a driver for CUDA 12.5. */
 CCH_EXPORT cch_status cch_event_behind_context(cch_event **out, cch_context *context);
 

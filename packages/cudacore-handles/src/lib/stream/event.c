@@ -169,6 +169,14 @@ int cch_event_poll(cch_event *event) {
   return status;
 }
 
+int cch_event_finish(cch_event *event) {
+  CCH__REQUIRE_USABLE(event);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = cch_event_synchronize(event);
+  cch__relaxed_leave(mode);
+  return status;
+}
+
 int cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);

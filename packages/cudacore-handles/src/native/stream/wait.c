@@ -83,8 +83,12 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   *status = 0;
   if (handles_signals(st)) {
     WITHOUT_GIL(*status = cch_event_query(event));
-    if (*status == CCH_NOT_READY && poll_event(st, event, !blocks, now(), status) < 0)
-      return -1;
+    if (*status == CCH_NOT_READY) {
+      int waited = poll_event(st, event, !blocks, now(), status);
+      if (waited == 0 && *status == 0)
+        WITHOUT_GIL(drain(); *status = cch_event_finish(event));
+      return waited;
+    }
   }
   if (*status == 0)
     WITHOUT_GIL(drain(); *status = cch_event_synchronize(event));
@@ -117,7 +121,7 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
       WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
     if (mark != NULL) {
       int waited = poll_event(st, mark, true, began, status);
-      KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_synchronize(mark);
+      KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
                                     cch_event_unref(mark); drain()));
       return waited;
     }
@@ -137,7 +141,7 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
     return 0;
   }
   int waited = poll_event(st, mark, true, now(), status);
-  KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_synchronize(mark);
+  KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
                                 cch_event_unref(mark))); /* pools give memory back */
   return waited;
 }
