@@ -154,6 +154,10 @@ print(tried, died)
 """
 
 
+@pytest.mark.skipif(
+    "CUDACORE_FUZZ" not in os.environ,
+    reason="takes a minute, and nvJitLink's reads beyond damaged code differ from run to run: set CUDACORE_FUZZ",
+)
 @pytest.mark.parametrize("kind", ["ptx", "cubin", "ltoir"])
 def test_mutated_code(kind: str, tmp_path: Path) -> None:
     """Code with wrong bytes would end the process although nvJitLink itself does not."""

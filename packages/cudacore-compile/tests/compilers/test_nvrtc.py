@@ -163,7 +163,7 @@ def test_signals_interrupt_reads_after_a_compilation(python: Run) -> None:
 
         Program("__global__ void f() {}", "c++", {"arch": "sm_90"}).compile("ptx")
         reader, writer = os.pipe()
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
         threading.Timer(5, os.write, (writer, b"too late")).start()
         try:
             print(os.read(reader, 9))
