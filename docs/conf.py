@@ -66,7 +66,7 @@ maximum_signature_line_length = 100
 # for fields of ProgramOptions, which are described as its parameters.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"),
+    ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t|bool"),
     ("py:class", r"[a-z].*"),
     ("py:class", r"T|Key|Value|UUID|SystemDevice|\w+Name"),
     ("py:attr", r"(cudacore\w*\.)?ProgramOptions\.\w+"),

@@ -129,7 +129,7 @@ def declaration(code: str, doc: str) -> Entity | None:
     if opaque:
         return Entity("type", [opaque[1]], doc)
     if code.startswith("typedef "):
-        return Entity("type", [code.removeprefix("typedef ")], doc) if "(*cch_" in code else None
+        return Entity("type", [code.removeprefix("typedef ")], doc) if "(*cch_" in code or doc else None
     return Entity("function", [code], doc) if "(" in code else None
 
 

@@ -86,8 +86,8 @@ class GraphDefinition(_native.GraphHandle, Closing):
 
         Raises
         ------
-        graphlib.CycleError
-            If nodes depend on each other in a cycle. It is a ValueError, and its second argument has the nodes.
+        ValueError
+            If nodes depend on each other in a cycle: a ``graphlib.CycleError``, whose second argument has the nodes.
 
         Examples
         --------

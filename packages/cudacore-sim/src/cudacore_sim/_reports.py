@@ -114,7 +114,7 @@ def watch_signals(file: int) -> None:
     Parameters
     ----------
     file : int
-        The end for reading of a pipe whose other end was given to :func:`signal.set_wakeup_fd`. It must not block. -1
+        The end for reading of a pipe whose other end was given to ``signal.set_wakeup_fd``. It must not block. -1
         ends this.
     """
     controls().cudasim_watch_signals(file)
