@@ -57,7 +57,7 @@ void waits_end(const state *st) {
 }
 
 /* Queries in slices, and handles signals between them. */
-static int poll_event(const state *st, cch_event *event, bool spins, int64_t began, cch_status *status) {
+static int poll_event(cch_event *event, bool spins, int64_t began, cch_status *status) {
   do {
     WITHOUT_GIL(*status = poll_slice(event, spins, began));
     if (*status == CCH_NOT_READY && PyErr_CheckSignals() < 0) {
@@ -84,7 +84,7 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   if (handles_signals(st)) {
     WITHOUT_GIL(*status = cch_event_query(event));
     if (*status == CCH_NOT_READY) {
-      int waited = poll_event(st, event, !blocks, now(), status);
+      int waited = poll_event(event, !blocks, now(), status);
       if (waited == 0 && *status == 0)
         WITHOUT_GIL(drain(); *status = cch_event_finish(event));
       return waited;
@@ -120,7 +120,7 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
     if (*status == CCH_NOT_READY)
       WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
     if (mark != NULL) {
-      int waited = poll_event(st, mark, true, began, status);
+      int waited = poll_event(mark, true, began, status);
       KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
                                     cch_event_unref(mark); drain()));
       return waited;
@@ -140,7 +140,7 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
     WITHOUT_GIL(*status = cch_context_synchronize(context));
     return 0;
   }
-  int waited = poll_event(st, mark, true, now(), status);
+  int waited = poll_event(mark, true, now(), status);
   KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
                                 cch_event_unref(mark))); /* pools give memory back */
   return waited;
