@@ -228,7 +228,7 @@ class Program:
             self.place_on(root.device), f"launch at {offset}",
             lambda stream: ch.launch(stream, ONE, kernel, buffer, amount), root,
         )  # fmt: skip
-        root.values[offset : offset + 4].view(np.uint32)[0] += np.uint32(amount)
+        root.values[offset : offset + 4].view(np.uint32)[:] += np.uint32(amount)  # as arrays, these wrap around
 
     def slice(self) -> None:
         found = self.any_part()

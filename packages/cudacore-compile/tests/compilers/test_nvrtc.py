@@ -159,6 +159,7 @@ def test_signals_interrupt_reads_after_a_compilation(python: Run) -> None:
     """After a compilation by NVRTC 12 or 13.0, Ctrl+C would not end a read from a terminal or a pipe."""
     result = python("""
         import os, signal, sys, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes ignore it
         from cudacore_compile import Program
 
         Program("__global__ void f() {}", "c++", {"arch": "sm_90"}).compile("ptx")

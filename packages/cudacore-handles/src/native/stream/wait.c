@@ -68,9 +68,10 @@ static int poll_event(cch_event *event, bool spins, int64_t began, cch_status *s
   return 0;
 }
 
+/* Before a wait: what can be destroyed now can end a capture, or free memory that the wait returns to the system. */
 static void drain(void) {
   if (cch_reclaim_pending() != 0)
-    cch_reclaim_drain();
+    WITHOUT_GIL(cch_reclaim_drain());
 }
 
 /*
@@ -81,17 +82,18 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   unsigned flags = cch_event_flags(event);
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
   *status = 0;
+  drain();
   if (handles_signals(st)) {
     WITHOUT_GIL(*status = cch_event_query(event));
     if (*status == CCH_NOT_READY) {
       int waited = poll_event(event, !blocks, now(), status);
       if (waited == 0 && *status == 0)
-        WITHOUT_GIL(drain(); *status = cch_event_finish(event));
+        WITHOUT_GIL(*status = cch_event_finish(event));
       return waited;
     }
   }
   if (*status == 0)
-    WITHOUT_GIL(drain(); *status = cch_event_synchronize(event));
+    WITHOUT_GIL(*status = cch_event_synchronize(event));
   return 0;
 }
 
@@ -114,6 +116,7 @@ static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t bega
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
   cch_event *mark = NULL;
   *status = 0;
+  drain();
   if (handles_signals(st)) {
     WITHOUT_GIL(*status = cch_stream_query(stream));
     int64_t began = now();
@@ -121,21 +124,23 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
       WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
     if (mark != NULL) {
       int waited = poll_event(mark, true, began, status);
-      KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
-                                    cch_event_unref(mark); drain()));
+      KEEPING_EXCEPTION(
+          WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark); cch_event_unref(mark)));
       return waited;
     }
   }
   if (*status == 0)
-    WITHOUT_GIL(drain(); *status = cch_stream_synchronize(stream));
+    WITHOUT_GIL(*status = cch_stream_synchronize(stream));
   return 0;
 }
 
 /* A context cannot be queried, so the main thread waits for an event behind all work that the context has now. */
 int wait_for_context(const state *st, cch_context *context, cch_status *status) {
   cch_event *mark = NULL;
-  if (handles_signals(st))
-    WITHOUT_GIL(drain(); cch_event_behind_context(&mark, context));
+  if (handles_signals(st)) {
+    drain();
+    WITHOUT_GIL(cch_event_behind_context(&mark, context));
+  }
   if (mark == NULL) { /* also if the event was refused: then this fails, too, or the driver does not have such events */
     WITHOUT_GIL(*status = cch_context_synchronize(context));
     return 0;
