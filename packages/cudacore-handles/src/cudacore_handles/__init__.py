@@ -15,9 +15,8 @@ from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, Out
 from cudacore_handles._base.live_counts import live_counts
 from cudacore_handles._base.module_attributes import make_getattr as _make_getattr
 from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir
-from cudacore_handles._base.pickles import publish as _publish
-from cudacore_handles._base.pickles import restore as _restore  # noqa: F401 - pickles name it
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
@@ -30,6 +29,7 @@ from cudacore_handles._launch.launch import PreparedLaunch, launch, set_array_ty
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
+from cudacore_handles._memory.ipc import receive_buffer as receive_buffer  # pickles name it
 from cudacore_handles._memory.resource import (
     LegacyManagedMemoryResource,
     LegacyPinnedMemoryResource,
@@ -217,10 +217,7 @@ _LAZY = {
     "._memory.device_pool": ("DeviceMemoryResource",),
     "._memory.device_pool_options": ("DeviceMemoryResourceOptions",),
     "._memory.graphics": ("GraphicsResource",),
-    "._memory.host": (
-        "Host",
-        "_restore_host",
-    ),
+    "._memory.host": ("Host",),
     "._memory.managed": (
         "ManagedBuffer",
         "discard_batch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
@@ -21,6 +22,9 @@ __all__ = [
     "TextureObject",
     "TextureObjectOptions",
 ]
+
+
+_publish(__name__, __all__, globals())
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.pickles import restorer
 from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
@@ -48,8 +47,6 @@ class CUDAError(RuntimeError):
         exception.
     """
 
-    __module__ = "cudacore_handles"  # the name shown in tracebacks
-
     def __init__(
         self,
         operation: str,
@@ -77,7 +74,8 @@ class CUDAError(RuntimeError):
         return f"{type(self).__name__}({', '.join(map(repr, self.args))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_error, (type(self), self.__dict__)
+        # without the constructor, which can have other parameters in a subclass
+        return type(self).__new__, (type(self), self.operation), self.__dict__
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -105,33 +103,17 @@ class OutOfMemoryError(CUDAError, MemoryError):
     memory. The hint lists the requested size, the free memory, and what uses the rest.
     """
 
-    __module__ = "cudacore_handles"  # the name shown in tracebacks
-
 
 class ClosedError(RuntimeError, ValueError):
     """A closed object was used."""
-
-    __module__ = "cudacore_handles"  # the name shown in tracebacks
 
 
 class GoneError(CUDAError, ClosedError):
     """An object was used after another library, or another object, had destroyed its resource."""
 
-    __module__ = "cudacore_handles"  # the name shown in tracebacks
-
 
 class UnsupportedCodeError(RuntimeError, ValueError):
     """Code has a type that the driver cannot load, or that the compilers do not accept or produce."""
-
-    __module__ = "cudacore_handles"  # the name shown in tracebacks
-
-
-@restorer
-def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
-    """Recreate a pickled error without its constructor, which can have other parameters in a subclass."""
-    error = cls.__new__(cls, attributes.get("operation", ""))
-    error.__dict__.update(attributes)
-    return error
 
 
 # Result codes of faults, with what the faulty kernel did. After a fault, every call in the context returns its code.

@@ -110,15 +110,25 @@ class Shared:
                 self._references.pop(name, None)
 
 
-def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
-    """Raise an error if the fields of a pickle were changed in transit. The driver does not check them."""
-    if not isinstance(fields[0], bytes) or len(fields[0]) != HANDLE_SIZE or checksum_of(*fields) != checksum:
-        raise ValueError(f"the {name} was damaged, or was pickled by another release")
+class SentFields:
+    """An object that is pickled as its fields, with a checksum: the driver does not check what another process sent.
 
+    A subclass has a method ``_fields``, whose first result is a handle of the driver, and a class method ``_init``.
+    """
 
-def checksum_of(*fields: Any) -> int:
-    """Return a checksum of the contents of a pickle."""
-    return zlib.crc32(repr(fields).encode())
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = self._fields()  # type: ignore[attr-defined]
+        return self._restore, (*fields, zlib.crc32(repr(fields).encode()))
+
+    @classmethod
+    def _restore(cls, *sent: Any) -> Any:
+        *fields, checksum = sent
+        is_handle = isinstance(fields[0], bytes) and len(fields[0]) == HANDLE_SIZE
+        if not is_handle or zlib.crc32(repr(tuple(fields)).encode()) != checksum:
+            raise ValueError(f"the {cls.__name__} was damaged, or was pickled by another release")
+        return cls._init(*fields)  # type: ignore[attr-defined]
 
 
 def check_type(name: str, value: Any, cls: type) -> Any:

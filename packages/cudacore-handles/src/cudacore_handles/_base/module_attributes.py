@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``__getattr__`` and the ``__dir__`` of modules.
+"""The ``__getattr__`` and the ``__dir__`` of modules, and the names of public classes.
 
 ``__getattr__`` imports names of a package at first use, so that programs that do not use them start faster.
 """
@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ForwardRef, TypeVar
 
-from cudacore_handles._base.suggest import suggestion
+from cudacore_handles._base.suggest import only_fields, suggestion
+
+_T = TypeVar("_T", bound=Callable[..., Any])
 
 
 def make_getattr(
@@ -59,3 +61,36 @@ def public_names(namespace: dict[str, Any]) -> list[str]:
         The module's namespace, with ``__all__``.
     """
     return [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
+
+
+def public(cls: _T) -> _T:
+    """Give a class, or a function that ``__reduce__`` returns, the name of its package (a decorator).
+
+    Pickles contain this name, so that private modules can move between versions. A dataclass accepts no names that are
+    not its fields; the errors suggest similar ones.
+    """
+    if isinstance(cls, type) and "__dataclass_fields__" in vars(cls):
+        only_fields(cls)
+        # typing.get_type_hints() looks for the names in the package, unless they have their module.
+        fields = vars(cls).get("__annotations__", {}).items()
+        cls.__annotations__ = {name: ForwardRef(kind, module=cls.__module__, is_class=True) for name, kind in fields}
+    cls.__module__ = cls.__module__.partition(".")[0]
+    return cls
+
+
+def publish(module: str, names: Iterable[str], namespace: dict[str, Any]) -> None:
+    """Make the classes of a public module :func:`public`, with the name of this module.
+
+    Parameters
+    ----------
+    module : str
+        The module.
+    names : iterable of str
+        The module's public names. Classes that are imported later have the decorator :func:`public`.
+    namespace : dict
+        The module's objects by name.
+    """
+    for name in names:
+        cls = namespace.get(name)
+        if isinstance(cls, type) and cls.__module__.partition(".")[0] == module.partition(".")[0]:
+            public(cls).__module__ = module

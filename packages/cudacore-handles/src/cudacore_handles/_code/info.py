@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._code.kernel import ParamInfo
 
 

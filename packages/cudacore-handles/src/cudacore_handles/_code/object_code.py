@@ -15,7 +15,6 @@ from cudacore_handles._base.driver_version import driver_version
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.names import shorten, symbol_name
-from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 
@@ -69,7 +68,7 @@ class ObjectCode:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_object_code, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
+        return self._init, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
 
     def __repr__(self) -> str:
         handle = 0 if self._box is None else self._raw()
@@ -86,7 +85,6 @@ class ObjectCode:
         cls,
         code: bytes | str | os.PathLike[str],
         code_type: str,
-        *,
         name: str = "",
         symbol_mapping: SymbolMapping | None = None,
         signatures: dict[str, str] | None = None,
@@ -443,18 +441,6 @@ class ObjectCode:
         if self._box is None:
             self._load()
         return driver.CUlibrary(self._raw())
-
-
-@restorer
-def _restore_object_code(
-    code: bytes | str,
-    code_type: str,
-    name: str,
-    symbol_mapping: dict[str, str],
-    signatures: dict[str, str] | None = None,
-) -> ObjectCode:
-    """Unpickle."""
-    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping, signatures=signatures)
 
 
 def _kernel_names(library: driver.CUlibrary) -> list[str]:

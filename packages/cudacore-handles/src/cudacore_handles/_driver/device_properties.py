@@ -8,7 +8,7 @@ from typing import Any
 from cudacore_handles._base import results
 from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 
 

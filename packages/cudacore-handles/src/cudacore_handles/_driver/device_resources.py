@@ -12,9 +12,9 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag, as_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import WorkqueueSharingScopeName, WorkqueueSharingScopeType, _as_name
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import MAX_PITCH, check_size, size_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import hold, out_box
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import check_flags
-from cudacore_handles._base.pickles import public
 
 
 @public

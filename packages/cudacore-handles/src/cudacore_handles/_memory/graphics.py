@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import address, adopt, hold, out_box
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device

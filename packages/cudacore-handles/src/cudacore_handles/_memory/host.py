@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 
@@ -64,7 +64,7 @@ class Host:
         return hash((Host, self._numa_id, self._is_numa_current))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_host, (self._numa_id, self._is_numa_current)
+        return (Host.numa_current, ()) if self._is_numa_current else (Host, (self._numa_id,))
 
     def __repr__(self) -> str:
         if self._is_numa_current:
@@ -80,11 +80,6 @@ class Host:
     def is_numa_current(self) -> bool:
         """bool: Whether the location is the NUMA node of the calling thread."""
         return self._is_numa_current
-
-
-@restorer
-def _restore_host(numa_id: int | None, is_numa_current: bool) -> Host:
-    return Host(numa_id, is_numa_current=is_numa_current)
 
 
 def place_of(location: object, name: str) -> tuple[int, int]:

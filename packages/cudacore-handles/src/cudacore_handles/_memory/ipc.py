@@ -13,9 +13,9 @@ from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, check_restored, check_type, checksum_of
+from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields, check_type
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
-from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -96,7 +96,7 @@ class IPCAllocationHandle(base.HasDescriptors):
         return self._uuid
 
 
-class IPCBufferDescriptor:
+class IPCBufferDescriptor(SentFields):
     """The name of a buffer of a shared pool for other processes; see :attr:`Buffer.ipc_descriptor`.
 
     The descriptor can be pickled and sent by any means. The receiving process must have the pool. Two descriptors are
@@ -125,9 +125,6 @@ class IPCBufferDescriptor:
 
     def __repr__(self) -> str:
         return f"<IPCBufferDescriptor of {self._size} bytes>"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_buffer_descriptor, (*self._fields(), checksum_of(*self._fields()))
 
     @classmethod
     def _init(cls, data: bytes, size: int, uuid: UUID | None, offset: int = 0) -> IPCBufferDescriptor:
@@ -185,8 +182,8 @@ class SharedPool(PooledMemoryResource):
             )
         return type(self).from_registry, (data.uuid,)
 
-    @staticmethod
-    def from_registry(uuid: UUID) -> Any:
+    @classmethod
+    def from_registry(cls, uuid: UUID) -> Any:
         """Return the memory resource of this process that has a given identity.
 
         Parameters
@@ -440,10 +437,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     return buffer
 
 
-restorer(SharedPool.from_registry)
-
-
-@restorer
+@public
 def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buffer:
     """Return the buffer that another process pickled. It is freed on the default stream."""
     from cudacore_handles._memory.buffer import Buffer
@@ -491,11 +485,3 @@ def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationH
         return cls.from_allocation_handle(*map(find_device, devices), handle) if own is None else own
     finally:
         handle.close()  # the resource has a handle of its own
-
-
-@restorer
-def _restore_buffer_descriptor(
-    data: bytes, size: int, uuid: UUID | None, offset: int, checksum: int
-) -> IPCBufferDescriptor:
-    check_restored("IPCBufferDescriptor", (data, size, uuid, offset), checksum)
-    return IPCBufferDescriptor._init(data, size, uuid, offset)

@@ -11,8 +11,8 @@ from typing import Any
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, check, closed
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer

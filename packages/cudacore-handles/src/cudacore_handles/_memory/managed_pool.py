@@ -11,8 +11,8 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import out_box
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node

@@ -13,7 +13,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, last_error
 from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.ipc import Descriptors, HasDescriptors
-from cudacore_handles._base.pickles import public, restorer
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 from cudacore_handles._memory.arguments import check_size
@@ -212,7 +212,7 @@ def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any,
     return receive_virtual_buffer, (resource._device.uuid, config, export_buffer(buffer, resource.config))
 
 
-@restorer
+@public
 def receive_virtual_buffer(
     uuid: str, config: VirtualMemoryResourceOptions, handle: IPCVirtualMemoryDescriptor
 ) -> Buffer:

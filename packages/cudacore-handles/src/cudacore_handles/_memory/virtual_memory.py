@@ -12,9 +12,9 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import address, hold, out_box
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_options, check_flags
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size

@@ -10,10 +10,9 @@ from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
-from cudacore_handles._base.module_attributes import make_getattr, public_names
+from cudacore_handles._base.module_attributes import make_getattr, public, public_names, publish
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
-from cudacore_handles._base.pickles import public, publish
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import ComputeCapability

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.ipc import Shared, check_restored, checksum_of
-from cudacore_handles._base.pickles import restorer
+from cudacore_handles._base.ipc import SentFields, Shared
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _events = Shared()  # exported and imported events, by the names that identify them in all processes
 
 
-class IPCEventDescriptor:
+class IPCEventDescriptor(SentFields):
     """The name of an event for other processes; see :attr:`Event.ipc_descriptor`.
 
     The descriptor can be pickled and sent by any means. Two descriptors are equal if they name the same event.
@@ -46,9 +45,6 @@ class IPCEventDescriptor:
 
     def __hash__(self) -> int:
         return hash(self._data)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_event_descriptor, (*self._fields(), checksum_of(*self._fields()))
 
     @classmethod
     def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
@@ -102,9 +98,3 @@ def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     status = lib.cch_event_import(out, hold(device._target()), handle, flags)
     check(status, hint="the event must belong to a process of this machine that still has it")
     return adopt(cls, out)
-
-
-@restorer
-def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
-    check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
-    return IPCEventDescriptor._init(data, blocking, device)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, copy_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import size_of
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=AnyArrayType)
 
 
-@public
 @dataclass
 class OpaqueArrayOptions(AnyArrayOptions):
     """Options of a CUDA array.

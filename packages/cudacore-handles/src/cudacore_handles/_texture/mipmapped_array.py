@@ -11,7 +11,6 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_options, copy_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.any_array import AnyArray
@@ -20,7 +19,6 @@ from cudacore_handles._texture.formats import AnyArrayOptions, as_count
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 
-@public
 @dataclass
 class MipmappedArrayOptions(AnyArrayOptions):
     """Options of a mipmapped array.

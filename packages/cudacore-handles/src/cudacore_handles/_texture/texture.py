@@ -13,7 +13,6 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_options, check_flags, copy_options
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._texture.any_object import AnyObject
 from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
@@ -46,7 +45,6 @@ _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
 _SMALL = (*_BYTES, ArrayFormatType.UINT16, ArrayFormatType.INT16)
 
 
-@public
 @dataclass
 class TextureObjectOptions:
     """Options of a texture: how it is sampled.

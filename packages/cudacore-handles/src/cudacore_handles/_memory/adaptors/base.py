@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
-from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer

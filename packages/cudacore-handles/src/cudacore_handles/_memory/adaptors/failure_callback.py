@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, allocate_upstream
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, counts_of, new_tracker
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.resource import MemoryResource

@@ -8,7 +8,7 @@ import weakref
 
 from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker, new_tracker
 from cudacore_handles._memory.resource import MemoryResource

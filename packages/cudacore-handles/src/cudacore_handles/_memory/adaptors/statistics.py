@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.adaptors.base import AllocationCounts, ResourceAdaptor, Tracker, counts_of, new_tracker
 from cudacore_handles._memory.resource import MemoryResource

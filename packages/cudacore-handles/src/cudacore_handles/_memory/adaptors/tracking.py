@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.pickles import public
+from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, add_to, allocate_upstream, counts_of, new_tracker
 from cudacore_handles._memory.arguments import check_size, size_text
