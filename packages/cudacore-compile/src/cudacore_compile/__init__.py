@@ -16,8 +16,7 @@ from cudacore_compile._version import __version__ as __version__  # first: check
 from cudacore_compile import typing
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
@@ -91,9 +90,4 @@ _LAZY = {
     "._program": ("Program",),
 }
 
-
-if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _make_getattr(__name__, _LAZY, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+_finish_module(globals(), _LAZY)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
     "CompileTargetName",
@@ -20,9 +20,7 @@ __all__ = [
     "SourceCodeType",
 ]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 class SourceCodeType(_Name):

@@ -6,8 +6,6 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudacore_graph._version import __version__ as __version__  # first: checks the other installed packages
 
 # isort: split
@@ -23,8 +21,7 @@ from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttri
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 from cudacore_handles._sdk import publish as _publish
 
 __all__ = [
@@ -42,10 +39,4 @@ __all__ = [
 ]
 __all__ += _classes.__all__
 _publish(__name__, __all__, globals())
-
-
-if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _make_getattr(__name__, {}, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+_finish_module(globals())

@@ -6,13 +6,11 @@ from __future__ import annotations
 from typing import Literal
 
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = ["CaptureModeName", "GraphConditionalType", "GraphMemoryName", "GraphMemoryType"]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 class GraphMemoryType(_Name):

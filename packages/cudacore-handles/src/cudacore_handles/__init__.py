@@ -13,8 +13,7 @@ from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
 from cudacore_handles._base.live_counts import live_counts
-from cudacore_handles._base.module_attributes import make_getattr as _make_getattr
-from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
@@ -246,12 +245,7 @@ _LAZY = {
     "._views.tensor_map_options": ("TensorMapDescriptorOptions",),
     "._views.viewable": ("args_viewable_as_strided_memory",),
 }
-
-if not TYPE_CHECKING:  # hidden from type checkers, because with __getattr__ they accept any name
-    __getattr__ = _make_getattr(__name__, _LAZY, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+_finish_module(globals(), _LAZY)
 
 
 _publish(__name__, __all__, globals())

@@ -14,15 +14,13 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
-from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
 
 __all__ = ["Process"]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 _STATES = tuple(ProcessStateType)  # in the order of CUprocessState

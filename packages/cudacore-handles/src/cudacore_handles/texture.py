@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cudacore_handles import _native
-from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
@@ -26,9 +26,7 @@ __all__ = [
 
 _publish(__name__, __all__, globals())
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 _native.connect(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
 
-from cudacore_handles._base.module_attributes import public_names as _public_names
+from cudacore_handles._base.module_attributes import finish_module as _finish_module
 
 if TYPE_CHECKING:
     import cudacore_graph
@@ -63,9 +63,7 @@ __all__ = [
     "WorkqueueSharingScopeType",
 ]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 class _Name(str, Enum):

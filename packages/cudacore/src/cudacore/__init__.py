@@ -8,13 +8,13 @@ for programs that cannot be changed. ``__all__`` lists the names of this release
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from cudacore._version import CUDA_CORE_VERSION
 from cudacore._version import __version__ as __version__  # first, because it checks the other packages' versions
 
 # isort: split
+import cudacore_handles as _handles
 from cudacore_handles import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
@@ -39,8 +39,7 @@ from cudacore_handles import (
     launch,
     set_array_type_checks,
 )
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, interop, system, texture, typing, utils
@@ -185,39 +184,9 @@ _LAZY = {
         "UncacheableError",
     ),
     "cudacore_graph": ("GraphMemoryResource",),
-    "cudacore_handles": (
-        "Allocation",
-        "AllocationCounts",
-        "FailureCallbackResourceAdaptor",
-        "LimitingResourceAdaptor",
-        "LoggingResourceAdaptor",
-        "Measurement",
-        "ResourceAdaptor",
-        "StatisticsResourceAdaptor",
-        "TrackingResourceAdaptor",
-        "ContextOptions",
-        "DeviceMemoryResource",
-        "DeviceMemoryResourceOptions",
-        "DeviceResources",
-        "EventOptions",
-        "GraphicsResource",
-        "Host",
-        "IPCVirtualMemoryDescriptor",
-        "ManagedBuffer",
-        "ManagedMemoryResource",
-        "ManagedMemoryResourceOptions",
-        "PinnedMemoryResource",
-        "PinnedMemoryResourceOptions",
-        "SMResource",
-        "SMResourceOptions",
-        "StreamOptions",
-        "TensorMapDescriptorOptions",
-        "VirtualMemoryResource",
-        "VirtualMemoryResourceOptions",
-        "WorkqueueResource",
-        "WorkqueueResourceOptions",
-        "register_host_memory",
-    ),
+    "cudacore_handles": set(__all__).intersection(_handles.__all__),
+    # Modules; cudacore_handles has a module `typing`, too.
+    "": ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"),
 }
 
 
@@ -238,13 +207,4 @@ _INSTEAD = {
     **dict.fromkeys(("current_stream", "default_stream"), "use Device().default_stream, or Device.create_stream()"),
 }
 
-if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    _get = _make_getattr(__name__, _LAZY, globals(), _INSTEAD)
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
-
-    def __getattr__(name: str) -> object:
-        if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):
-            return importlib.import_module(f"cudacore.{name}")
-        return _get(name)
+_finish_module(globals(), _LAZY, _INSTEAD)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudacore_graph import (
     Graph,
     GraphBuilder,
@@ -16,8 +14,7 @@ from cudacore_graph import (
 )
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
     "Graph",
@@ -30,9 +27,4 @@ __all__ = [
 ]
 __all__ += _classes.__all__
 
-
-if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _make_getattr(__name__, {}, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+_finish_module(globals())

@@ -5,62 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_compile.typing import (
-    CompilerBackendName,
-    CompilerBackendType,
-    CompileTargetName,
-    LinkTargetName,
-    ObjectCodeFormatType,
-    PCHStatusType,
-    SourceCodeName,
-    SourceCodeType,
-)
-from cudacore_graph.typing import CaptureModeName, GraphConditionalType, GraphMemoryName, GraphMemoryType
+import cudacore_compile.typing as _compile
+import cudacore_graph.typing as _graph
+import cudacore_handles.typing as _handles
+from cudacore_compile.typing import *  # noqa: F403
+from cudacore_graph.typing import *  # noqa: F403
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
-from cudacore_handles.typing import (
-    AddressModeName,
-    AddressModeType,
-    AnyArrayType,
-    ArrayFormatName,
-    ArrayFormatType,
-    ExtentsType,
-    FillValueType,
-    FilterModeName,
-    FilterModeType,
-    GraphicsFlagName,
-    HostArrayType,
-    IsDType,
-    KernelArgumentType,
-    ManagedMemoryLocationName,
-    ManagedMemoryLocationType,
-    ProcessStateType,
-    ReadModeName,
-    ReadModeType,
-    SupportsArrayInterface,
-    SupportsBuffer,
-    SupportsCUDAArrayInterface,
-    SupportsDLPack,
-    TensorMapDataType,
-    TensorMapIm2ColWideMode,
-    TensorMapInterleave,
-    TensorMapL2Promotion,
-    TensorMapOOBFill,
-    TensorMapSwizzle,
-    VirtualMemoryAccessName,
-    VirtualMemoryAccessType,
-    VirtualMemoryAllocationName,
-    VirtualMemoryAllocationType,
-    VirtualMemoryGranularityName,
-    VirtualMemoryGranularityType,
-    VirtualMemoryHandleName,
-    VirtualMemoryHandleType,
-    VirtualMemoryLocationName,
-    VirtualMemoryLocationType,
-    WorkqueueSharingScopeName,
-    WorkqueueSharingScopeType,
-)
+from cudacore_handles._sdk import finish_module as _finish_module
+from cudacore_handles.typing import *  # noqa: F403
 
 if TYPE_CHECKING:
     from typing import SupportsInt, TypeAlias
@@ -68,71 +20,15 @@ if TYPE_CHECKING:
     # For type checkers, this stands for ``CUdeviceptr | int | None``, because cuda.bindings has no types.
     DevicePointerType: TypeAlias = SupportsInt | None
 
-__all__ = [
-    "AddressModeName",
-    "AddressModeType",
-    "AnyArrayType",
-    "ArrayFormatName",
-    "ArrayFormatType",
-    "CaptureModeName",
-    "CompileTargetName",
-    "CompilerBackendName",
-    "CompilerBackendType",
-    "DevicePointerType",
-    "DeviceResourcesType",
-    "ExtentsType",
-    "FillValueType",
-    "FilterModeName",
-    "FilterModeType",
-    "GraphConditionalType",
-    "GraphMemoryName",
-    "GraphMemoryType",
-    "GraphicsFlagName",
-    "HostArrayType",
-    "IsDType",
-    "IsStreamType",
-    "KernelArgumentType",
-    "LinkTargetName",
-    "ManagedMemoryLocationName",
-    "ManagedMemoryLocationType",
-    "ObjectCodeFormatType",
-    "PCHStatusType",
-    "ParamKind",
-    "ProcessStateType",
-    "ReadModeName",
-    "ReadModeType",
-    "SourceCodeName",
-    "SourceCodeType",
-    "SupportsArrayInterface",
-    "SupportsBuffer",
-    "SupportsCUDAArrayInterface",
-    "SupportsDLPack",
-    "TensorMapDataType",
-    "TensorMapIm2ColWideMode",
-    "TensorMapInterleave",
-    "TensorMapL2Promotion",
-    "TensorMapOOBFill",
-    "TensorMapSwizzle",
-    "VirtualMemoryAccessName",
-    "VirtualMemoryAccessType",
-    "VirtualMemoryAllocationName",
-    "VirtualMemoryAllocationType",
-    "VirtualMemoryGranularityName",
-    "VirtualMemoryGranularityType",
-    "VirtualMemoryHandleName",
-    "VirtualMemoryHandleType",
-    "VirtualMemoryLocationName",
-    "VirtualMemoryLocationType",
-    "WorkqueueSharingScopeName",
-    "WorkqueueSharingScopeType",
-]
+__all__ = ["DevicePointerType", "DeviceResourcesType", "IsStreamType", "ParamKind"]
+__all__ += _compile.__all__
+__all__ += _graph.__all__
+__all__ += _handles.__all__
+_finish_module(globals())
 
 
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    _get = _make_getattr(__name__, {}, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+    _get = globals()["__getattr__"]
 
     def __getattr__(name: str) -> object:
         if name == "DevicePointerType":  # importing cudacore does not import cuda.bindings

@@ -7,8 +7,6 @@ from ``cudacore_compile``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudacore_compile import (
     FileStreamProgramCache,
     InMemoryProgramCache,
@@ -26,8 +24,7 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
-from cudacore_handles._sdk import make_getattr as _make_getattr
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
     "CopyOptions",
@@ -45,9 +42,4 @@ __all__ = [
     "prefetch_batch",
 ]
 
-
-if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
-    __getattr__ = _make_getattr(__name__, {}, globals())
-
-    def __dir__() -> list[str]:
-        return _public_names(globals())
+_finish_module(globals())

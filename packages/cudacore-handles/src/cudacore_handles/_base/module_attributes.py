@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ForwardRef, TypeVar
 
@@ -15,52 +16,44 @@ from cudacore_handles._base.suggest import only_fields, suggestion
 _T = TypeVar("_T", bound=Callable[..., Any])
 
 
-def make_getattr(
-    package: str,
-    modules: Mapping[str, tuple[str, ...]],
+def finish_module(
     namespace: dict[str, Any],
-    instead: Mapping[str, str] | None = None,
-) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
+    modules: Mapping[str, Iterable[str]] = types.MappingProxyType({}),
+    instead: Mapping[str, str] = types.MappingProxyType({}),
+) -> None:
+    """Give a module its ``__getattr__`` and ``__dir__``. Type checkers do not see them: they would accept any name.
 
     Parameters
     ----------
-    package : str
-        The package.
-    modules : mapping of str to tuple of str
-        The names that each module defines. The names of the package's own modules begin with a dot.
     namespace : dict
-        The package's namespace, to which imported names are added.
+        The module's namespace, with ``__all__``, to which imported names are added.
+    modules : mapping of str to iterable of str, optional
+        The names that each module defines, and that are imported at first use. The names of the package's own modules
+        begin with a dot. ``""`` has the names of modules.
     instead : mapping of str to str, optional
-        Names that other libraries have, with what to write instead of them. Default None: none.
+        Names that other libraries have, with what to write instead of them. Default: none.
     """
+    package = namespace["__name__"]
     where = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in where:
-            if instead is not None and name in instead:
+            if name in instead:
                 meant = f": {instead[name]}"
             else:
                 # No suggestions for private names: the import system reads names of private modules here, and
                 # introspection reads special names that packages lack.
-                meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
+                meant = "" if name.startswith("_") else suggestion(name, namespace["__all__"])
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
-        value = getattr(importlib.import_module(where[name], package), name)
+        if where[name]:
+            value = getattr(importlib.import_module(where[name], package), name)
+        else:
+            value = importlib.import_module(f".{name}", package)
         namespace[name] = value
         return value
 
-    return get
-
-
-def public_names(namespace: dict[str, Any]) -> list[str]:
-    """Return the public names of a module, and the special ones, for its ``__dir__``.
-
-    Parameters
-    ----------
-    namespace : dict
-        The module's namespace, with ``__all__``.
-    """
-    return [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
+    namespace["__getattr__"] = get
+    namespace["__dir__"] = lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
 
 
 def public(cls: _T) -> _T:

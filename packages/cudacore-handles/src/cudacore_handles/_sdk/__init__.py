@@ -10,7 +10,7 @@ from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
-from cudacore_handles._base.module_attributes import make_getattr, public, public_names, publish
+from cudacore_handles._base.module_attributes import finish_module, public, publish
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.siblings import check_handles
@@ -38,13 +38,12 @@ __all__ = [
     "copy_options",
     "driver_error",
     "ffi",
+    "finish_module",
     "hold",
     "last_error",
     "lib",
-    "make_getattr",
     "out_box",
     "public",
-    "public_names",
     "publish",
     "results",
     "share",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING
 
-from cudacore_handles._base.module_attributes import make_getattr
+from cudacore_handles._base.module_attributes import finish_module
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
 from cudacore_handles._native import call_interruptibly, call_on_thread, file_states, join_threads, library_loads
@@ -45,5 +45,4 @@ _LAZY = {
 
 atexit.register(join_threads)  # a compiler that runs while the process ends would crash
 
-if not TYPE_CHECKING:
-    __getattr__ = make_getattr(__name__, _LAZY, globals())
+finish_module(globals(), _LAZY)

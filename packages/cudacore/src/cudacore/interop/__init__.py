@@ -10,7 +10,7 @@ from cudacore.interop._cupy import cupy_allocator, cupy_pool
 from cudacore.interop._numba import numba_memory_manager
 from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
 from cudacore.interop._torch import torch_allocator, torch_pool
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
     "RMMMemoryResource",
@@ -22,6 +22,4 @@ __all__ = [
     "torch_pool",
 ]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())

@@ -25,7 +25,7 @@ from cudacore.system._machine import (
     get_user_mode_driver_version,
 )
 from cudacore.system.exceptions import *  # noqa: F403 - hides the built-in MemoryError and TimeoutError here
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 if TYPE_CHECKING:
     CUDA_BINDINGS_NVML_IS_COMPATIBLE: bool
@@ -45,6 +45,7 @@ __all__ = [
     "register_events",
 ]
 __all__ += exceptions.__all__
+_finish_module(globals())
 
 
 if not TYPE_CHECKING:
@@ -53,7 +54,3 @@ if not TYPE_CHECKING:
         if name == "CUDA_BINDINGS_NVML_IS_COMPATIBLE":
             return _nvml.is_compatible()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-
-
-def __dir__() -> list[str]:
-    return _public_names(globals())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
     "AlreadyInitializedError",
@@ -43,9 +43,7 @@ __all__ = [
     "VgpuEccNotSupportedError",
 ]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 class NvmlError(CUDAError):

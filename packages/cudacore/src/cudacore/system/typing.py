@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore.system import _nvml
 from cudacore_handles._sdk import _Name
-from cudacore_handles._sdk import public_names as _public_names
+from cudacore_handles._sdk import finish_module as _finish_module
 
 if TYPE_CHECKING:
     FieldId: Any
@@ -38,9 +38,7 @@ __all__ = [
     "ThermalTarget",
 ]
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals())
+_finish_module(globals())
 
 
 if not TYPE_CHECKING:
