@@ -75,6 +75,24 @@ cch_graph *child_of(cch_graph_node *node, unsigned index) {
   return child;
 }
 
+cch_graph_node *node_of(cch_graph *graph, CUgraphNode raw) {
+  cch_node_list list;
+  cch_graph_node *found = NULL;
+  OK(cch_graph_nodes(&list, graph));
+  for (size_t i = 0; i < list.count; i++)
+    if (cch_graph_node_raw(list.nodes[i]) == raw)
+      found = cch_graph_node_ref(list.nodes[i]);
+  cch_node_list_free(&list);
+  CHECK(found != NULL);
+  return found;
+}
+
+cch_graph_node *copy_of(cch_graph_node *node, cch_graph *clone) {
+  CUgraphNode raw;
+  OK((int)driver.cuGraphNodeFindInClone(&raw, cch_graph_node_raw(node), cch_graph_raw(clone)));
+  return node_of(clone, raw);
+}
+
 cch_graph_exec *instantiate(cch_graph *graph) {
   cch_graph_exec *exec;
   OK(cch_graph_instantiate(

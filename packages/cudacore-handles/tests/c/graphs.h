@@ -30,6 +30,9 @@ cch_kernel_node kernel_params(void);
 cch_graph_node *add_kernel(cch_graph *graph, cch_graph_node *before, cch_bundle *bundle);
 cch_graph_node *add_empty(cch_graph *graph, cch_graph_node *before);
 cch_graph *child_of(cch_graph_node *node, unsigned index);
+/* Returns the box of a node of the graph, and of the copy of a node in a clone, as new references. */
+cch_graph_node *node_of(cch_graph *graph, CUgraphNode raw);
+cch_graph_node *copy_of(cch_graph_node *node, cch_graph *clone);
 cch_graph_exec *instantiate(cch_graph *graph);
 
 /* Makes events report that work is not done, until sim.reset(). */

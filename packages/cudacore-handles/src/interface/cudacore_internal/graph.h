@@ -7,12 +7,6 @@
 CCH_BEGIN_DECLS
 
 /**
- * Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
- * failure, the caller keeps the graph.
- */
-CCH_EXPORT cch_status cch_graph_adopt(cch_graph **out, CUgraph raw);
-
-/**
  * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
  */
 CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
@@ -75,24 +69,14 @@ CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *
  */
 CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
 
-/** The copy of a node in a clone of its graph, or in a child graph of the clone (cuGraphNodeFindInClone). */
-CCH_EXPORT cch_status cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
-
-/** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. */
-CCH_EXPORT cch_status cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 /** The nodes that a node waits for. */
 CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. */
 CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
-/** Removes edges. On failure, no edge is removed. */
-CCH_EXPORT cch_status cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. */
 CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
                                        size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
                                        size_t count);
-
-/** The CUDA_GRAPH_INSTANTIATE_FLAG_* of an executable graph (cuGraphExecGetFlags). */
-CCH_EXPORT cch_status cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
 /**
  * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and

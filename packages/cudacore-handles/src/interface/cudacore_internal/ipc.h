@@ -39,9 +39,6 @@ CCH_EXPORT cch_status cch_pool_export(int *out, cch_pool *pool);
  */
 CCH_EXPORT cch_status cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
 
-/** Whether a pool belongs to another process. */
-CCH_EXPORT bool cch_pool_is_imported(const cch_pool *pool);
-
 /**
  * A handle by which other processes can import an allocation of a pool (cuMemPoolExportPointer). For a part
  * (deviceptr.h), it is the handle of the whole allocation, in which the part begins at cch_deviceptr_offset(). The
@@ -50,18 +47,13 @@ CCH_EXPORT bool cch_pool_is_imported(const cch_pool *pool);
 CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 
 /**
- * Memory of another process, from an imported pool, by its exported handle and its `size` (cuMemPoolImportPointer). It
- * is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream() (cuMemFreeAsync). Each import
- * has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the memory.
- * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now.
- */
-CCH_EXPORT cch_status cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
-                                           size_t size, cch_stream *stream);
-
-/**
- * Like cch_deviceptr_import(), but only for the `size` bytes of the memory that begin at `offset`. If `pool` is NULL,
- * the handle is one that this process exported, and came back: the result is a part of the allocation. CCH_EGONE if
- * that was freed.
+ * Memory of another process, from an imported pool, by its exported handle (cuMemPoolImportPointer): the `size` bytes
+ * that begin at `offset`. It is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream()
+ * (cuMemFreeAsync). Each import has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if
+ * the memory is smaller. CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now.
+ *
+ * If `pool` is NULL, the handle is one that this process exported, and came back: the result is a part of the
+ * allocation. CCH_EGONE if that was freed.
  */
 CCH_EXPORT cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *CCH_NULLABLE pool,
                                                 const cch_ipc_handle *handle, size_t offset, size_t size,

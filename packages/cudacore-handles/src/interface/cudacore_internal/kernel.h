@@ -27,10 +27,6 @@ CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_co
                                          const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
                                          void *CCH_NULLABLE data);
 
-/** Launches a kernel with an array of pointers to its arguments, as for cuLaunchKernelEx. */
-CCH_EXPORT cch_status cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                        void **CCH_NULLABLE params);
-
 CCH_END_DECLS
 
 #endif

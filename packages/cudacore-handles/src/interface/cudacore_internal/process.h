@@ -6,10 +6,6 @@
 
 CCH_BEGIN_DECLS
 
-/** 1 in a child of fork() whose parent had initialised CUDA: calls fail with CCH_EFORKED, frees do nothing.
- */
-CCH_EXPORT bool cch_process_forked(void);
-
 /**
  * 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), for example in a host
  * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED, because waiting for a thread that

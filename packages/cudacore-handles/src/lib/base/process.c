@@ -9,8 +9,6 @@
 
 atomic_int cch__state;
 
-bool cch_process_forked(void) { return cch__forked(); }
-
 static atomic_bool exiting;
 
 void cch_process_exiting(void) { atomic_store(&exiting, true); }

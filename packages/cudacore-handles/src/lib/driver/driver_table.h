@@ -190,7 +190,6 @@
   X(cuGraphInstantiateWithParams, 12000)                                                                               \
   X(cuGraphExecDestroy, 10000)                                                                                         \
   X(cuGraphExecUpdate, 12000)                                                                                          \
-  X(cuGraphExecGetFlags, 12000)                                                                                        \
   X(cuGraphExecNodeSetParams, 12020)                                                                                   \
   X(cuGraphNodeSetEnabled, 11060)                                                                                      \
   X(cuGraphNodeGetEnabled, 11060)                                                                                      \

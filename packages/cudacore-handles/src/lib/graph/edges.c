@@ -423,9 +423,3 @@ int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, si
   CCH__REQUIRE_ARRAY(to, count);
   return rewire(NULL, NULL, 0, from, to, count, __func__);
 }
-
-int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
-  CCH__REQUIRE_ARRAY(from, count);
-  CCH__REQUIRE_ARRAY(to, count);
-  return rewire(from, to, count, NULL, NULL, 0, __func__);
-}

@@ -145,16 +145,6 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   return 0;
 }
 
-int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
-  CCH__REQUIRE_USABLE(out, exec);
-  CCH__REQUIRE_CONTEXT(exec->made_in);
-  cuuint64_t flags;
-  const int status = IN_TURN(exec, CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags)));
-  if (status == 0)
-    *out = flags;
-  return status;
-}
-
 /* ---- bundles set for nodes ---- */
 
 static current_use **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {

@@ -84,22 +84,6 @@ int cch_graph_create(cch_graph **out) {
   return 0;
 }
 
-int cch_graph_adopt(cch_graph **out, CUgraph raw) {
-  CCH__REQUIRE_USABLE(out, raw);
-  cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
-  if (known != NULL) {
-    cch_graph_unref(known);
-    return cch__fail(CCH_EINVAL, __func__, "the graph %p has an owner already", (void *)raw);
-  }
-  cch_graph *graph;
-  CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
-  cch__graph_made(graph, raw, true);
-  graph->hierarchy->shared = graph->level->exported =
-      true; /* the code that created the graph may still have its handle */
-  *out = graph;
-  return 0;
-}
-
 static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation) {
   cch_graph *clone;
   CCH__RETURN_FAILURE(cch__graph_new(&clone, operation));

@@ -310,8 +310,6 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
 /* cch_graph_node_child() and cch_graph_nodes() in the turn of the caller. */
 int cch__node_child(cch_graph **out, cch_graph_node *node, unsigned index, const char *operation);
 int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation);
-/* Gets the number of graphs in a node. */
-int cch__node_child_count(unsigned *out, cch_graph_node *node);
 
 /* ---- batch.c ---- */
 

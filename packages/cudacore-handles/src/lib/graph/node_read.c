@@ -68,17 +68,6 @@ int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) 
   return CCH__IN_TURN(node, NULL, cch__node_child(out, node, index, __func__));
 }
 
-int cch__node_child_count(unsigned *out, cch_graph_node *node) {
-  const cch__node_type *type = cch__node_type_of(node->type);
-  *out = type->child != NULL ? 1 : 0;
-  if (type->child_count == NULL)
-    return 0;
-  cch_bundle *bundle = bundle_of(node);
-  int status = type->child_count(out, node, bundle);
-  cch__unref_later(bundle);
-  return status;
-}
-
 /* Queries the context of a node, and records it. */
 static int query_context(CUcontext *out, cch_graph_node *node, const cch__node_type *type) {
   CCH__RETURN_FAILURE(type->context(out, node->raw));

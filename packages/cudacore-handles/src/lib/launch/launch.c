@@ -76,9 +76,3 @@ int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_
   cch__poll();
   return CCH__IN_CONTEXT(stream->context, launch_keeping(stream, config, kernel, args, args_size, keep, data));
 }
-
-int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
-  CCH__REQUIRE_USABLE(stream, config, kernel);
-  cch__poll();
-  return CCH__IN_CONTEXT(stream->context, launch(stream, config, kernel, params, NULL));
-}

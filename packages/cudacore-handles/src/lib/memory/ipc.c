@@ -110,11 +110,6 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   return 0;
 }
 
-bool cch_pool_is_imported(const cch_pool *pool) {
-  CCH__REQUIRE_ELSE(false, pool);
-  return pool->imported;
-}
-
 /* ---- memory ---- */
 
 /*
@@ -270,12 +265,6 @@ int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc
   }
   cch_stream_unref(resolved);
   return status;
-}
-
-int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
-                         cch_stream *stream) {
-  CCH__REQUIRE_USABLE(pool);
-  return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
 }
 
 bool cch_deviceptr_is_imported(const cch_deviceptr *ptr) {

@@ -387,7 +387,6 @@ static void every_call_drains(void) {
   OK(call);                                                                                                            \
   CHECK_EQ(cch_reclaim_pending(), 0);
   DRAINS(cch_launch(stream, &config, kernel, NULL, 0))
-  DRAINS(cch_launch_params(stream, &config, kernel, NULL))
   DRAINS(cch_event_record(live, stream))
   DRAINS(cch_stream_wait_event(second, live))
   cch_unref(live);

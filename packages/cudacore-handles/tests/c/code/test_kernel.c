@@ -111,20 +111,6 @@ static void statements_change_nothing(void) {
   cch_kernel_unref(kernel);
 }
 
-/* Arguments given as an array of pointers would be changed on the way to the driver. */
-static void launch_by_pointers(void) {
-  check_mixed copy = arguments;
-  void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
-  cch_kernel *kernel = get("mixed"), *empty = get("empty");
-  OK(cch_launch_params(stream, &one, kernel, params));
-  check_launch seen = check_last_launch();
-  CHECK(memcmp(seen.arguments, &arguments, CHECK_MIXED_SIZE) == 0);
-  OK(cch_launch_params(stream, &one, empty, NULL));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch_params(stream, &one, kernel, NULL));
-  cch_kernel_unref(kernel);
-  cch_kernel_unref(empty);
-}
-
 /* Arguments with too few or too many bytes would reach the driver, which accepts too few silently. */
 static void wrong_size_is_refused(void) {
   char block[CHECK_MIXED_SIZE + 1] = {0};
@@ -158,7 +144,6 @@ static void bad_configs_fail(void) {
   config = one;
   config.size = offsetof(cch_launch_config, priority) - 4; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
-  FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
   struct { /* the structure of a newer header, which has more fields */
     cch_launch_config now;
     int later;
@@ -281,7 +266,6 @@ int main(void) {
   RUN(parameters_are_asked_for_once);
   RUN(launch_is_as_given);
   RUN(statements_change_nothing);
-  RUN(launch_by_pointers);
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);

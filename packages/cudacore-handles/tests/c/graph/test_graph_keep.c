@@ -61,18 +61,6 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
 }
 
-/* Code that created a graph, and gave it to the library, would use destroyed objects through the graph's handle. */
-static void adopted_graphs_are_shared(void) {
-  CUgraph raw;
-  cch_graph *g;
-  OK((int)driver.cuGraphCreate(&raw, 0));
-  OK(cch_graph_adopt(&g, raw));
-  cch_bundle *used = new_bundle();
-  cch_graph_node_unref(add_kernel(g, NULL, used));
-  CHECK_AFTER(cch_bundle_unref(used), sim.live(CUDASIM_USER_OBJECT), 1);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-}
-
 /* A failed cch_graph_share() would leave a graph that wrongly counts as shared, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
@@ -200,7 +188,6 @@ int main(void) {
   check_around(graphs_open, graphs_close);
   RUN(user_objects_are_for_shared_graphs);
   RUN(shared_graphs_are_kept_by_the_driver);
-  RUN(adopted_graphs_are_shared);
   RUN(graphs_that_cannot_be_shared_are_not);
   RUN(what_is_made_of_graphs_keeps_what_they_use);
   RUN(versions_end_with_their_last_user);

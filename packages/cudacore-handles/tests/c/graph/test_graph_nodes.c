@@ -60,7 +60,7 @@ static void every_type_is_told_as_it_was_made(void) {
   CHECK(told_child.graph != child && cch_graph_parent(told_child.graph) == g);
   OK(cch_graph_node_child(&told_graph, n, 0));
   CHECK(told_graph == told_child.graph);
-  OK(cch_graph_find_in_clone(&found, inner, told_graph));
+  found = copy_of(inner, told_graph);
   CHECK(cch_graph_node_graph(found) == told_graph);
   cch_graph_node_unref(found);
   cch_graph_unref(told_graph);
@@ -229,10 +229,10 @@ static void nodes_tell_their_context(void) {
     check_context(current, world.context);
     CUgraphNode raw = cch_graph_node_raw(explicit);
     cch_graph_node_unref(explicit); /* the record of the node, with its context, outlives the box */
-    OK(cch_graph_node_of(&explicit, g, raw));
+    explicit = node_of(g, raw);
     check_context(explicit, second);
     OK(cch_graph_clone(&copy, g));
-    OK(cch_graph_find_in_clone(&found, explicit, copy));
+    found = copy_of(explicit, copy);
     check_context(found, second);
     cch_graph_node_unref(found);
     cch_graph_unref(copy);
@@ -274,11 +274,12 @@ static void programmatic_launches_are_edges(void) {
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
   OK(cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node *to[] = {second, second}, *wrong[] = {first, first};
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* the programmatic edge is unchanged */
+  FAILS(CUDA_ERROR_INVALID_VALUE,
+        cch_graph_rewire(wrong, to, 2, NULL, NULL, 0)); /* the programmatic edge is unchanged */
   OK(cch_graph_node_get(&got, second));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
-  OK(cch_graph_disconnect(&first, &second, 1));
+  OK(cch_graph_rewire(&first, &second, 1, NULL, NULL, 0));
   FAILS(CCH_EINVAL, cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node_unref(first);
   cch_graph_node_unref(empty);
@@ -291,7 +292,7 @@ static void arguments_are_told_wherever_they_come_from(void) {
   cch_graph *g = new_graph(), *clone;
   cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
   OK(cch_graph_clone(&clone, g));
-  OK(cch_graph_find_in_clone(&copied, node, clone));
+  copied = copy_of(node, clone);
   cch_kernel_node got = {.size = sizeof got};
   for (int i = 0; i < 2; i++) {
     OK(cch_graph_node_get(&got, copied));

@@ -52,7 +52,7 @@ static void close_shared(shared *s) {
 }
 
 static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
-  return cch_deviceptr_import(out, s->imported, &s->handles[which], SIZE, s->streams[stream]);
+  return cch_deviceptr_import_part(out, s->imported, &s->handles[which], 0, SIZE, s->streams[stream]);
 }
 
 /* A pool that is imported twice would have two boxes, or be destroyed with the first of them. */
@@ -63,7 +63,6 @@ static void pool_is_one_box(void) {
   open_shared(&s);
   OK(cch_pool_import(&again, s.descriptor, CCH_LOCATION_DEVICE, 0));
   CHECK(again == s.imported && again != s.pool);
-  CHECK(cch_pool_is_imported(again) && !cch_pool_is_imported(s.pool));
   cch_pool_location(&type, &id, again);
   CHECK(type == CCH_LOCATION_DEVICE && id == 0);
   cch_pool_unref(again);
@@ -88,7 +87,7 @@ static void memory_has_one_name(void) {
   OK(cch_deviceptr_part(&part, s.blocks[0], 8, 8));
   OK(cch_deviceptr_export(&again, part));
   CHECK(memcmp(&again, &s.handles[0], sizeof again) == 0);
-  OK(cch_deviceptr_import(&first, s.imported, &s.handles[0], SIZE, s.streams[0]));
+  OK(cch_deviceptr_import_part(&first, s.imported, &s.handles[0], 0, SIZE, s.streams[0]));
   OK(cch_deviceptr_import_part(&second, s.imported, &again, 8, 8, s.streams[0]));
   CHECK_EQ(cch_deviceptr_raw(second), cch_deviceptr_raw(first) + 8);
   CHECK_EQ(sim.calls("cuMemPoolImportPointer"), 1);
@@ -132,16 +131,15 @@ static void bad_imports_are_refused(void) {
   cch_pool *pool = NULL;
   cch_ipc_handle garbage = {{1, 2, 3}}, handle;
   open_shared(&s);
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_import(&out, s.imported, &garbage, SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.pool, &s.handles[0], SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, NULL, &s.handles[0], SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, NULL, SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, &s.handles[0], SIZE, NULL));
-  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, &s.handles[0], 0, s.streams[0]));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_import_part(&out, s.imported, &garbage, 0, SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.pool, &s.handles[0], 0, SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, NULL, 0, SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, SIZE, NULL));
+  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, 0, s.streams[0]));
   OK(open_import(&good, &s, 0, 0));
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[0], SIZE + 1, s.streams[0]));
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, SIZE + 1, s.streams[0]));
   CHECK_HAS(check_error()->message, "65 bytes");
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 0, SIZE + 1, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
   /* Each of the three refused imports was mapped, to query its size, and unmapped. */
@@ -258,7 +256,7 @@ static void streams_are_let_go(void) {
   for (int i = 0; i < 100; i++) {
     cch_stream *stream;
     OK(cch_stream_create(&stream, s.context, CCH_STREAM_NON_BLOCKING, 0));
-    OK(cch_deviceptr_import(&import, s.imported, &s.handles[0], SIZE, stream));
+    OK(cch_deviceptr_import_part(&import, s.imported, &s.handles[0], 0, SIZE, stream));
     cch_stream_unref(stream);
     cch_deviceptr_unref(import);
   }
@@ -316,7 +314,7 @@ static void import_pool_and_drop(int index, void *argument) {
     cch_pool *pool;
     cch_deviceptr *memory;
     OK(cch_pool_import(&pool, s->descriptor, CCH_LOCATION_DEVICE, 0));
-    OK(cch_deviceptr_import(&memory, pool, &s->handles[0], SIZE, s->streams[0]));
+    OK(cch_deviceptr_import_part(&memory, pool, &s->handles[0], 0, SIZE, s->streams[0]));
     cch_pool_unref(pool);
     OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
     cch_deviceptr_unref(memory);
@@ -350,7 +348,7 @@ static void import_ends_beside_another(void) {
   while (sim.held("cuMemPoolDestroy") == 0)
     sched_yield();
   OK(cch_pool_import(&again, s.descriptor, CCH_LOCATION_DEVICE, 0));
-  OK(cch_deviceptr_import(&memory, again, &s.handles[0], SIZE, s.streams[0]));
+  OK(cch_deviceptr_import_part(&memory, again, &s.handles[0], 0, SIZE, s.streams[0]));
   sim.let_go("cuMemPoolDestroy");
   CHECK_EQ(pthread_join(thread, NULL), 0);
   cch_deviceptr_unref(memory);

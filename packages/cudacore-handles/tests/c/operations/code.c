@@ -3,7 +3,6 @@
 #include "operations/calls.h"
 
 static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
-static void *launch_params[] = {launch_arguments, launch_arguments, launch_arguments, launch_arguments};
 
 MAKES(library_load, cch_library, cch_library_load(&out, check_ptx, strlen(check_ptx)))
 MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL, NULL))
@@ -43,7 +42,6 @@ static int launch_keep(void *data) {
 }
 DOES(launch_keeping, cch_launch_keeping(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments,
                                         launch_keep, NULL))
-DOES(launch_by_pointers, cch_launch_params(w->stream, &launch_config, w->kernel, launch_params))
 
 const operation code_operations[] = {
     MADE(library_load, 0),
@@ -61,6 +59,5 @@ const operation code_operations[] = {
     DONE(occupancy_max_active_clusters, 0),
     DONE(launch, 0),
     DONE(launch_keeping, 0),
-    DONE(launch_by_pointers, 0),
     {0},
 };

@@ -227,7 +227,12 @@ static int graph_of_a_clone(world *w, void **made) {
   int status = cch_graph_clone(&clone, w->graph);
   if (status != 0)
     return status;
-  status = cch_graph_find_in_clone(&node, w->child, clone);
+  cch_node_list nodes = {0};
+  status = cch_graph_nodes(&nodes, clone);
+  for (size_t i = 0; status == 0 && i < nodes.count; i++)
+    if (cch_graph_node_type(nodes.nodes[i]) == CCH_NODE_GRAPH)
+      node = cch_graph_node_ref(nodes.nodes[i]);
+  cch_node_list_free(&nodes);
   if (status == 0)
     status = cch_graph_node_child(&body, node, 0);
   cch_graph_node_unref(node);
@@ -261,7 +266,6 @@ static int graph_node_read(world *w, void **made) {
   cch_bundle_unref(bundle);
   return status;
 }
-MAKES(graph_node_of, cch_graph_node, cch_graph_node_of(&out, w->graph, cch_graph_node_raw(w->host)))
 LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
 LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
 LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
@@ -270,7 +274,7 @@ LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_d
 static int graph_connect(world *w, void **made) {
   (void)made;
   int status = cch_graph_connect(&w->copy, &w->fill, 1);
-  return status != 0 ? status : cch_graph_disconnect(&w->copy, &w->fill, 1);
+  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, NULL, NULL, 0);
 }
 static int graph_condition_is_used(world *w, void **made) {
   (void)made;
@@ -286,7 +290,6 @@ MAKES(graph_instantiate, cch_graph_exec,
       cch_graph_instantiate(&out, w->graph,
                             &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .upload = w->stream}))
 DOES(graph_exec_update, cch_graph_exec_update(w->exec, w->graph, NULL))
-GIVES(graph_exec_flags, uint64_t, cch_graph_exec_flags(&out, w->exec))
 DOES(graph_upload, cch_graph_upload(w->exec, w->stream))
 DOES(graph_launch, cch_graph_launch(w->exec, w->stream))
 DOES(graph_launch_legacy, cch_graph_launch(w->exec, cch_stream_legacy()))
@@ -396,7 +399,6 @@ const operation graph_operations[] = {
     DONE(graph_of_a_clone, 0),
     MADE(graph_clone_pairs, 0),
     DONE(graph_node_read, 0),
-    MADE(graph_node_of, 0),
     DONE(graph_nodes, 0),
     DONE(graph_edges, 0),
     DONE(graph_node_dependencies, 0),
@@ -406,7 +408,6 @@ const operation graph_operations[] = {
     DONE(graph_condition_is_used, 0),
     MADE(graph_instantiate, 0),
     DONE(graph_exec_update, 0),
-    DONE(graph_exec_flags, 0),
     DONE(graph_upload, 0),
     DONE(graph_launch, 0),
     DONE(graph_launch_legacy, OPERATION_NEEDS_CURRENT),

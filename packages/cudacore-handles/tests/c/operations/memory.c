@@ -107,7 +107,7 @@ static int deviceptr_export(world *w, void **made) {
   (void)made;
   return cch_deviceptr_export(&handle, w->ptr);
 }
-MAKES(deviceptr_import, cch_deviceptr, cch_deviceptr_import(&out, w->imported_pool, &w->handle, 64, w->stream))
+MAKES(deviceptr_import, cch_deviceptr, cch_deviceptr_import_part(&out, w->imported_pool, &w->handle, 0, 64, w->stream))
 static int event_export(world *w, void **made) {
   cch_ipc_handle handle;
   (void)made;
@@ -119,10 +119,10 @@ MAKES(event_import, cch_event, cch_event_import(&out, w->context, &w->event_hand
 static int deviceptr_import_twice(world *w, void **made) {
   cch_deviceptr *first, *second;
   (void)made;
-  int status = cch_deviceptr_import(&first, w->imported_pool, &w->handle, 64, w->stream);
+  int status = cch_deviceptr_import_part(&first, w->imported_pool, &w->handle, 0, 64, w->stream);
   if (status != 0)
     return status;
-  status = cch_deviceptr_import(&second, w->imported_pool, &w->handle, 64, w->second_stream);
+  status = cch_deviceptr_import_part(&second, w->imported_pool, &w->handle, 0, 64, w->second_stream);
   cch_deviceptr_unref(first);
   if (status == 0)
     cch_deviceptr_unref(second);

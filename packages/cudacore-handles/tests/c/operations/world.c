@@ -155,7 +155,7 @@ void world_open(world *w) {
   OK(cch_deviceptr_alloc_async(&w->shared, w->pool, 64, w->stream));
   OK(cch_deviceptr_export(&w->handle, w->ptr));
   OK(cch_deviceptr_export(&shared, w->shared));
-  OK(cch_deviceptr_import(&w->import, w->imported_pool, &shared, 64, w->stream));
+  OK(cch_deviceptr_import_part(&w->import, w->imported_pool, &shared, 0, 64, w->stream));
   OK(cch_event_create(&w->shared_event, w->context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
   w->event_handle = exported_event();
 

@@ -62,13 +62,6 @@ static int adapt(CUgraphNodeParams *params, CUgraph graph) {
   return CCH__CALL(cuGraphConditionalHandleCreate, (&native->handle, graph, native->ctx, 0, 0));
 }
 
-static int count_bodies(unsigned *out, cch_graph_node *node, const cch_bundle *bundle) {
-  cch_conditional_node known = {0};
-  int status = read_conditional(node, &known, bundle);
-  *out = known.count;
-  return status;
-}
-
 static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
   unsigned count;
   const CUgraph *bodies;
@@ -95,5 +88,4 @@ const cch__node_type cch__node_type_conditional = {.fill = fill_conditional,
                                                    .added = take_bodies,
                                                    .adapt = adapt,
                                                    .child = body,
-                                                   .child_count = count_bodies,
                                                    .is_fixed = true};

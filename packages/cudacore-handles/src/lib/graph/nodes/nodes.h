@@ -37,8 +37,6 @@ struct cch__node_type {
   int (*context)(CUcontext *out, CUgraphNode raw);
   /* Graph number `index` in a node. NULL: nodes of the type contain no graphs. */
   int (*child)(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation);
-  /* The number of graphs in a node, if `child` is not NULL. NULL: one. */
-  int (*child_count)(unsigned *out, cch_graph_node *node, const cch_bundle *bundle);
   /*
    * Gets the memory that a node allocates or, with size 1, the address that it frees. NULL: nodes of the type do
    * neither.
