@@ -100,8 +100,6 @@ static void release(void *module) {
 #undef CLEAR
   runtime_unref(st->base.runtime);
   st->base.runtime = NULL;
-  PyMem_Free(st->graph.nodes);
-  st->graph.nodes = NULL;
   types_end(st);
 }
 

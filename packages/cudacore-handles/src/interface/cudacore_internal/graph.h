@@ -50,6 +50,18 @@ CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
 /** Type of the node (CUgraphNodeType). It can be a type that this library cannot add. */
 CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
+/** The object that represents a node in a binding: see cch_graph_node_face(). */
+typedef struct cch_node_face {
+  void *face;     /**< NULL: none. */
+  uint64_t owner; /**< Distinguishes the users of the field, such as interpreters. */
+} cch_node_face;
+
+/**
+ * The place in the box of a node for the object that represents it in a binding. The binding guards it, and clears it
+ * before it gives up its reference to the node. Destructor-safe.
+ */
+CCH_EXPORT cch_node_face *cch_graph_node_face(cch_graph_node *node);
+
 /**
  * Like cch_graph_node_get(), but what the parameters point to stays as long as the caller keeps `*kept`, even if other
  * threads read or change the node. `*bundle` becomes the bundle that cch_graph_node_bundle() returns for these

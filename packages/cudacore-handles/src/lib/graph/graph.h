@@ -58,6 +58,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
+  cch_node_face face;
   cch_bundle *read; /* the arguments of a kernel node, as last read, if other code set them; guarded by the turn */
 };
 

@@ -20,6 +20,11 @@ int cch_graph_node_type(const cch_graph_node *node) {
   return node->type;
 }
 
+cch_node_face *cch_graph_node_face(cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(NULL, node);
+  return &node->face;
+}
+
 /* ---- boxes ---- */
 
 static cch_graph_node *new_node(cch_graph *graph, CUgraphNode raw, int type, const char *operation) {

@@ -25,14 +25,6 @@ int add_callback_functions(PyObject *module);
 
 /* ---- node.c ---- */
 
-/*
- * A graph node that has a face. The table does not keep the face alive: a face removes its slot when it is destroyed.
- */
-typedef struct node_slot {
-  const void *box; /* the key; NULL if the slot is free */
-  PyObject *face;
-} node_slot;
-
 /* Indices in faces.node_classes, after those that are CUDA's node types. */
 enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER };
 

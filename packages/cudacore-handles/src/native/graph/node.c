@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements the frequent operations of GraphNode. A node has at most one face, so all lists return the same Python
- * object. A table maps boxes to faces. It keeps nothing alive: a face removes itself when it is destroyed. The table
- * has a lock; functions whose names do not begin with node_ or exchange_ are called with it.
+ * object. The box has a pointer to the face, which keeps nothing alive: a face clears it when it is destroyed.
  */
 #include "graph/graph.h"
 
-enum { NODES_START = 64 }; /* slots of a new table; a power of two */
-
-/* ---- the table ---- */
-
-static size_t home_slot(const state *st, const void *box) {
-  return (size_t)((uint64_t)(uintptr_t)box * UINT64_C(0x9E3779B97F4A7C15) >> 32) & st->graph.node_mask;
-}
-
-static node_slot *find(const state *st, const void *box) {
-  size_t i = home_slot(st, box);
-  while (st->graph.nodes[i].box != NULL && st->graph.nodes[i].box != box)
-    i = (i + 1) & st->graph.node_mask;
-  return &st->graph.nodes[i];
-}
-
-static int reserve(state *st, size_t slots) {
-  node_slot *table = PyMem_Calloc(slots, sizeof *table), *old = st->graph.nodes;
-  if (table == NULL)
-    return -1;
-  size_t old_slots = old != NULL ? st->graph.node_mask + 1 : 0;
-  st->graph.nodes = table;
-  st->graph.node_mask = slots - 1;
-  for (size_t i = 0; i < old_slots; i++)
-    if (old[i].box != NULL)
-      *find(st, old[i].box) = old[i];
-  PyMem_Free(old);
-  return 0;
-}
-
-/* Makes room for one more entry. */
-static int make_room(state *st) {
-  size_t slots = st->graph.nodes != NULL ? st->graph.node_mask + 1 : 0;
-  return 2 * (st->graph.node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
-}
-
-static void forget(state *st, node_slot *slot) {
-  size_t hole = (size_t)(slot - st->graph.nodes);
-  /* Closes the gap: moves a later entry into it, unless the entry's home slot lies between the gap and the entry. */
-  for (size_t i = (hole + 1) & st->graph.node_mask; st->graph.nodes[i].box != NULL; i = (i + 1) & st->graph.node_mask) {
-    size_t from_home = (i - home_slot(st, st->graph.nodes[i].box)) & st->graph.node_mask;
-    if (from_home >= ((i - hole) & st->graph.node_mask)) {
-      st->graph.nodes[hole] = st->graph.nodes[i];
-      hole = i;
-    }
-  }
-  st->graph.nodes[hole] = (node_slot){NULL, NULL};
-  if (--st->graph.node_count == 0 && st->graph.node_mask >= 1024 * NODES_START) { /* frees a very large table */
-    PyMem_Free(st->graph.nodes);
-    st->graph.nodes = NULL;
-  }
-}
+#include <stdatomic.h>
 
 /* ---- faces ---- */
 
@@ -85,34 +34,28 @@ static int class_of(cch_graph_node *box) {
 }
 
 /*
- * Stores the face of a node in the table, unless the node has one. Returns the face that the node has now, as a new
- * reference. NULL if `face` is NULL and the node has none, and with an exception on failure.
+ * Stores the face of a node in its box, unless the node has one. Returns the face that the node has now, as a new
+ * reference; NULL if `face` is NULL and the node has none. If the face belongs to another interpreter, `face` is not
+ * stored.
  */
-static PyObject *exchange_face(state *st, const void *box, PyObject *face) {
+static PyObject *exchange_face(state *st, cch_graph_node *box, PyObject *face) {
+  cch_node_face *slot = cch_graph_node_face(box);
+  PyObject *known = face;
   LOCK_TABLE(&st->graph.lock);
-  const bool has_room = make_room(st) == 0;
-  node_slot *slot = has_room ? find(st, box) : NULL;
-  PyObject *known = NULL;
-  if (has_room && slot->box != NULL && try_ref(slot->face)) {
+  const bool is_ours = slot->face == NULL || slot->owner == st->graph.serial;
+  if (is_ours && slot->face != NULL && try_ref(slot->face)) {
     known = slot->face;
-  } else if (has_room && face != NULL) { /* replaces a face whose destruction has begun */
-    if (slot->box == NULL)
-      st->graph.node_count++;
-    *slot = (node_slot){box, face};
-    known = Py_NewRef(face);
+  } else {
+    if (is_ours && face != NULL) /* replaces a face whose destruction has begun */
+      *slot = (cch_node_face){face, st->graph.serial};
+    Py_XINCREF(face);
   }
   UNLOCK_TABLE(&st->graph.lock);
-  if (!has_room)
-    PyErr_NoMemory();
   return known;
 }
 
 PyObject *node_face(state *st, cch_graph_node *box, int class) {
   PyObject *face = exchange_face(st, box, NULL);
-  if (face == NULL && PyErr_Occurred()) {
-    box_let_go(box);
-    return NULL;
-  }
   if (face != NULL) {
     cch_graph_node_unref(box); /* the face has a reference of its own */
     return face;
@@ -163,25 +106,29 @@ static void node_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   state *st = (state *)self->st;
   if (st != NULL && self->box != NULL) {
+    cch_node_face *slot = cch_graph_node_face(self->box);
     LOCK_TABLE(&st->graph.lock);
-    node_slot *slot = st->graph.nodes != NULL ? find(st, self->box) : NULL;
-    if (slot != NULL && slot->face == object)
-      forget(st, slot);
+    if (slot->face == object)
+      slot->face = NULL;
     UNLOCK_TABLE(&st->graph.lock);
   }
   PyObject_ClearWeakRefs(object);
   handle_dealloc(object);
 }
 
-static Py_hash_t node_hash(PyObject *object) { return (Py_hash_t)((uintptr_t)object >> 4); }
+static Py_hash_t node_hash(PyObject *object) {
+  const handle *self = (const handle *)object;
+  return (Py_hash_t)((uintptr_t)(self->box != NULL ? self->box : object) >> 4);
+}
 
-/* A node has only one face, so equality is identity. */
 static PyObject *node_compare(PyObject *a, PyObject *b, int operation) {
   const state *st = ((handle *)a)->st; /* NULL if the node was never initialised */
   if ((operation != Py_EQ && operation != Py_NE) ||
       (a != b && (st == NULL || !PyType_IsSubtype(Py_TYPE(b), st->node_type))))
     Py_RETURN_NOTIMPLEMENTED;
-  return PyBool_FromLong((a == b) == (operation == Py_EQ));
+  const void *box = ((handle *)a)->box;
+  const bool is_same = a == b || (box != NULL && box == ((handle *)b)->box);
+  return PyBool_FromLong(is_same == (operation == Py_EQ));
 }
 
 static PyObject *is_valid(PyObject *object, void *closure) {
@@ -249,6 +196,8 @@ static PyMethodDef functions[] = {
 };
 
 int add_node_type(PyObject *module, state *st) {
+  static atomic_uint_least64_t serials;
+  st->graph.serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
   /* The methods that definitions and nodes share, and the method of nodes alone. */
   static PyMethodDef methods[24];
   int count = 0;

@@ -20,12 +20,9 @@
 
 #define GRAPH_TYPES(X) X(graph) X(node) X(adjacency) X(exec) X(condition)
 
-typedef struct node_slot node_slot; /* graph/graph.h */
-
 typedef struct graph_state {
-  node_slot *nodes; /* faces of nodes: open addressing, linear probing, at most half full; NULL before the first node */
-  size_t node_mask, node_count;
-  table_lock lock; /* of these */
+  uint64_t serial; /* a number that the module has in no other interpreter */
+  table_lock lock; /* of the pointers from boxes of nodes to their faces */
 } graph_state;
 
 #endif
