@@ -6,6 +6,7 @@ from __future__ import annotations
 from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
+from cudacore_handles._base.options import checked_once
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
@@ -32,16 +33,13 @@ _finish_module(globals())
 _native.connect(
     "texture",
     array=OpaqueArray,
-    array_options=OpaqueArrayOptions,
     mipmapped_array=MipmappedArray,
-    mipmapped_array_options=MipmappedArrayOptions,
     texture=TextureObject,
-    texture_options=TextureObjectOptions,
     surface=SurfaceObject,
     resource=ResourceDescriptor,
-    check_array=check_array,
-    check_mipmapped_array=check_mipmapped_array,
-    check_texture=check_texture,
+    check_array=checked_once(OpaqueArrayOptions, check_array),
+    check_mipmapped_array=checked_once(MipmappedArrayOptions, check_mipmapped_array),
+    check_texture=checked_once(TextureObjectOptions, check_texture),
     check_memory=check_memory,
     refuse_format=refuse_format,
     refuse_surface=refuse_surface,

@@ -70,9 +70,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 #define VISIT(name) Py_VISIT(st->name##_type);
   TYPES(VISIT)
 #undef VISIT
-  int stopped = types_visit(st, visit, arg);
-  if (stopped == 0)
-    stopped = options_visit(st, visit, arg);
+  const int stopped = types_visit(st, visit, arg);
   return stopped != 0 ? stopped : faces_visit(st, visit, arg);
 }
 
@@ -80,7 +78,6 @@ static int clear(PyObject *module) {
   state *st = PyModule_GetState(module);
   types_clear(st);
   Py_CLEAR(st->views.dlpack_types);
-  options_clear(st);
   faces_clear(st);
   return 0;
 }
@@ -94,7 +91,6 @@ static void release(void *module) {
    */
   drop_launch_names(st);
   drop_view_names(st);
-  options_end(st);
 #define CLEAR(name) Py_CLEAR(st->name##_type);
   TYPES(CLEAR)
 #undef CLEAR

@@ -201,10 +201,7 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     assert read(options) == (wraps, 2)
     modes[0] = "clamp"
     assert read(options) == (clamps, 2)
-    options.address_mode, options.mipmap_level_bias = "clamp", 0.0
-    read(options)
-    options.mipmap_level_bias = -0.0
-    assert str(read(options)[1]) == "-0.0"
+    options.address_mode = "clamp"
     options.mipmap_level_bias = "much"  # type: ignore[assignment]
     with pytest.raises(TypeError, match="mipmap_level_bias is 'much'; it must be a number"):
         read(options)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from cudacore_handles._base.address import is_bool
@@ -13,6 +15,7 @@ from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
+R = TypeVar("R")
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {type(None), bool, int, float, str, bytes}
@@ -86,3 +89,23 @@ def copy_options(options: T) -> T:
         if type(value) not in _IMMUTABLE and not isinstance(value, Enum):
             setattr(made, name, copy.deepcopy(value))
     return made
+
+
+def checked_once(cls: type[Any], check: Callable[[Any, int], R]) -> Callable[[Any, int], R]:
+    """Return ``check(options, device_id)`` with a cache for options of the class that have the same values."""
+    values_of = attrgetter(*cls.__dataclass_fields__)
+
+    @lru_cache(32, typed=True)
+    def check_values(device_id: int, types: tuple[type[Any], ...], *values: object) -> R:
+        return check(cls(*values) if values else None, device_id)
+
+    def check_or_find(options: Any, device_id: int) -> R:
+        values = () if options is None else values_of(options) if type(options) is cls else [options]
+        try:
+            hash(values)
+        except TypeError:  # a mapping, another class, or a value that can change
+            return check(options, device_id)
+        types = tuple([type(item) for value in values if type(value) is tuple for item in value])  # 8.0 is not 8
+        return check_values(device_id, types, *values)
+
+    return check_or_find

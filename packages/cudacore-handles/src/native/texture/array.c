@@ -27,7 +27,7 @@ static PyObject *array_make(PyObject *module, PyObject *const *arguments, Py_ssi
     made = handle_make(st, (PyTypeObject *)st->faces.mipmapped_array, mipmapped);
   else
     made = handle_make(st, (PyTypeObject *)st->faces.array, array);
-  options_done(&options);
+  Py_DECREF(options.copy);
   handle_done(arguments[0]);
   return made;
 }

@@ -8,11 +8,8 @@
 
 #define TEXTURE_FACES(X)                                                                                               \
   X(texture, array)                                                                                                    \
-  X(texture, array_options)                                                                                            \
   X(texture, mipmapped_array)                                                                                          \
-  X(texture, mipmapped_array_options)                                                                                  \
   X(texture, texture)                                                                                                  \
-  X(texture, texture_options)                                                                                          \
   X(texture, surface)                                                                                                  \
   X(texture, resource)    /* these are the classes */                                                                  \
   X(texture, check_array) /* (options, device) -> (copy, bytes), see options_read() */                                 \
@@ -24,12 +21,8 @@
 
 #define TEXTURE_TYPES(X) X(resource) X(texture)
 
-typedef struct kept_options kept_options; /* options.c */
-
 typedef struct texture_state {
-  kept_options *options; /* cached options of textures and arrays */
-  table_lock lock;       /* of the cache */
-  shared_word imported;  /* the Python modules of this room were imported */
+  shared_word imported; /* the Python modules of this room were imported */
 } texture_state;
 
 #endif

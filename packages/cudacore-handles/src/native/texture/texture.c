@@ -65,7 +65,7 @@ static PyObject *create(state *st, cch_context *context, resource *reads, void *
     WITHOUT_GIL(status = cch_texture_create(&box, context, &from, &options.as.texture.desc));
     made = status == 0 ? make(st, st->faces.texture, box, (PyObject *)reads, options.copy) : raise_status(st, status);
   }
-  options_done(&options);
+  Py_DECREF(options.copy);
   return made;
 }
 
@@ -171,7 +171,5 @@ int need_texture_faces(const state *st) {
 }
 
 int add_texture_type(PyObject *module, state *st) {
-  if (options_begin(st) < 0)
-    return -1;
   return add_type(module, functions, "TextureHandle", &spec, st->handle_type, &st->texture_type);
 }

@@ -22,10 +22,7 @@ typedef enum options_kind { OPTIONS_ARRAY, OPTIONS_MIPMAPPED_ARRAY, OPTIONS_TEXT
 
 /* Options that were checked for a device. */
 typedef struct checked_options {
-  options_kind kind;
-  int device;
-  PyObject *copy;   /* a private copy of the options, which never changes; NULL in an unused entry */
-  PyObject *fields; /* the dictionary of the copy; NULL if there were no options */
+  PyObject *copy; /* a private copy of the options, which never changes; a reference */
   union {
     cch_array_desc array;
     sampling texture;
@@ -33,17 +30,10 @@ typedef struct checked_options {
 } checked_options;
 
 /*
- * Checks and converts options by a Python function, (options, device) -> (copy, bytes), which raises the errors. The
- * function is not called again for options with the same values. Returns 0, or -1 with an exception. The caller
- * releases the result by options_done().
+ * Checks and converts options by a Python function, (options, device) -> (copy, bytes), which raises the errors.
+ * Returns 0, or -1 with an exception.
  */
-int options_read(state *st, options_kind kind, PyObject *options, int device, checked_options *out);
-void options_done(checked_options *options);
-
-int options_begin(state *st);
-int options_visit(state *st, visitproc visit, void *arg);
-void options_clear(state *st);
-void options_end(state *st);
+int options_read(const state *st, options_kind kind, PyObject *options, int device, checked_options *out);
 
 /* ---- resource.c: the resources of textures and surfaces ---- */
 
