@@ -68,10 +68,10 @@ CLIENTS = {
     "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
     "numba-cuda": (
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
-        ["with_numba.py", "numba_suite.py"],
+        ["with_numba.py numba", "numba_suite.py"],
     ),
     # The wheels of the next three packages have no tests, so the programs listed for them contain our own tests.
-    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
+    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba.py numba_cuda_mlir"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
     # PyCUDA has no wheels: the program builds it with pip.
@@ -223,12 +223,6 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
     run_tests(session, cuda)
-
-
-@nox.session(requires=["build"], python=FREE_THREADED, default=False)
-def tests_ft(session: nox.Session) -> None:
-    """Run the tests on every CPython without a GIL that is found."""
-    run_tests(session, "13.x")
 
 
 @nox.session(requires=["build"], python=FREE_THREADED, default=False)

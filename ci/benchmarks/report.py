@@ -88,8 +88,6 @@ def geometric_mean(results: list[Result]) -> Result | None:
 def format_number(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    if unit == "kB":
-        return f"{value:.1f} kB"
     return f"{value:,.0f}" if value < 1e6 else f"{value / 1e6:,.2f} ms"
 
 

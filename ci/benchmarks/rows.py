@@ -428,6 +428,3 @@ FIRST_VALUE = 42
 
 # Modules whose import is timed in new processes, with their targets: the maximum ratio to the import of the baseline.
 IMPORTS = {"cudacore": 0.15, "cudacore_compile": 0.15, "cudacore_graph": None, "cudacore_handles": None}
-
-# Maximum sizes of wheels, in kB.
-WHEELS = {"cudacore-graph": 60.0, "cudacore-handles": 400.0, "all": 700.0}

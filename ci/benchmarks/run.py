@@ -9,7 +9,7 @@ measured in at least five rounds, until the two best rounds of each candidate ag
 how much the other measurements differ from it. ``--compare before=FOLDER`` adds another version of cudacore, which is
 installed in the folder.
 
-Without a GPU, only compiling, importing and the sizes of the wheels are measured. On the simulated driver
+Without a GPU, only compiling and importing are measured. On the simulated driver
 (``python -m cudacore_sim python run.py``), all rows are tried out, but the figures mean nothing. The exit status is 1
 if a target was missed.
 """
@@ -32,7 +32,7 @@ from typing import Any
 import floor
 from measure import MAX_ROUNDS, Candidate, Clock, Floor, Process, measure, select, time_first_result, time_import
 from report import FLOOR, Result, geometric_mean, judge_row, print_table
-from rows import BASELINE, FIRST_RESULTS, IMPORTS, OURS, WHEELS
+from rows import BASELINE, FIRST_RESULTS, IMPORTS, OURS
 
 HERE = Path(__file__).resolve().parent
 
@@ -131,19 +131,6 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, An
     return list(results.values()), about, [each.name for each in candidates]
 
 
-def measure_wheels(folder: Path) -> list[Result]:
-    sizes = {path.name.partition("-")[0].replace("_", "-"): path.stat().st_size / 1000 for path in folder.glob("*.whl")}
-    ours = {name: size for name, size in sizes.items() if name.startswith("cudacore")}
-    # The wheels that a program on a GPU needs. It does not need the simulator.
-    ours["all"] = sum(size for name, size in ours.items() if name != "cudacore-sim")
-    results = []
-    for name, limit in WHEELS.items():
-        result = Result(f"wheel: {name}", "kB", {OURS: ours[name]} if name in ours else {})
-        result.judge(limit, f"{limit:.0f} kB")
-        results.append(result)
-    return results
-
-
 def compared(text: str) -> tuple[str, str]:
     name, equals, folder = text.partition("=")
     if not equals or not Path(folder).is_dir():
@@ -162,7 +149,7 @@ def main() -> int:
         "--wheels",
         type=Path,
         metavar="FOLDER",
-        help="judge the sizes of the wheels in it too, and install them where cudacore is not",
+        help="install the wheels in it where cudacore is not installed",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to it")
     parser.add_argument("--build-floor", type=Path, metavar="FOLDER", help="only build the floor, into that folder")
@@ -185,8 +172,6 @@ def report(options: argparse.Namespace) -> int:
     results, about, columns = measure_all(options)
     about |= {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
     mean = geometric_mean(results) if about["device"] and not options.only else None
-    if options.wheels and not options.only:
-        results += measure_wheels(options.wheels)
 
     print("  ".join(f"{name} {value}" for name, value in about.items()))
     print()
