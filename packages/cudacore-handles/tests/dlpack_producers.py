@@ -135,8 +135,7 @@ class Array:
         tensor.ndim = ndim
         tensor.code, tensor.bits, tensor.lanes = self.dtype
         tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-        if self.strides is not None:
-            tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+        tensor.strides = None if self.strides is None else ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
         return shape, strides
 
     def lend(self, versioned: bool) -> int:

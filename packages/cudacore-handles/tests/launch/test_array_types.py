@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -129,6 +130,22 @@ def test_pointers_to_anything(protocol: str) -> None:
     """``void *``, ``char *`` and pointers to structures would not take every array."""
     for name in NUMPY_TYPES:
         pack(MAKERS[protocol](name), "")
+
+
+def test_dtype_as_a_property_of_a_c_type() -> None:
+    """Each launch would release a reference to the property that it does not own, as with arrays of CuPy."""
+
+    class CArray(np.ndarray):
+        ptr = ADDRESS
+
+    _native.register(CArray, (("ptr",), None, "dtype"))
+    array = np.zeros(3, np.float32).view(CArray)
+    pack(array, "float32")
+    before = sys.getrefcount(np.ndarray.dtype)
+    for _ in range(3):
+        pack(array, "float32")
+    now = sys.getrefcount(np.ndarray.dtype)  # in the assertion, pytest would keep another reference
+    assert now == before
 
 
 def test_elements_without_a_type() -> None:

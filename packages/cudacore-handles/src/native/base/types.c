@@ -66,16 +66,16 @@ static int reserve(state *st, size_t slots) {
 /* Runs Python code. */
 void types_done(type_entry *entry) {
   Py_XDECREF(entry->weak);
-  for (size_t i = 0; i < sizeof entry->to_address / sizeof(attribute); ++i)
-    Py_XDECREF(entry->to_address[i].property);
+  for (size_t i = 0; i < ATTRIBUTES; ++i)
+    Py_XDECREF(entry->attributes[i].property);
   Py_XDECREF(entry->given);
 }
 
 bool types_read(const state *st, const void *type, type_entry *out) {
   read_begin(st);
   *out = *find(st, type);
-  Py_XINCREF(out->to_address[0].property);
-  Py_XINCREF(out->to_address[1].property);
+  for (size_t i = 0; i < ATTRIBUTES; ++i)
+    Py_XINCREF(out->attributes[i].property);
   Py_XINCREF(out->given);
   read_end(st);
   out->weak = NULL;
@@ -92,7 +92,7 @@ const dl_exchange_api *types_exchange_api(const state *st, const void *type) {
 void types_learn(const state *st, const void *type, int step, const attribute *known) {
   PyObject *unused = known->property;
   write_begin((state *)(uintptr_t)st);
-  attribute *kept = &find(st, type)->to_address[step];
+  attribute *kept = &find(st, type)->attributes[step];
   if (kept->name == known->name && kept->name != NULL) { /* else the type was registered again meanwhile */
     unused = kept->property;
     *kept = *known;
@@ -237,9 +237,9 @@ static int read_given(PyObject *given, type_entry *out) {
         (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
       PyObject *address = PyTuple_GetItem(given, 0);
       for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
-        out->to_address[i].name = PyTuple_GetItem(address, i);
+        out->attributes[i].name = PyTuple_GetItem(address, i);
       if (count == 3)
-        out->to_address[DTYPE_STEP].name = PyTuple_GetItem(given, 2);
+        out->attributes[DTYPE_STEP].name = PyTuple_GetItem(given, 2);
       return 0;
     }
     PyErr_Format(
@@ -344,8 +344,8 @@ int types_visit(state *st, visitproc visit, void *arg) {
   for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
     Py_VISIT(st->base.table[i].weak);
     Py_VISIT(st->base.table[i].given);
-    for (size_t step = 0; step < sizeof st->base.table->to_address / sizeof(attribute); ++step)
-      Py_VISIT(st->base.table[i].to_address[step].property);
+    for (size_t step = 0; step < ATTRIBUTES; ++step)
+      Py_VISIT(st->base.table[i].attributes[step].property);
   }
   Py_VISIT(st->base.resolver);
   Py_VISIT(st->base.forget);

@@ -36,7 +36,7 @@ typedef enum packing {
  * hide, the property is stored together with the type of the objects that have it, because looking it up costs more
  * than calling it.
  */
-enum { PATH_STEPS = 2, DTYPE_STEP = PATH_STEPS };
+enum { PATH_STEPS = 2, DTYPE_STEP = PATH_STEPS, ATTRIBUTES };
 typedef struct attribute {
   PyObject *name;     /* borrowed from `given` of the entry */
   const void *type;   /* the type of the objects that have the property; only compared, never dereferenced */
@@ -52,9 +52,9 @@ typedef struct attribute {
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
   PyObject *weak;
-  PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
-  const dl_exchange_api *exchange; /* used by PACKING_EXCHANGE */
-  attribute to_address[3];         /* of PACKING_PATHS: the path, which ends at a name that is NULL; then the dtype */
+  PyObject *given;                  /* a converter, a capsule with an exchange API, or paths */
+  const dl_exchange_api *exchange;  /* used by PACKING_EXCHANGE */
+  attribute attributes[ATTRIBUTES]; /* of PACKING_PATHS: the path, which ends at a name that is NULL; then the dtype */
   packing packing;
   uint32_t itemsize; /* the size that the parameter must have; 0: any size that suits its kind */
   bool has_value;

@@ -333,10 +333,10 @@ static PyObject *get(const state *st, PyObject *array, int step, PyObject *objec
 }
 
 static PyObject *address_by_path(const state *st, PyObject *array, const type_entry *how) {
-  PyObject *first = get(st, array, 0, array, &how->to_address[0]);
-  if (!first || !how->to_address[1].name)
+  PyObject *first = get(st, array, 0, array, &how->attributes[0]);
+  if (!first || !how->attributes[1].name)
     return first;
-  PyObject *second = get(st, array, 1, first, &how->to_address[1]);
+  PyObject *second = get(st, array, 1, first, &how->attributes[1]);
   Py_DECREF(first);
   return second;
 }
@@ -366,9 +366,9 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
 
 /* Checks the type of an array by the attribute `dtype`. Returns -1 with an exception on failure. */
 static int check_dtype(const destination *to, PyObject *value, const type_entry *how) {
-  if (to->element == 0 || how->to_address[DTYPE_STEP].name == NULL)
+  if (to->element == 0 || how->attributes[DTYPE_STEP].name == NULL)
     return 0;
-  PyObject *dtype = get(to->st, value, DTYPE_STEP, value, &how->to_address[DTYPE_STEP]);
+  PyObject *dtype = get(to->st, value, DTYPE_STEP, value, &how->attributes[DTYPE_STEP]);
   int status = dtype ? check_element_by_dtype(to, value, dtype) : -1;
   Py_XDECREF(dtype);
   return status;

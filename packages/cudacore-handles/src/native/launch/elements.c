@@ -75,7 +75,8 @@ int check_element_of_interface(const destination *to, PyObject *value, PyObject 
   PyObject *typestr = PyObject_GetItem(interface, to->st->launch.typestr_name);
   const char *text = typestr ? PyUnicode_AsUTF8AndSize(typestr, NULL) : NULL;
   unsigned element = text ? element_of_typestr(text) : 0;
-  PyErr_Clear(); /* without a typestr, the type is not known */
+  if (!text)
+    PyErr_Clear(); /* without a typestr, the type is not known */
   Py_XDECREF(typestr);
   return element != 0 ? check_element(to, value, element) : 0;
 }
