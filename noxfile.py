@@ -539,9 +539,11 @@ def sdists(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation into build/docs; a warning is an error."""
+    """Build the documentation into build/docs; a warning is an error. Check its search, if there is a node."""
     install(session, "docs")
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", str(BUILD / "docs"), *session.posargs)
+    if shutil.which("node"):
+        session.run("node", "ci/check_search.js", str(BUILD / "docs"), external=True)
 
 
 @nox.session(requires=["build"], default=False)

@@ -86,6 +86,7 @@ intersphinx_timeout = 10  # seconds
 
 html_theme = "furo"
 html_static_path = ["_static"]
+html_search_scorer = str(HERE / "_ext" / "scorer.js")
 html_css_files = ["width.css"]
 html_js_files = ["labels.js"]
 pygments_dark_style = "github-dark"  # the theme's style underlines imported names, as if they were links

@@ -141,9 +141,8 @@ def run(program: str, **environment: str) -> str:
 def test_messages() -> None:
     """A reader would search the page for a message, and not find it, because it has changed."""
     text = PAGE.read_text(encoding="utf-8")
-    listed = [
-        part for line in re.findall(r"^(``.*``)\n   \S", text, re.MULTILINE) for part in line[2:-2].split("``, ``")
-    ]
+    titles = re.findall(r"^(``.*``)\n~+$", text, re.MULTILINE)
+    listed = [message for title in titles for message in title[2:-2].split("``, ``")]
     assert len(listed) > 30
     printed = run(BEGIN + MISTAKES)
     without_device = BEGIN.partition("device = ")[0] + BEGIN[BEGIN.index("def of") :]
