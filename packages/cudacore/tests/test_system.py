@@ -532,6 +532,12 @@ def test_without_nvml() -> None:
     assert "pip install 'cudacore[system]'" in second
 
 
+def test_number_of_devices_without_the_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that only count devices would fail with bindings that are too old."""
+    monkeypatch.setattr("cudacore.system._machine.is_compatible", lambda: False)
+    assert system.get_num_devices() == len(cudacore.Device.get_all_devices())
+
+
 # ---- the command
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudacore.system._nvml import call
+from cudacore.system._nvml import call, is_compatible
 from cudacore_handles._sdk import check, ffi, lib
 
 
@@ -34,8 +34,15 @@ def get_driver_branch() -> str:
 
 
 def get_num_devices() -> int:
-    """Return the number of devices (nvmlDeviceGetCount_v2)."""
-    return int(call("device_get_count_v2"))
+    """Return the number of devices (nvmlDeviceGetCount_v2).
+
+    Without the bindings of NVML, it is the number of devices that this process can use (cuDeviceGetCount).
+    """
+    if is_compatible():
+        return int(call("device_get_count_v2"))
+    out = ffi.new("int *")
+    check(lib.cch_device_count(out))
+    return int(out[0])
 
 
 def get_process_name(pid: int) -> str:
