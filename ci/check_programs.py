@@ -26,8 +26,8 @@ MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
 #: Pages whose blocks are not one program but several files, or parts of files. The gallery includes the examples, which
 #: are checked separately.
 NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
-#: The rules of pyright that the guides must follow: only those about calls.
-CALLS = {"reportArgumentType", "reportCallIssue"}
+#: The rules of pyright that the guides must follow: those about calls, and about members of subclasses.
+CALLS = {"reportArgumentType", "reportAssignmentType", "reportCallIssue", "reportIncompatibleMethodOverride"}
 # Default settings, like those of most users. Errors in installed packages are not reported. Names of libraries that are
 # not installed have the type Any.
 MYPY = ["mypy", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--output=json"]

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
@@ -29,6 +30,7 @@ import cudacore.texture
 import cudacore.typing
 import cudacore.utils
 import cudacore_handles
+from cudacore_handles._sdk import Made
 
 UMBRELLA = (
     cudacore,
@@ -82,11 +84,11 @@ STUB_FUNCTIONS = read_stubs()
 
 
 def complete_signature(
-    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
+    app: Sphinx, what: str, name: str, obj: Any, options: object, signature: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:
     """Take the types of built-in functions from the stubs. Show no signature for classes that cannot be called."""
     if what == "class":
-        return ("", None) if signature == "(*args, **kwargs)" else None
+        return ("", None) if signature == "(*args, **kwargs)" or issubclass(obj, Made) else None
     if inspect.isbuiltin(obj) or inspect.ismethoddescriptor(obj):
         wanted = [parameter for parameter in re.findall(r"\*{0,2}(\w+)", signature or "") if parameter]
         for function in STUB_FUNCTIONS.get(name.rpartition(".")[2], ()):

@@ -71,8 +71,13 @@ device.create_graph_builder().finish()  # wrong: the name of the method
 device.allocate("64", stream=stream)  # wrong: a str is not a size
 device.allocate(64, stream)  # wrong: the stream is a keyword
 core.Device("0")  # wrong: a str is not an ordinal
+core.Stream()  # wrong: streams are made by devices
+core.graph.GraphBuilder()  # wrong: builders are made by streams
+core.graph.KernelNode()  # wrong: nodes are made by graphs
 
 # Programs with correct types: no complaint
+device.allocate(np.prod((3, 4)) * np.dtype("f4").itemsize, stream=stream)
+device.memory_resource.allocate(np.int64(4), stream=stream)
 for code_type in core.typing.SourceCodeType:
     core.Program("", code_type).compile(core.typing.ObjectCodeFormatType.PTX)
 core.launch(

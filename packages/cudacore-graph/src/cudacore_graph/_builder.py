@@ -18,7 +18,20 @@ from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
-from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, lib, out_box, share, type_text
+from cudacore_handles._sdk import (
+    Face,
+    Made,
+    adopt,
+    as_integer,
+    check,
+    closed,
+    ffi,
+    hold,
+    lib,
+    out_box,
+    share,
+    type_text,
+)
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder
 
@@ -33,7 +46,7 @@ _MODES = {
 _MAX_BODIES = 2**31 - 1
 
 
-class GraphBuilder(Builder):
+class GraphBuilder(Builder, Made):
     """A builder of a graph, which captures the work of a stream.
 
     Builders are created by :meth:`~cudacore_handles.Device.create_graph_builder` and
@@ -59,17 +72,12 @@ class GraphBuilder(Builder):
     >>> graph.launch(stream)
     """
 
+    _made_by = "Device.create_graph_builder() or Stream.create_graph_builder()"
     _kind = BuilderKind.PRIMARY
     _state = BuilderState.CLOSED
     _capture: Capture | None = None
     _own: Stream | None = None  # the stream; `_stream` is the same, but set only while the builder accepts work
     _gate: bytearray  # 1 while the builder accepts work; prepared launches read it
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "GraphBuilder objects cannot be instantiated directly; use Device.create_graph_builder() or "
-            "Stream.create_graph_builder()"
-        )
 
     @classmethod
     def _init(

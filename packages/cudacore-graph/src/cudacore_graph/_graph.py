@@ -17,6 +17,7 @@ from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
 from cudacore_handles._sdk import (
     Closing,
+    Made,
     adopt,
     as_options,
     closed,
@@ -61,7 +62,7 @@ class NodeWithView(Protocol[_V_co]):
     def _EXECUTABLE(self) -> type[_V_co]: ...  # noqa: N802
 
 
-class Graph(_native.ExecHandle, Closing):
+class Graph(_native.ExecHandle, Closing, Made):
     """A graph that can be launched repeatedly.
 
     It is made by :meth:`GraphDefinition.instantiate` or :meth:`GraphBuilder.complete`, and keeps alive what its nodes
@@ -81,14 +82,9 @@ class Graph(_native.ExecHandle, Closing):
     """
 
     __slots__ = ("__weakref__", "_source")
+    _made_by = "GraphDefinition.instantiate() or GraphBuilder.complete()"
     # The definition that the graph was made from, as long as it exists. Error messages describe its nodes.
     _source: weakref.ref[GraphDefinition] | None
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Graph objects cannot be instantiated directly; use GraphDefinition.instantiate() or "
-            "GraphBuilder.complete()"
-        )
 
     @classmethod
     def _init(cls, out: Any, source: GraphDefinition | None = None) -> Graph:

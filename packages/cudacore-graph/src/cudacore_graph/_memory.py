@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import Closing, adopt, as_address, call_driver, check, lib, out_box
+from cudacore_handles._sdk import Closing, Made, adopt, as_address, call_driver, check, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
     Pool,
@@ -20,19 +20,15 @@ from cudacore_handles._sdk.graph import (
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
 
-class GraphMemoryResourceAttributes:
+class GraphMemoryResourceAttributes(Made):
     """The amounts of memory that the graphs of a device use and reserve (cuDeviceGetGraphMemAttribute).
 
     :attr:`GraphMemoryResource.attributes` returns it. Each property is read from the driver.
     """
 
     __slots__ = ("_device_id",)
+    _made_by = "GraphMemoryResource.attributes"
     _device_id: int
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "GraphMemoryResourceAttributes cannot be instantiated directly; use GraphMemoryResource.attributes"
-        )
 
     @classmethod
     def _init(cls, device_id: int) -> GraphMemoryResourceAttributes:
@@ -120,7 +116,7 @@ class GraphMemoryResource(AccessibleMemoryResource, Closing):
     def __repr__(self) -> str:
         return f"<GraphMemoryResource of device {self._device_id}>"
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory in the graph that is being captured (cuMemAllocAsync).
 
         Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cudacore_handles._sdk import Made
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -14,18 +15,16 @@ if TYPE_CHECKING:
 _View = TypeVar("_View", bound="ExecutableGraphNode")
 
 
-class ExecutableGraphNode:
+class ExecutableGraphNode(Made):
     """A node of an executable graph; ``graph[node]`` returns it.
 
     Changes affect only the executable graph, from its next launch on.
     """
 
     __slots__ = ("_graph", "_node")
+    _made_by = "graph[node]"
     _graph: Graph
     _node: Any
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use graph[node]")
 
     @classmethod
     def _init(cls: type[_View], graph: Graph, node: GraphNode) -> _View:

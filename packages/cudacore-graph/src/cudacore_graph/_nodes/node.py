@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cudacore_graph._errors import gone
 from cudacore_graph._nodes.description import Description
 from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_handles._sdk import adopt, check, ffi, hold, lib, out_box
+from cudacore_handles._sdk import Made, adopt, check, ffi, hold, lib, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DESTRUCTORS = {"kernel": lib.unref_in_kernel_node, "event": lib.unref_in_event_node}
 
 
-class GraphNode(_native.NodeHandle):
+class GraphNode(_native.NodeHandle, Made):
     """A node of a graph. Its methods add nodes that depend on it.
 
     Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and returned by
@@ -30,6 +30,7 @@ class GraphNode(_native.NodeHandle):
     """
 
     __slots__ = ()
+    _made_by = "the methods of GraphDefinition"
     _TITLE: ClassVar[str] = "node"  # what the node does
     _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
     _METHOD: ClassVar[str] = ""  # the method that adds such a node
@@ -37,11 +38,6 @@ class GraphNode(_native.NodeHandle):
     _EXEC_HINT: ClassVar[str] = ""  # the usual reason for a refusal to change such a node in an executable graph
     # the class of the node's views in executable graphs
     _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            f"{type(self).__name__} objects cannot be instantiated directly; use the methods of GraphDefinition"
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(f"{type(self).__name__} objects cannot be pickled or copied: a graph is of one process")

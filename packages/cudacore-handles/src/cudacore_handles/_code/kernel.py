@@ -11,6 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
@@ -68,7 +69,7 @@ class ParamInfo(_Place):
         return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r}{pointee})"
 
 
-class Kernel(_native.KernelHandle, Closing):
+class Kernel(_native.KernelHandle, Closing, Made):
     """A kernel, which keeps its code loaded.
 
     Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal if they are
@@ -85,14 +86,10 @@ class Kernel(_native.KernelHandle, Closing):
     """
 
     __slots__ = ("__weakref__", "_known", "_warned")
+    _made_by = "ObjectCode.get_kernel() or Kernel.from_handle()"
     # The lowered name and the signature (see ptx_signatures.py); set only if the kernel was made from an ObjectCode.
     _known: tuple[str | None, str | None]
     _warned: bool  # True after the warning about unknown parameters; not set before it
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Kernel objects cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")

@@ -12,6 +12,7 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _INT_MAX = 2**31 - 1
 _SIZE_MAX = 2**63 - 1
 
 
-class KernelAttributes:
+class KernelAttributes(Made):
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
     :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
@@ -44,12 +45,10 @@ class KernelAttributes:
     """
 
     __slots__ = ("_device_id", "_kernel", "_known")
+    _made_by = "Kernel.attributes"
     _kernel: Kernel
     _device_id: int | None  # None: the current device
     _known: dict[tuple[int, int], int]  # known values, by device and attribute
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("KernelAttributes cannot be instantiated directly; use Kernel.attributes")
 
     def __getitem__(self, device: Device | int) -> KernelAttributes:
         """Return the attributes on a device.
@@ -159,7 +158,7 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
     max_block_size: int
 
 
-class KernelOccupancy:
+class KernelOccupancy(Made):
     """The occupancy of a kernel on a device.
 
     :attr:`Kernel.occupancy` returns it. A method that takes a stream uses the stream's device. Other methods use the
@@ -171,10 +170,8 @@ class KernelOccupancy:
     """
 
     __slots__ = ("_kernel",)
+    _made_by = "Kernel.occupancy"
     _kernel: Kernel
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("KernelOccupancy cannot be instantiated directly; use Kernel.occupancy")
 
     def __repr__(self) -> str:
         return f"<KernelOccupancy of {self._kernel!r}>"

@@ -14,6 +14,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
@@ -35,7 +36,7 @@ SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 _load_lock = threading.RLock()
 
 
-class ObjectCode:
+class ObjectCode(Made):
     """Compiled code: a cubin, PTX, LTO-IR, a fat binary, an object or a library.
 
     Compilers return it (``Program.compile``), and the ``from_*`` methods make it from code or from the path of a file.
@@ -53,6 +54,7 @@ class ObjectCode:
     """
 
     __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")
+    _made_by = "Program.compile() or ObjectCode.from_cubin() ..."
     _box: Any  # None until loaded
     _code: bytes | str
     _code_type: str
@@ -61,11 +63,6 @@ class ObjectCode:
     _places: dict[str, tuple[tuple[int, int], ...]] | None
     _signatures: dict[str, str] | None  # signatures of kernels, by lowered names; None if not determined yet
     _symbol_mapping: dict[str, str]
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "ObjectCode objects cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._init, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)

@@ -10,6 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import adopt, hold, out_box, share
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.stream import Stream
 
 
-class Context(_native.Handle, Closing):
+class Context(_native.Handle, Closing, Made):
     """A CUDA context.
 
     :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a
@@ -36,12 +37,7 @@ class Context(_native.Handle, Closing):
     """
 
     __slots__ = ("__weakref__",)
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Context objects cannot be instantiated directly; use Device(...).context, Stream.context or "
-            "Device.create_context()"
-        )
+    _made_by = "Device(...).context, Stream.context or Device.create_context()"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Context cannot be pickled: pickle the Device")

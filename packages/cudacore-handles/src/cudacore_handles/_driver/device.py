@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
@@ -244,7 +244,7 @@ class Device:
         """
         return Event._create(self._target(), options)
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory from the device's :attr:`memory_resource`.
 
         Parameters
@@ -261,7 +261,7 @@ class Device:
         1024
         """
         resource: MemoryResource = self._memory_resource or self.memory_resource
-        buffer = resource.allocate(size, stream=stream)
+        buffer = resource.allocate(size, stream=stream)  # type: ignore[arg-type]  # resources of programs declare an int
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
         return buffer

@@ -8,12 +8,13 @@ from typing import Any
 from cudacore_handles._base import results
 from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._base.errors import check
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 
 
 @public
-class DeviceProperties:
+class DeviceProperties(Made):
     """Properties and abilities of a device (cuDeviceGetAttribute).
 
     :attr:`Device.properties` returns it. Each property is one ``CUdevice_attribute``. It is queried at first use and
@@ -27,11 +28,9 @@ class DeviceProperties:
     """
 
     __slots__ = ("_device_id", "_known")
+    _made_by = "Device.properties"
     _device_id: int
     _known: dict[int, int]
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("DeviceProperties cannot be instantiated directly; use Device.properties")
 
     def __repr__(self) -> str:
         return f"<DeviceProperties of device {self._device_id}>"

@@ -12,6 +12,7 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag, as_options
@@ -97,7 +98,7 @@ class _Group(NamedTuple):
 
 
 @public
-class SMResource:
+class SMResource(Made):
     """A set of a device's multiprocessors.
 
     Made by :attr:`DeviceResources.sm` and :meth:`split`. The object itself reserves nothing. A green context that is
@@ -106,17 +107,13 @@ class SMResource:
     """
 
     __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_min_size", "_raw")
+    _made_by = "Device.resources.sm or SMResource.split()"
     _raw: Any  # cch_resource *; None for a dry run, or without multiprocessors
     _device_id: int
     _count: int
     _min_size: int
     _alignment: int
     _flags: int
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "SMResource objects cannot be instantiated directly; use Device.resources.sm or SMResource.split()"
-        )
 
     def __repr__(self) -> str:
         dry = "" if self._raw is not None or not self._count else " dry_run"
@@ -305,7 +302,7 @@ class SMResource:
 
 
 @public
-class WorkqueueResource:
+class WorkqueueResource(Made):
     """The work queues of a device or context: how many streams are expected to use them, and how they are shared.
 
     :attr:`DeviceResources.workqueue` returns a new object each time. :meth:`configure` changes the object; a context
@@ -313,11 +310,9 @@ class WorkqueueResource:
     """
 
     __slots__ = ("__weakref__", "_device_id", "_raw")
+    _made_by = "Device.resources.workqueue"
     _raw: Any  # cch_resource *
     _device_id: int
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("WorkqueueResource objects cannot be instantiated directly; use Device.resources.workqueue")
 
     def __repr__(self) -> str:
         limit, scope = self._fields()
@@ -369,7 +364,7 @@ class WorkqueueResource:
 
 
 @public
-class DeviceResources:
+class DeviceResources(Made):
     """The resources that a device, a context or a stream can use.
 
     :attr:`Device.resources` has all resources of the device. :attr:`Context.resources` and :attr:`Stream.resources`
@@ -377,14 +372,9 @@ class DeviceResources:
     """
 
     __slots__ = ("__weakref__", "_context", "_device_id")
+    _made_by = "Device.resources, Context.resources or Stream.resources"
     _device_id: int
     _context: Context | None  # keeps the context alive; None for a whole device
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "DeviceResources objects cannot be instantiated directly; use Device.resources, Context.resources or "
-            "Stream.resources"
-        )
 
     def __repr__(self) -> str:
         of = "" if self._context is None else f" context={self._context._raw:#x}"

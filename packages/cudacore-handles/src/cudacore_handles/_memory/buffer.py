@@ -12,6 +12,7 @@ from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
@@ -38,7 +39,7 @@ _A = TypeVar("_A", bound=AnyArrayType)
 T = TypeVar("T", bound="Buffer")
 
 
-class Buffer(_native.BufferHandle, Closing):
+class Buffer(_native.BufferHandle, Closing, Made):
     """A piece of memory that a device can use.
 
     Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. When the
@@ -59,14 +60,10 @@ class Buffer(_native.BufferHandle, Closing):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
+    _made_by = "Device.allocate() or Buffer.from_handle()"
     _descriptor: IPCBufferDescriptor  # for other processes; set by an import, or at its first use
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Buffer objects cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()"
-        )
 
     def __repr__(self) -> str:
         if self.is_closed:

@@ -11,6 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import address, adopt, hold, out_box
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -67,7 +68,7 @@ class MappedBuffer(Buffer):
 
 
 @public
-class GraphicsResource(_native.Handle):
+class GraphicsResource(_native.Handle, Made):
     """A buffer or an image of OpenGL that CUDA can use.
 
     The resource is registered by :meth:`from_gl_buffer` or :meth:`from_gl_image`, and unregistered when it is closed or
@@ -82,14 +83,9 @@ class GraphicsResource(_native.Handle):
     """
 
     __slots__ = ("__weakref__", "_mapped", "_stream")
+    _made_by = "GraphicsResource.from_gl_buffer() or GraphicsResource.from_gl_image()"
     _mapped: Callable[[], MappedBuffer | None]  # a weak reference: releasing the buffer unmaps the resource
     _stream: Stream | None  # the argument `stream` of from_gl_buffer()
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "GraphicsResource objects cannot be instantiated directly; use GraphicsResource.from_gl_buffer() or "
-            "GraphicsResource.from_gl_image()"
-        )
 
     def __enter__(self) -> Any:
         """Return the resource. If it was made with a stream, map it and return the buffer."""

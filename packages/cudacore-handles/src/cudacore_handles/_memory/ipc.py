@@ -14,6 +14,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields, check_type
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import type_text
 from cudacore_handles._cffi import ffi, lib
@@ -38,7 +39,7 @@ _OUT_OF_RANGE = "The offset and size in ipc_descriptor are outside of the memory
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
 
 
-class IPCAllocationHandle(base.HasDescriptors):
+class IPCAllocationHandle(base.HasDescriptors, Made):
     """The file descriptor with which another process imports a memory pool.
 
     :attr:`DeviceMemoryResource.allocation_handle` returns it. It is sent to other processes by ``multiprocessing``, or
@@ -46,14 +47,9 @@ class IPCAllocationHandle(base.HasDescriptors):
     """
 
     __slots__ = ("__weakref__", "_files", "_location", "_uuid")
+    _made_by = "DeviceMemoryResource.allocation_handle"
     _location: tuple[int, int] | None  # for host memory: a CCH_LOCATION_* and its id
     _uuid: UUID | None
-
-    def __init__(self, *arg: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "IPCAllocationHandle objects cannot be instantiated directly. Please use MemoryResource APIs: "
-            "DeviceMemoryResource.allocation_handle"
-        )
 
     def __int__(self) -> int:
         return self._open().numbers[0]
@@ -96,7 +92,7 @@ class IPCAllocationHandle(base.HasDescriptors):
         return self._uuid
 
 
-class IPCBufferDescriptor(SentFields):
+class IPCBufferDescriptor(SentFields, Made):
     """The name of a buffer of a shared pool for other processes; see :attr:`Buffer.ipc_descriptor`.
 
     The descriptor can be pickled and sent by any means. The receiving process must have the pool. Two descriptors are
@@ -104,16 +100,11 @@ class IPCBufferDescriptor(SentFields):
     """
 
     __slots__ = ("_data", "_offset", "_size", "_uuid")
+    _made_by = "Buffer.ipc_descriptor"
     _data: bytes
     _offset: int  # offset in the memory that `_data` names
     _size: int
     _uuid: UUID | None
-
-    def __init__(self, *arg: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "IPCBufferDescriptor objects cannot be instantiated directly. Please use MemoryResource APIs: "
-            "Buffer.ipc_descriptor"
-        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IPCBufferDescriptor):

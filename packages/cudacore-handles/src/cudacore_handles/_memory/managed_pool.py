@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
@@ -85,7 +85,7 @@ class ManagedMemoryResource(PooledMemoryResource):
 
     if TYPE_CHECKING:
 
-        def allocate(self, size: int, *, stream: Stream | IsStreamType) -> ManagedBuffer: ...
+        def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType) -> ManagedBuffer: ...
 
     @property
     def _where(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 NO_ACCESS, READ, READ_WRITE = 0, 1, 3  # CUmemAccess_flags
 
 
-class PeerAccessibleBySetProxy(MutableSet["Device"]):
+class PeerAccessibleBySetProxy(MutableSet["Device"], Made):
     """The other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
 
     :attr:`DeviceMemoryResource.peer_accessible_by` returns it. It is a set of :class:`Device` that accepts ordinals
@@ -32,12 +33,8 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
     """
 
     __slots__ = ("_resource",)
+    _made_by = "DeviceMemoryResource.peer_accessible_by"
     _resource: DeviceMemoryResource
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "PeerAccessibleBySetProxy cannot be instantiated directly; use DeviceMemoryResource.peer_accessible_by"
-        )
 
     def __contains__(self, value: object) -> bool:
         try:

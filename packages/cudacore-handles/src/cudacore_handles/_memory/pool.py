@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -74,7 +74,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
 
         return None if self.is_closed else attributes_table(f"{type(self).__name__} of {self._where}", self.attributes)
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate from the pool (cuMemAllocFromPoolAsync).
 
         Parameters

@@ -9,6 +9,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.attribute import Attribute, HasAttributes
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
@@ -47,7 +48,7 @@ class _Setting(Attribute[T]):
         check(lib.cch_pool_set_attribute(instance._box, self.number, number))  # type: ignore[attr-defined]
 
 
-class MemPoolAttributes:
+class MemPoolAttributes(Made):
     """Settings and usage of a memory pool (cuMemPoolGetAttribute).
 
     :attr:`DeviceMemoryResource.attributes` returns it. Each property is read from the driver. The object keeps the pool
@@ -56,10 +57,8 @@ class MemPoolAttributes:
     """
 
     __slots__ = ("_box",)
+    _made_by = "the memory resource's attributes"
     _box: Any
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("MemPoolAttributes cannot be instantiated directly; use the memory resource's attributes")
 
     def __repr__(self) -> str:
         values = (f"{name}={getattr(self, name)}" for name in sorted(_NAMES))

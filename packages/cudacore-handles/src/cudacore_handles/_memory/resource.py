@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver
@@ -99,7 +99,7 @@ class MemoryResource:
 def _allocate(
     cls: type[_B],
     resource: MemoryResource,
-    size: int,
+    size: SupportsIndex,
     stream: Stream | IsStreamType | None,
     function: Callable[[Any, int], int],
     where: str,
@@ -161,7 +161,7 @@ class LegacyPinnedMemoryResource(AccessibleMemoryResource):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate host memory.
 
         Parameters
@@ -210,7 +210,7 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
         """Allocate managed memory in the current context.
 
         Parameters
@@ -246,7 +246,7 @@ class _SynchronousMemoryResource(AccessibleMemoryResource):
     def __init__(self, device_id: int) -> None:
         self._device_id = Device(device_id).device_id
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
         return _allocate(
             Buffer,

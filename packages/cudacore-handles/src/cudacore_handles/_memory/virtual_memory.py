@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -158,7 +158,7 @@ class VirtualMemoryResource(MemoryResource):
     def __repr__(self) -> str:
         return f"<VirtualMemoryResource device={self._device!r}>"
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate memory.
 
         If the driver refuses a step, the earlier steps are undone.

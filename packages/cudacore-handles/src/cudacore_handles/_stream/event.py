@@ -11,6 +11,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_FLAGS: int = lib.CCH_EVENT_DISABLE_TIMING
 
 
-class Event(_native.EventHandle, Closing):
+class Event(_native.EventHandle, Closing, Made):
     """A point in a stream's work, to wait for or to measure time.
 
     Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between two
@@ -46,12 +47,8 @@ class Event(_native.EventHandle, Closing):
     """
 
     __slots__ = ("__weakref__", "_descriptor")
+    _made_by = "Device.create_event() or Stream.record()"
     _descriptor: IPCEventDescriptor  # for other processes; set by an import, or at its first use
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Event objects cannot be instantiated directly; use Device.create_event() or Stream.record()"
-        )
 
     def __deepcopy__(self, memo: object) -> Event:
         raise TypeError("copy.deepcopy() does not copy an Event: record another one, with Stream.record()")

@@ -9,6 +9,7 @@ from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.ipc import SentFields, Shared
+from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -19,21 +20,17 @@ if TYPE_CHECKING:
 _events = Shared()  # exported and imported events, by the names that identify them in all processes
 
 
-class IPCEventDescriptor(SentFields):
+class IPCEventDescriptor(SentFields, Made):
     """The name of an event for other processes; see :attr:`Event.ipc_descriptor`.
 
     The descriptor can be pickled and sent by any means. Two descriptors are equal if they name the same event.
     """
 
     __slots__ = ("_blocking", "_data", "_device")
+    _made_by = "Event.ipc_descriptor"
     _data: bytes
     _blocking: bool
     _device: str | None  # UUID
-
-    def __init__(self, *arg: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
-        )
 
     def __repr__(self) -> str:
         return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"

@@ -13,6 +13,7 @@ from cudacore_handles._base.address import as_address, check_int
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
 from cudacore_handles._base.handle import adopt, hold, out_box, share
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
@@ -39,7 +40,7 @@ class IsStreamType(Protocol):
         ...
 
 
-class Stream(_native.StreamHandle, Closing):
+class Stream(_native.StreamHandle, Closing, Made):
     """A queue of work for a device. The work of one stream runs in order.
 
     Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows one.
@@ -56,12 +57,8 @@ class Stream(_native.StreamHandle, Closing):
     """
 
     __slots__ = ("__weakref__", "_is_of_zero")
+    _made_by = "Device.create_stream() or Stream.from_handle()"
     _is_of_zero: bool  # set, to True, only by from_handle(0)
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "Stream objects cannot be instantiated directly; use Device.create_stream() or Stream.from_handle()"
-        )
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, address of the stream): the protocol by which libraries share streams."""

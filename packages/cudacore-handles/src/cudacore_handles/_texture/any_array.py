@@ -9,6 +9,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
@@ -16,7 +17,7 @@ from cudacore_handles._texture.formats import format_of
 from cudacore_handles.typing import ArrayFormatType
 
 
-class AnyArray(_native.Handle, Closing):
+class AnyArray(_native.Handle, Closing, Made):
     """The base of :class:`OpaqueArray` and :class:`MipmappedArray`: the properties of their texels."""
 
     __slots__ = ("__weakref__",)
@@ -24,11 +25,7 @@ class AnyArray(_native.Handle, Closing):
     _describe: ClassVar[Any]
     _context: ClassVar[Any]
     #: For error messages: how to make objects of the class, and how to copy their texels.
-    _made_by: ClassVar[str]
     _copied_by: ClassVar[str]
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use {self._made_by}")
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -8,23 +8,19 @@ from typing import Any, ClassVar
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Made
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.resource import ResourceDescriptor
 
 
-class AnyObject(_native.TextureHandle, Closing):
+class AnyObject(_native.TextureHandle, Closing, Made):
     """The base of :class:`TextureObject` and :class:`SurfaceObject`: their handle, resource and device."""
 
     __slots__ = ("__weakref__",)
     _resource: ResourceDescriptor | None
     #: The function of the library that returns the context of an object.
     _context: ClassVar[Any]
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        name = type(self).__name__
-        method = f"create_{name.removesuffix('Object').lower()}_object"
-        raise RuntimeError(f"{name} objects cannot be instantiated directly; use Device.{method}()")
 
     def __repr__(self) -> str:
         about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import type_text
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size, size_of
@@ -19,7 +20,7 @@ _KINDS = ("array", "mipmapped_array", "linear", "pitch2d")
 _ARRAY, _MIPMAPPED_ARRAY, _LINEAR, _PITCH2D = range(4)
 
 
-class ResourceDescriptor(_native.ResourceHandle):
+class ResourceDescriptor(_native.ResourceHandle, Made):
     """The resource of a texture or a surface: an array, a mipmapped array, or memory.
 
     Descriptors are made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and
@@ -27,12 +28,7 @@ class ResourceDescriptor(_native.ResourceHandle):
     """
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        raise RuntimeError(
-            "ResourceDescriptor objects cannot be instantiated directly; use ResourceDescriptor.from_opaque_array(), "
-            "from_mipmapped_array(), from_linear() or from_pitch2d()"
-        )
+    _made_by = "ResourceDescriptor.from_opaque_array(), from_mipmapped_array(), from_linear() or from_pitch2d()"
 
     def __repr__(self) -> str:
         facts = [f"kind={self.kind!r}", f"source={self._source!r}"]

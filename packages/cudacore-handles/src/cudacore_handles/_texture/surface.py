@@ -21,6 +21,7 @@ class SurfaceObject(AnyObject):
     """
 
     __slots__ = ()
+    _made_by = "Device.create_surface_object()"
     _context = staticmethod(lib.cch_surface_context)
 
 

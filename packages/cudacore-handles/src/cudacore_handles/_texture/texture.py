@@ -133,6 +133,7 @@ class TextureObject(AnyObject):
     """
 
     __slots__ = ("_shown",)
+    _made_by = "Device.create_texture_object()"
     _shown: TextureObjectOptions  # a copy of `_options`, because textures with equal options share that object
     _context = staticmethod(lib.cch_texture_context)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
@@ -88,7 +88,7 @@ class ResourceAdaptor(MemoryResource):
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(f"a {type(self).__name__} cannot be pickled; pickle its upstream_mr")
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource.
 
         Parameters

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import SupportsIndex
 
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, allocate_upstream
@@ -33,7 +34,7 @@ class FailureCallbackResourceAdaptor(ResourceAdaptor):
         super().__init__(upstream_mr)
         self._callback = callback
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource; see :meth:`ResourceAdaptor.allocate`."""
         nbytes = check_size(size)
         while True:

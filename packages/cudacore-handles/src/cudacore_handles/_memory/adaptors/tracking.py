@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -73,7 +73,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         self._sites: dict[int, _Site] = {}  # can include allocations that were freed since
         self._many = _FEW
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource; see :meth:`ResourceAdaptor.allocate`."""
         buffer = allocate_upstream(self._upstream, check_size(size), stream)
         if buffer.size:
