@@ -127,8 +127,8 @@ def test_many_headers_of_a_project() -> None:
         key(source, include_path="inc")
         times.append(time.perf_counter() - start)
     # The goals are 60 and 2 ms on a machine that does nothing else.
-    assert times[0] < 1.2
-    assert min(times[1:]) < 0.02
+    assert times[0] < 3
+    assert min(times[1:]) < 0.05
 
 
 LIBRARIES = {

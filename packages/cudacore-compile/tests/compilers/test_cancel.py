@@ -353,7 +353,7 @@ def test_daemon_threads_at_the_end_of_the_process(python: Callable[..., Any]) ->
         from cudacore_compile import Program
 
         kernel = 'extern "C" __global__ void k{0}(float *x) {{ *x = sinf(*x * {0}) + powf(*x, {0}.5f); }}'
-        long = "".join(kernel.format(i) for i in range(3000))
+        long = "".join(kernel.format(i) for i in range(1000))
         begun = [threading.Event() for _ in range(2)]
 
         def compile_long(begins):

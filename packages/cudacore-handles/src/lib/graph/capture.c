@@ -223,24 +223,27 @@ static int wait_for_all(CUstream stream, CUgraph graph) {
 }
 
 /*
- * Ends another capture of an abandoned hierarchy. It must not fail, because the driver would then destroy its graph,
- * and reach what it has destroyed before. So a capture that was invalidated, or whose graph the driver has destroyed,
- * is never ended.
- */
-static void end_abandoned(const cch_graph *graph, const cch__capture *capture, CUstreamCaptureStatus state) {
-  CUstream stream = capture->stream->raw;
-  CUgraph raw;
-  bool can_end = state == CU_STREAM_CAPTURE_STATUS_ACTIVE && !is_destroyed(graph);
-  if (!can_end || wait_for_all(stream, graph->raw) != 0 || CCH__CALL(cuStreamEndCapture, (stream, &raw)) != 0)
-    cch__capture_give_up(capture->stream);
-}
-
-/*
  * Returns whether a stream with this capture state is in the capture, or was in it until the capture was invalidated.
  */
 static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
   return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
          (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
+}
+
+/*
+ * Ends another capture of an abandoned hierarchy. It must not fail, because the driver would then destroy its graph,
+ * and reach what it has destroyed before. So a capture that was invalidated, or whose graph the driver has destroyed,
+ * is never ended. About the latter, the driver is not even asked: its answers come from the destroyed graph.
+ */
+static void end_abandoned(const cch_graph *graph, const cch__capture *capture) {
+  CUstream stream = capture->stream->raw;
+  CUgraph raw;
+  cch__capture_info info = {.status = CU_STREAM_CAPTURE_STATUS_INVALIDATED};
+  if (!is_destroyed(graph) && cch__capture_info_of(&info, stream) == 0 && !is_in(&info, capture))
+    return; /* other code has ended the capture */
+  if (info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE || wait_for_all(stream, graph->raw) != 0 ||
+      CCH__CALL(cuStreamEndCapture, (stream, &raw)) != 0)
+    cch__capture_give_up(capture->stream);
 }
 
 /* Returns whether the stream is still in the capture. The stream's context must be current. */
@@ -258,16 +261,15 @@ static bool goes_on(const cch__capture *capture) {
  */
 static int end_in_driver(bool *ended, const cch_graph *graph, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
-  *ended = false;
+  *ended = cch__is_gone(graph);
+  if (*ended) {
+    end_abandoned(graph, capture);
+    return cch__fail_gone(graph, operation);
+  }
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, capture->stream->raw));
   if (!is_in(&info, capture)) {
     *ended = true;
     return cch__fail(CCH_EGONE, operation, "other code has ended the capture, by the stream's handle");
-  }
-  if (cch__is_gone(graph)) {
-    *ended = true;
-    end_abandoned(graph, capture, info.status);
-    return cch__fail_gone(graph, operation);
   }
   CUgraph raw = NULL;
   int status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
@@ -319,13 +321,13 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
 static int abandon(cch_graph *graph, const cch__capture *capture) {
   cch__capture_info info;
   CUstream stream = capture->stream->raw;
+  if (cch__is_gone(graph)) {
+    end_abandoned(graph, capture);
+    return 0;
+  }
   CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream));
   if (!is_in(&info, capture))
     return 0; /* other code has ended the capture */
-  if (cch__is_gone(graph)) {
-    end_abandoned(graph, capture, info.status);
-    return 0;
-  }
   CUgraph raw = NULL;
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)

@@ -85,12 +85,17 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
 }
 
 /*
- * Returns whether the driver accepts a batch of copies on the stream. It refuses batches during a capture, and on the
- * legacy stream.
+ * Decides whether the driver makes all copies in one call. It refuses batches during a capture and on the legacy
+ * stream, and crashes (13.0, H200) on a stream of a green context.
  */
-static bool takes_batch(const cch_stream *stream, bool captured) {
-  return !captured && stream->raw != CU_STREAM_LEGACY &&
-         (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);
+static int decide_on_batch(bool *out, const batch *all, const cch_stream *stream, bool captured) {
+  int is_green = 0;
+  bool is_there = cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL;
+  *out = is_there && !captured && !all->between && stream->raw != CU_STREAM_LEGACY;
+  if (*out && stream->context != NULL)
+    CCH__RETURN_FAILURE(cch_context_is_green(&is_green, stream->context));
+  *out = *out && !is_green;
+  return 0;
 }
 
 static int copy_at_once(const batch *all, CUstream stream) {
@@ -115,15 +120,16 @@ static int copy_in_order(const batch *all, CUstream stream) {
 
 /* The context of the stream must be current. */
 static int copy_all(const batch *all, cch_stream *stream, const char *operation) {
-  bool captured;
+  bool captured, at_once = false;
   int status = cch__capture_keep(&captured, stream, all->boxes, 2 * all->count);
+  if (status == 0)
+    status = decide_on_batch(&at_once, all, stream, captured);
   if (status == 0 && captured && all->waits)
     status = cch__fail(CCH_EINVAL, operation,
                        "a source cannot be read during the call: the stream is captured, and the graph reads it later");
   if (status != 0)
     return status;
-  return takes_batch(stream, captured) && !all->between ? copy_at_once(all, stream->raw)
-                                                        : copy_in_order(all, stream->raw);
+  return at_once ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
 }
 
 int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,

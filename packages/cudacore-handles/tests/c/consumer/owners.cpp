@@ -23,7 +23,8 @@ static int measure() {
   cudacore::context shared = cudacore::context::share(cch_stream_context(stream.get()));
   context.reset();
   cudacore::stream moved = std::move(stream), other = moved.share();
-  moved = std::move(moved);
+  cudacore::stream &same = moved; // compilers warn about moved = std::move(moved)
+  moved = std::move(same);
   if (stream || other.get() != moved.get() || cch_live_count(CCH_KIND_STREAM) != 1)
     return -1000;
   cch_stream_unref(other.release());

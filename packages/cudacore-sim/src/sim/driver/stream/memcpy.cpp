@@ -106,6 +106,10 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
   if (to == nullptr || from == nullptr || sizes == nullptr || stream->legacy ||
       std::find(sizes, sizes + count, size_t{0}) != sizes + count)
     return CUDA_ERROR_INVALID_VALUE;
+  if (!stream->green.expired()) {
+    report("copies in a batch are on a stream of a green context: the driver of a GPU ends the process");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   for (size_t i = 0; i < count; i++)
     if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once,
                                read_of(attributes, beginnings, attribute_count, i))) {
