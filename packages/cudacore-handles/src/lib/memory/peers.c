@@ -20,9 +20,9 @@ enum {
   PAGEABLE = -2    /* other host memory */
 };
 
-#define NEEDS_ACCESS                                                                                                   \
-  "in a graph, the device that copies needs access to all of the memory, which is on device %d and device %d; give "   \
-  "it access (peer_accessible_by of the memory's resource), or copy outside of the graph"
+#define NEEDS_ACCESS(PLACES)                                                                                           \
+  "in a graph, the device that copies needs access to all of the memory, which is on " PLACES "; give it access "      \
+  "(peer_accessible_by of the memory's resource), or copy outside of the graph"
 
 atomic_int cch__device_total;
 
@@ -136,6 +136,29 @@ static int context_at(cch_context **out, const place *of) {
   return 0;
 }
 
+/* Returns whether the current device can use the memory of the operands. */
+static bool reaches(const CUdeviceptr *operands, const place *places, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (places[i].device >= 0 && cch_pointer_check(operands[i]) != 0)
+      return false;
+  return true;
+}
+
+/*
+ * Checks a captured copy. The driver refuses it if the stream's device does not have access to both sides; but if one
+ * side is virtual memory of the host, it does so only when the graph is instantiated.
+ */
+static int check_captured(const place *to, const place *from, CUdeviceptr dst, CUdeviceptr src) {
+  if (!to->is_virtual_host && !from->is_virtual_host)
+    return 0;
+  const CUdeviceptr operands[] = {dst, src};
+  const place places[] = {*to, *from};
+  if (reaches(operands, places, 2))
+    return 0;
+  return cch__fail(CCH_EMISMATCH, "cuMemcpyAsync", NEEDS_ACCESS("device %d and the host"),
+                   to->device >= 0 ? to->device : from->device);
+}
+
 /*
  * Decides how a copy is made. If the stream's device can use both sides, or if the stream is captured, the plain
  * functions copy: others cannot be captured. Then the driver refuses memory that the device has no access to.
@@ -161,7 +184,7 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
   if (cch__is_one_device() || (is_at(here, &to) && is_at(here, &from)))
     return 0;
   if (cch__is_capturing(stream->raw))
-    return 0;
+    return check_captured(&to, &from, dst->ptr, src->ptr);
   if (to.is_virtual_host)
     return cch__fail(CCH_EMISMATCH, "cuMemcpyAsync",
                      "CUDA copies memory of device %d to virtual memory of the host only on a stream of that device",
@@ -206,7 +229,7 @@ void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
   if (!known || (is_at((int)here, &to) && is_at((int)here, &from)))
     return;
   char why[256];
-  snprintf(why, sizeof why, NEEDS_ACCESS, from.device >= 0 ? from.device : to.device,
+  snprintf(why, sizeof why, NEEDS_ACCESS("device %d and device %d"), from.device >= 0 ? from.device : to.device,
            to.device >= 0 ? to.device : from.device);
   cch__fail_explain(why);
 }
@@ -274,14 +297,6 @@ static int place_operand(place *out, CUdeviceptr ptr, int here, const cch_bundle
       return find_place(out, box, here);
   }
   return place_address(out, ptr);
-}
-
-/* Returns whether the current device can use the memory of the operands. */
-static bool reaches(const CUdeviceptr *operands, const place *places, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (places[i].device >= 0 && cch_pointer_check(operands[i]) != 0)
-      return false;
-  return true;
 }
 
 /* Finds a context other than the current one in which all operands can be used; NULL if there is none. */
