@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
+from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -109,3 +111,39 @@ def test_python_code_while_an_error_is_made(
         monkeypatch.setattr(status_module, "Status", make)
     assert ends([thread, *waiting])
     assert len(seen) == _OTHERS
+
+
+def test_builders_end_alone(device: ch.Device, stream: ch.Stream, add: ch.Kernel, cuda_sim: Any) -> None:
+    """A launch that another thread has begun would run at once, because the capture would end before it."""
+    other = device.create_stream().create_graph_builder().begin_building()
+    builder = stream.create_graph_builder().begin_building()
+    fork = builder.split(2)[1]
+    prepared = add.prepare(fork, ONE, 0, 1)
+    for launch in (partial(ch.launch, fork, ONE, add, 0, 1), prepared):
+        with in_the_middle(cuda_sim, "cuLaunchKernelEx", launch) as thread:
+            for call in (fork.close, partial(cg.GraphBuilder.join, builder, fork), partial(fork.callback, print)):
+                with pytest.raises(RuntimeError, match="another call is using this GraphBuilder"):
+                    call()
+            other.callback(print)  # has nothing to do with it
+        assert ends([thread])
+    cg.GraphBuilder.join(builder, fork).end_building()
+    assert len(builder.graph_definition.nodes()) == 2
+    with pytest.raises(RuntimeError, match="is not building any more"):
+        prepared()
+    other.close()
+
+
+def test_builders_take_no_work_during_their_calls(
+    stream: ch.Stream, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
+) -> None:
+    """The call of one thread sets the dependencies of what follows: they would not have the work of other threads."""
+    builder = stream.create_graph_builder().begin_building()
+    prepared = add.prepare(builder, ONE, 0, 1)
+    fill = partial(numbers.buffer.fill, 0, stream=builder)
+    for work in (partial(ch.launch, builder, ONE, add, 0, 1), fill, prepared):
+        call = partial(builder.callback, print)
+        with in_the_middle(cuda_sim, "cuGraphAddNode", call) as thread, pytest.raises(RuntimeError, match="another"):
+            work()
+        assert ends([thread])
+        work()
+    assert len(builder.end_building().graph_definition.edges()) == 5

@@ -9,9 +9,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture
+from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
@@ -33,7 +33,7 @@ from cudacore_handles._sdk import (
     type_text,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Builder
+from cudacore_handles._sdk.graph import Builder, Taken, take
 
 if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
@@ -76,8 +76,8 @@ class GraphBuilder(Builder, Made):
     _kind = BuilderKind.PRIMARY
     _state = BuilderState.CLOSED
     _capture: Capture | None = None
-    _own: Stream | None = None  # the stream; `_stream` is the same, but set only while the builder accepts work
-    _gate: bytearray  # 1 while the builder accepts work; prepared launches read it
+    _own: Stream | None = None  # the stream
+    _work: Stream | None = None  # the stream that others submit work to, only while the builder accepts it
 
     @classmethod
     def _init(
@@ -88,7 +88,6 @@ class GraphBuilder(Builder, Made):
         self._own = _view(stream)
         self._kind = kind
         self._capture = capture
-        self._gate = bytearray(1)
         self._state = BuilderState.NOT_STARTED
         if kind is BuilderKind.FORKED:
             self._take_work()
@@ -133,6 +132,13 @@ class GraphBuilder(Builder, Made):
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
         were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
         """
+        if self._state is BuilderState.CAPTURING:
+            with self._alone("close", self):
+                self._close()
+        else:
+            self._close()
+
+    def _close(self) -> None:
         state, self._state = self._state, BuilderState.CLOSED
         if state is BuilderState.CLOSED:
             return
@@ -202,25 +208,25 @@ class GraphBuilder(Builder, Made):
                 "cannot end building: it began on another thread, and must end there; begin_building('relaxed'), on a "
                 "stream that is not the per-thread default stream, can be ended on any"
             )
-        capture.shared.end_waiting()
-        if capture.unjoined and capture.graph.is_valid:
-            raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
-        known = bool(capture.shared.failures)
-        stream = self._own_stream()
-        status = capture.end(stream)
-        try:
-            check(status)
-        except CUDAError as error:
-            if not capture.graph.is_valid:  # otherwise the capture continues, or another thread has ended it
-                self._state = BuilderState.ENDED  # so that close() does not end the capture again
-                capture.close_forks(stream)
-                self.close()
-                if known:
-                    error.hint = capture.describe_loss()
-                else:
-                    explain_loss(error, capture.mode)
-            raise
-        if self._state is BuilderState.CAPTURING:  # otherwise another thread has closed the builder in the meantime
+        with self._alone("end building", self):
+            capture.shared.end_waiting()
+            if capture.unjoined and capture.graph.is_valid:
+                raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
+            known = bool(capture.shared.failures)
+            stream = self._own_stream()
+            status = capture.end(stream)
+            try:
+                check(status)
+            except CUDAError as error:
+                if not capture.graph.is_valid:  # otherwise the capture continues
+                    self._state = BuilderState.ENDED  # so that close() does not end the capture again
+                    capture.close_forks(stream)
+                    self._close()
+                    if known:
+                        error.hint = capture.describe_loss()
+                    else:
+                        explain_loss(error, capture.mode)
+                raise
             self._state = BuilderState.ENDED
             self._take_no_work()
         return self
@@ -264,20 +270,21 @@ class GraphBuilder(Builder, Made):
         if number < 2:
             raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
         capture = self._capturing("split")
-        own = self._own_stream()
-        check(lib.cch_capture_gather(hold(own)))
-        streams = [Stream._create(own.context, None) for _ in range(number - 1)]
-        forks: list[GraphBuilder] = []
-        try:
-            for stream in streams:
-                stream.wait(own)
-                forks.append(GraphBuilder._init(stream, BuilderKind.FORKED, capture))
-                capture.unjoined[stream] = weakref.ref(forks[-1])
-        except BaseException:
-            if forks:  # the caller does not get the forks, and so could not join them
-                with contextlib.suppress(CUDAError):
-                    GraphBuilder.join(self, *forks)
-            raise
+        with self._alone("split", self):
+            own = self._own_stream()
+            check(lib.cch_capture_gather(hold(own)))
+            streams = [Stream._create(own.context, None) for _ in range(number - 1)]
+            forks: list[GraphBuilder] = []
+            try:
+                for stream in streams:
+                    stream.wait(own)
+                    forks.append(GraphBuilder._init(stream, BuilderKind.FORKED, capture))
+                    capture.unjoined[stream] = weakref.ref(forks[-1])
+            except BaseException:
+                if forks:  # the caller does not get the forks, and so could not join them
+                    with contextlib.suppress(CUDAError):
+                        self._join(forks, capture)
+                raise
         return (self, *forks)
 
     @staticmethod
@@ -303,13 +310,16 @@ class GraphBuilder(Builder, Made):
         if any(capture is not captures[0] for capture in captures):
             raise ValueError("join() takes builders of one graph: those that split() made of each other")
         rest = next((b for b in graph_builders if b._kind is not BuilderKind.FORKED), graph_builders[0])
-        for builder in graph_builders:
-            if builder is not rest:
-                stream, graph = builder._own_stream(), captures[0].graph
-                check(lib.cch_capture_join(hold(graph), hold(stream), hold(rest._own_stream())))
-                captures[0].unjoined.pop(stream, None)
-                builder.close()
+        with rest._alone("join", *graph_builders):
+            rest._join([builder for builder in graph_builders if builder is not rest], captures[0])
         return rest
+
+    def _join(self, others: list[GraphBuilder], capture: Capture) -> None:
+        for builder in others:
+            stream = builder._own_stream()
+            check(lib.cch_capture_join(hold(capture.graph), hold(stream), hold(self._own_stream())))
+            capture.unjoined.pop(stream, None)
+            builder._close()
 
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`.
@@ -397,7 +407,9 @@ class GraphBuilder(Builder, Made):
         if not isinstance(child, GraphBuilder):
             raise TypeError(f"child must be a GraphBuilder, not {type_text(child)}")
         capture = self._capturing("embed a graph")
-        _native.capture_add(self._own_stream(), capture.graph, "embed", child._finished("embed the graph"))
+        graph = child._finished("embed the graph")
+        with self._alone("embed a graph", self):
+            _native.capture_add(self._own_stream(), capture.graph, "embed", graph)
 
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Add a call of a host function; see :meth:`GraphDefinition.callback`.
@@ -410,7 +422,8 @@ class GraphBuilder(Builder, Made):
             The argument of a ctypes function.
         """
         capture = self._capturing("add a callback")
-        _native.capture_add(self._own_stream(), capture.graph, "callback", fn, user_data)
+        with self._alone("add a callback", self):
+            _native.capture_add(self._own_stream(), capture.graph, "callback", fn, user_data)
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
@@ -419,7 +432,8 @@ class GraphBuilder(Builder, Made):
         possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # capture_add() raises if not
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
-        node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
+        with self._alone("add a conditional node", self):
+            node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
         return tuple(
             GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.shared))
             for stream, body in zip(streams, node.branches, strict=True)
@@ -428,13 +442,20 @@ class GraphBuilder(Builder, Made):
     def _take_work(self) -> None:
         # With the per-thread default stream, `_stream` stays None, so that each use calls _accept_work(), which checks
         # the thread.
-        self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._own
-        self._gate[0] = 1
+        self._work = _view(self._own_stream())
+        self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._work
         self._state = BuilderState.CAPTURING
 
     def _take_no_work(self) -> None:
-        self._stream = None
-        self._gate[0] = 0
+        work, self._work, self._stream = self._work, None, None
+        if work is not None:
+            work.close()
+
+    @staticmethod
+    def _alone(what: str, *builders: GraphBuilder) -> Taken:
+        """Return a context manager in whose block other threads' work and calls for the builders are errors."""
+        # No variable has the result: after a KeyboardInterrupt, the traceback would keep it.
+        return take(tuple(builder._work for builder in builders)) or _fail(what)
 
     def _accept_work(self) -> Stream:
         """Return the stream that work is captured from; raise an error if the work would run at once."""
@@ -443,7 +464,10 @@ class GraphBuilder(Builder, Made):
         if self._state is not BuilderState.CAPTURING:
             raise RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
         self._check_thread("take work")
-        return self._own_stream()
+        work = self._work
+        if work is None or work.is_closed:
+            raise in_use("take work")
+        return work
 
     def _check_thread(self, what: str) -> None:
         """Raise an error for a capture of the per-thread default stream of another thread."""
@@ -532,6 +556,10 @@ class GraphBuilder(Builder, Made):
         if not ready or self._kind is BuilderKind.FORKED or self._capture is None:
             raise self._illegal("give the graph's definition")
         return _view(self._capture.graph)
+
+
+def _fail(what: str) -> NoReturn:
+    raise in_use(what)
 
 
 def _view(face: Face) -> Face:

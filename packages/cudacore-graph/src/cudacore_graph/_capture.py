@@ -48,6 +48,13 @@ ALLOWED = {
 }
 
 
+def in_use(what: str) -> RuntimeError:
+    """Return the exception for a call while another one uses the builder."""
+    return RuntimeError(
+        f"cannot {what}: another call is using this GraphBuilder now; a builder belongs to one thread at a time"
+    )
+
+
 class Shared:
     """What the captures of a graph, and of the bodies in it, share: if one of them fails, all are lost."""
 
@@ -102,7 +109,7 @@ class Capture:
         for reference in self.unjoined.values():
             fork = reference()
             if fork is not None:
-                fork.close()
+                fork._close()
         self.unjoined.clear()
 
     def _join_forks(self, rest: Stream) -> None:

@@ -345,7 +345,10 @@ class TestStates:
         assert definition.is_valid
 
     def test_many_threads(self, stream: ch.Stream) -> None:
-        """If several threads make the same call on a builder at the same time, one would undo the work of another."""
+        """If several threads make the same call on a builder at the same time, one would undo the work of another.
+
+        Calls that meet another one raise an error, and do nothing.
+        """
         count = 8
 
         def at_once(function: Callable[[], object]) -> int:
@@ -365,14 +368,15 @@ class TestStates:
         for _ in range(20):
             builder = stream.create_graph_builder()
             assert at_once(builder.begin_building) == 1
-            assert at_once(partial(builder.callback, print)) == count
-            assert at_once(partial(builder.split, 2)) == count
+            assert at_once(partial(builder.split, 2)) >= 1
             builder.close()
             builder = stream.create_graph_builder().begin_building()
-            builder.callback(print)
+            added = at_once(partial(builder.callback, print))
             assert at_once(builder.end_building) == 1
-            assert len(builder.graph_definition.nodes()) == 1
-            assert at_once(builder.close) == count
+            assert len(builder.graph_definition.nodes()) == added >= 1
+            builder = stream.create_graph_builder().begin_building()
+            assert at_once(builder.close) >= 1
+            assert builder.is_closed
             assert not is_capturing(stream)
 
     def test_per_thread_default_stream(self, device: ch.Device) -> None:

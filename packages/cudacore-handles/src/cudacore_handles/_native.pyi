@@ -351,7 +351,7 @@ class PreparedLaunch:
         config: LaunchConfig,
         kernel: Kernel,
         kernel_args: tuple[Any, ...],
-        gate: bytearray | None = None,
+        gate: Stream | None = None,
     ) -> PreparedLaunch: ...
     def __call__(self, *kernel_args: KernelArgumentType) -> None: ...
     def __setitem__(self, index: int, value: KernelArgumentType) -> None: ...
@@ -363,11 +363,19 @@ class PreparedLaunch:
         The caller must keep alive the objects whose addresses are written here.
         """
 
+class Taken:
+    """Streams that are closed for everyone else until the end of a ``with`` block."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def take(streams: tuple[Stream | None, ...], /) -> Taken | None:
+    """Take streams, or return None if one of them is missing, closed or in use."""
+
 class Builder:
     """The base of GraphBuilder: an object that is accepted wherever a stream is."""
 
-    _stream: Stream | None
-    _gate: bytearray  # set by GraphBuilder, which also defines _accept_work()
+    _stream: Stream | None  # set by GraphBuilder, which also defines _accept_work()
     def _accept_work(self) -> Stream: ...
 
 def adopt_node(address_of_out: int, /) -> Any:

@@ -26,7 +26,7 @@ def prepare(
 ) -> PreparedLaunch:
     """Check the arguments once for many launches; see :meth:`Kernel.prepare`."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
-    gate = stream._gate if isinstance(stream, _native.Builder) else None
+    gate = accepted if isinstance(stream, _native.Builder) else None
     return PreparedLaunch(accepted, config, ready, kernel_args, gate)
 
 

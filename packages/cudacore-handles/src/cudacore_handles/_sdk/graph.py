@@ -10,7 +10,7 @@ from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.out_of_memory import explained
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._memory.resource import AccessibleMemoryResource
-from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, connect, pack, register
+from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, Taken, allocate, connect, pack, register, take
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ParamKind",
     "Pool",
     "Stream_accept",
+    "Taken",
     "allocate",
     "check_config",
     "check_kernel",
@@ -34,5 +35,6 @@ __all__ = [
     "pack",
     "pack_layout",
     "register",
+    "take",
     "why_no_array",
 ]

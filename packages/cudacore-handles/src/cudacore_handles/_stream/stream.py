@@ -264,9 +264,8 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
             raise closed(arg)
         return arg
     if isinstance(arg, _native.Builder):
-        if isinstance(arg._stream, Stream):
-            return arg._stream
-        return arg._accept_work()
+        stream = arg._stream
+        return stream if stream is not None and not stream.is_closed else arg._accept_work()
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__") and not isinstance(arg, type):
         return Stream._from_protocol(arg)
     needed = "a Stream is needed, or an object with __cuda_stream__"

@@ -25,6 +25,16 @@ static uintptr_t raw_of(const void *box, int kind) {
   return 0;
 }
 
+#ifdef Py_GIL_DISABLED
+unsigned lane_of_thread(void) {
+  static atomic_uint threads;
+  static _Thread_local unsigned own; /* 1 + the lane */
+  if (own == 0)
+    own = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % LANES;
+  return own - 1;
+}
+#endif
+
 void box_let_go(void *box) {
   void *left = cch_unref_lightly(box);
   if (left == NULL)

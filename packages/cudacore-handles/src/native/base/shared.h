@@ -18,6 +18,12 @@
 #ifdef Py_GIL_DISABLED
 #include <stdatomic.h>
 typedef atomic_size_t shared_word;
+/*
+ * What each thread writes for each launch is not shared by all threads: there is one word or lock for each lane, in a
+ * cache line of its own. lane_of_thread() is below LANES; few threads have the same one.
+ */
+enum { LANES = 16, CACHE_LINE = 64 };
+unsigned lane_of_thread(void);
 typedef PyMutex table_lock;
 #define LOCK_OBJECT(object) Py_BEGIN_CRITICAL_SECTION((PyObject *)(object))
 #define UNLOCK_OBJECT() Py_END_CRITICAL_SECTION()
@@ -61,10 +67,11 @@ static inline size_t shared_add(shared_word *word, size_t number) {
 }
 
 /*
- * The users of something that can be closed: a bit that says that it is open, and twice the number of users. A word of
- * zeros is closed. Whoever gets `true` from use_end() or use_close() was the last user, and releases it.
+ * The users of something that can be closed: a bit that says that it is open, one that says that a user has taken it
+ * for itself and will open it again, and the number of users above them. A word of zeros is closed. Whoever gets `true`
+ * from use_end() or use_close(), or `false` from use_give(), was the last user, and releases it.
  */
-enum { USE_OPEN = 1, USE_USER = 2 };
+enum { USE_OPEN = 1, USE_TAKEN = 2, USE_USER = 4 };
 
 static inline bool use_is_open(const shared_word *uses) { return (shared_get(uses) & USE_OPEN) != 0; }
 
@@ -89,12 +96,32 @@ static inline bool use_end(shared_word *uses) { return shared_add(uses, (size_t)
 
 static inline bool use_close(shared_word *uses) {
 #ifdef Py_GIL_DISABLED
-  size_t known = atomic_fetch_and_explicit(uses, ~(size_t)USE_OPEN, memory_order_acq_rel);
+  size_t known = atomic_fetch_and_explicit(uses, ~(size_t)(USE_OPEN | USE_TAKEN), memory_order_acq_rel);
 #else
   size_t known = *uses;
-  *uses &= ~(size_t)USE_OPEN;
+  *uses &= ~(size_t)(USE_OPEN | USE_TAKEN);
 #endif
   return known == USE_OPEN;
+}
+
+/* Replaces the word, if it has the value that is expected. */
+static inline bool shared_replace(shared_word *word, size_t expected, size_t value) {
+#ifdef Py_GIL_DISABLED
+  return atomic_compare_exchange_strong(word, &expected, value);
+#else
+  if (*word != expected)
+    return false;
+  *word = value;
+  return true;
+#endif
+}
+
+/* Takes something that is open and has no users. It is closed for all others until use_give(). Else returns false. */
+static inline bool use_take(shared_word *uses) { return shared_replace(uses, USE_OPEN, USE_TAKEN + USE_USER); }
+
+/* Opens it again, unless it was closed meanwhile. */
+static inline bool use_give(shared_word *uses) {
+  return shared_replace(uses, USE_TAKEN + USE_USER, USE_OPEN) || !use_end(uses);
 }
 
 /* ---- fields that are objects ---- */

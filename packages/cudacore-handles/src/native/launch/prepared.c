@@ -22,7 +22,7 @@ typedef struct prepared {
   PyObject *config, *kernel;
   PyObject *block; /* the argument block, a bytearray */
   PyObject *lock;  /* a private view of the block, because a bytearray that has a view cannot be resized */
-  PyObject *gate;  /* a bytearray of one byte, which is 0 while the graph builder accepts no work; NULL for a stream */
+  PyObject *gate;  /* the stream of a graph builder, which is closed when the builder takes no work; or NULL */
   kept *kept;
   bool cleared; /* the garbage collector has released the owners of the values */
   PyObject *weak;
@@ -69,9 +69,9 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!|O:PreparedLaunch", names, &given[0], &given[1],
                                    &given[2], &PyTuple_Type, &args, &gate))
     return NULL;
-  if (gate != Py_None && (!PyByteArray_Check(gate) || PyByteArray_Size(gate) != 1))
-    return PyErr_Format(PyExc_TypeError, "gate must be a bytearray of one byte, or None");
   const state *st = PyType_GetModuleState(type);
+  if (gate != Py_None && !is_stream(st, gate))
+    return PyErr_Format(PyExc_TypeError, "gate must be a Stream, or None");
   target t;
   if (target_take(st, given, &t) < 0)
     return NULL;
@@ -137,17 +137,18 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     PyErr_SetString(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
     return NULL;
   }
-  if (self->gate != NULL && PyByteArray_AsString(self->gate)[0] == 0) {
-    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
-                                        "building any more; prepare another one, for a Stream or a new builder");
-    return NULL;
-  }
   /* The launch uses a copy, so that other threads can write the block while the GIL is released. */
   size_t size = (size_t)self->params.total;
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
   if (!block)
     return NULL;
   PyObject *result = NULL;
+  if (self->gate != NULL && handle_try_use(self->gate) == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
+                                        "building any more, or another thread is using it; prepare another one, for a "
+                                        "Stream or a new builder");
+    goto unused;
+  }
   kept *held = NULL, *old = NULL;
   Py_ssize_t count = PyTuple_Size(arguments);
   if (count != 0 && (held = pack_call(self, arguments, count, block)) == NULL)
@@ -177,6 +178,9 @@ end:
   KEEPING_EXCEPTION(kept_unref(held); kept_unref(old));
   owners_drain(st);
 done:
+  if (self->gate != NULL)
+    handle_done(self->gate);
+unused:
   if (block != stack)
     PyMem_Free(block);
   return result;

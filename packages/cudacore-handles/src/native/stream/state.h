@@ -12,6 +12,6 @@
   X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
   X(stream, host_function)     /* (function, user data) -> (address, data, objects to keep); None: call it by Python */
 
-#define STREAM_TYPES(X) X(event) X(stream) X(builder)
+#define STREAM_TYPES(X) X(event) X(stream) X(builder) X(taken)
 
 #endif

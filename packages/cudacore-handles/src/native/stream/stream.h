@@ -60,14 +60,14 @@ typedef struct builder {
 int add_builder_type(PyObject *module, state *st);
 
 /*
- * Returns the stream that an argument represents, as a new reference: the stream of an open builder, or else the
- * argument itself.
+ * Returns the stream that an argument represents, as a new reference: the stream of a builder that takes work now, or
+ * else the argument itself.
  */
 static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
   if ((PyObject *)Py_TYPE(argument) == st->faces.stream || !PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
     return Py_NewRef(argument);
   PyObject *stream = field_get(argument, &((builder *)argument)->stream);
-  if (stream != NULL && stream != Py_None)
+  if (stream != NULL && stream != Py_None && handle_is_open(stream))
     return stream;
   Py_XDECREF(stream);
   return Py_NewRef(argument);
