@@ -99,6 +99,24 @@ def test_layout_of_a_kernel(code: ch.ObjectCode, stream: ch.Stream, pinned: Call
     del out_value
 
 
+def test_close_of_a_kernel_that_is_launched(
+    code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
+) -> None:
+    """The code would be unloaded while a launch uses it, or never, because launches are counted by thread."""
+    out = pinned(4)
+    for _ in range(100):
+        kernel = code.get_kernel("add")
+        kernel.arguments_info  # noqa: B018 - launches in C need the layout
+        before = ch.live_counts()["kernel"]
+        launches = [lambda kernel=kernel: ch.launch(stream, ONE_BLOCK, kernel, out, 1)] * 3
+        race(*launches, kernel.close, kernel.close, times=5)
+        assert kernel.is_closed
+        assert ch.live_counts()["kernel"] == before - 1
+        with pytest.raises(ch.ClosedError):
+            launches[0]()
+    stream.sync()
+
+
 def test_values_of_a_prepared_launch(
     code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> None:

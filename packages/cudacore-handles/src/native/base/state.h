@@ -22,19 +22,13 @@
 typedef struct type_entry type_entry; /* base/types.h */
 typedef struct runtime runtime;       /* runtime.c */
 
-/*
- * A lock whose readers do not meet: each thread reads with one of several locks, and a writer takes all of them. The
- * types are read for each argument of a launch.
- */
-enum { READ_LOCKS = 16 };
-typedef struct read_lock {
-  table_lock lock;
-  char padding[63]; /* one cache line each */
-} read_lock;
-
 typedef struct base_state {
 #ifdef Py_GIL_DISABLED
-  read_lock type_locks[READ_LOCKS]; /* of the table and the resolver */
+  /* Of the table and the resolver. A thread reads with the lock of its lane, and a writer takes all of them. */
+  struct {
+    PyMutex lock;
+    char padding[CACHE_LINE - sizeof(PyMutex)];
+  } type_locks[LANES];
 #endif
   type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
   size_t mask;       /* slots - 1 */

@@ -8,20 +8,16 @@ enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 
 #ifdef Py_GIL_DISABLED
 static PyMutex *lock_of_thread(const state *st) {
-  static atomic_uint threads;
-  static _Thread_local unsigned own; /* 1 + the index of the lock */
-  if (own == 0)
-    own = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % READ_LOCKS;
-  return &((state *)(uintptr_t)st)->base.type_locks[own - 1].lock;
+  return &((state *)(uintptr_t)st)->base.type_locks[lane_of_thread()].lock;
 }
 static void read_begin(const state *st) { PyMutex_Lock(lock_of_thread(st)); }
 static void read_end(const state *st) { PyMutex_Unlock(lock_of_thread(st)); }
 static void write_begin(state *st) {
-  for (int i = 0; i < READ_LOCKS; i++)
+  for (int i = 0; i < LANES; i++)
     PyMutex_Lock(&st->base.type_locks[i].lock);
 }
 static void write_end(state *st) {
-  for (int i = READ_LOCKS; i-- > 0;)
+  for (int i = LANES; i-- > 0;)
     PyMutex_Unlock(&st->base.type_locks[i].lock);
 }
 #else

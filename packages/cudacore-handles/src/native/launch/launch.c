@@ -105,16 +105,64 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   return result;
 }
 
+/*
+ * Many threads can launch the same kernel at once. If each launch changed the word `uses` of the face, they would wait
+ * for its cache line. So without a GIL, launches are counted in lanes. Whoever closes the kernel leaves one use behind.
+ * It ends when all lanes are empty, which the closing thread or the end of a launch finds.
+ */
+#ifdef Py_GIL_DISABLED
+static void sweep(kernel *self) {
+  for (int i = 0; i < LANES; i++)
+    if (atomic_load(&self->lanes[i].launches) != 0)
+      return; /* the last of these launches sweeps again */
+  if (atomic_exchange(&self->swept, 1) == 0)
+    handle_done((PyObject *)self);
+}
+
+static void kernel_done(PyObject *face) {
+  kernel *self = (kernel *)face;
+  atomic_fetch_sub(&self->lanes[lane_of_thread()].launches, 1);
+  if ((atomic_load(&self->base.uses) & USE_OPEN) == 0)
+    sweep(self);
+}
+
+/* Counts the launch before it finds that the kernel is open: whoever closes the kernel later finds the launch. */
+static cch_kernel *kernel_use(PyObject *face) {
+  kernel *self = (kernel *)face;
+  atomic_fetch_add(&self->lanes[lane_of_thread()].launches, 1);
+  if ((atomic_load(&self->base.uses) & USE_OPEN) != 0)
+    return self->base.box;
+  kernel_done(face);
+  return handle_use(face); /* raises the exception */
+}
+
+static PyObject *kernel_close(PyObject *face, PyObject *nothing) {
+  (void)nothing;
+  kernel *self = (kernel *)face;
+  if (handle_try_use(face) == NULL)
+    Py_RETURN_NONE;
+  if ((atomic_fetch_and(&self->base.uses, ~(size_t)USE_OPEN) & USE_OPEN) != 0)
+    sweep(self);
+  else
+    handle_done(face); /* another thread has closed it meanwhile */
+  owners_drain(self->base.st);
+  Py_RETURN_NONE;
+}
+#else
+static cch_kernel *kernel_use(PyObject *face) { return handle_use(face); }
+static void kernel_done(PyObject *face) { handle_done(face); }
+#endif
+
 /* Like launch_held(), for faces whose classes were checked. The caller keeps the faces alive. */
 static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
   cch_stream *used_stream = handle_use(stream);
   if (used_stream == NULL)
     return NULL;
-  cch_kernel *used_kernel = handle_use(face);
+  cch_kernel *used_kernel = kernel_use(face);
   PyObject *result = NULL;
   if (used_kernel != NULL) {
     result = launch_held(st, used_stream, device_of_stream(used_stream), settings, used_kernel, face, given);
-    handle_done(face);
+    kernel_done(face);
   }
   handle_done(stream);
   return result;
@@ -265,6 +313,9 @@ static void kernel_dealloc(PyObject *object) {
 }
 
 static PyMethodDef kernel_methods[] = {
+#ifdef Py_GIL_DISABLED
+    {"close", kernel_close, METH_NOARGS, DOC_Handle_close},
+#endif
     {"_set_shared_allowed", set_shared_allowed, METH_VARARGS, DOC_KernelHandle__set_shared_allowed},
     {NULL, NULL, 0, NULL},
 };

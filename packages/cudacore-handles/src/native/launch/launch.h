@@ -188,6 +188,13 @@ typedef struct kernel {
   shared_word laid_out; /* whether the layout is known; it is set last, and never cleared */
   /* The dynamic shared memory that was enabled, and 1 + the device on which it was, in the upper half */
   shared_word shared;
+#ifdef Py_GIL_DISABLED
+  shared_word swept; /* whether the launches that were in progress when the kernel was closed have ended */
+  struct {
+    char padding[CACHE_LINE - sizeof(shared_word)];
+    shared_word launches; /* in progress, of the threads of one lane */
+  } lanes[LANES];
+#endif
 } kernel;
 
 static inline bool kernel_has_layout(const kernel *self) { return shared_get(&self->laid_out) != 0; }
