@@ -123,13 +123,14 @@ static void launches(CUlibrary library, CUdeviceptr pointer) {
   }
 }
 
-enum { THREADS = 8, LAUNCHES = 500 }; /* the same numbers as in rows.py */
+enum { MAX_THREADS = 16, LAUNCHES = 4000 }; /* the same numbers as in rows.py */
 
 typedef struct worker {
   CUcontext context;
   CUstream stream;
   CUkernel kernel;
   CUdeviceptr pointer;
+  int count;
 } worker;
 
 static void *launch_many(void *data) {
@@ -137,33 +138,46 @@ static void *launch_many(void *data) {
   void *arguments[] = {&w->pointer};
   CUlaunchConfig config = one_block(w->stream);
   CHECK(cu.cuCtxSetCurrent(w->context));
-  for (int i = 0; i < LAUNCHES; i++)
+  for (int i = 0; i < w->count; i++)
     CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)w->kernel, arguments, NULL));
   return NULL;
 }
 
-static void launch_from_threads(worker *workers) {
-  pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++)
+static void launch_from_threads(worker *workers, int count) {
+  pthread_t threads[MAX_THREADS];
+  for (int i = 0; i < count; i++) {
+    workers[i].count = LAUNCHES / count;
     if (pthread_create(&threads[i], NULL, launch_many, &workers[i])) {
       perror("pthread_create");
       exit(1);
     }
-  for (int i = 0; i < THREADS; i++)
+  }
+  for (int i = 0; i < count; i++)
     pthread_join(threads[i], NULL);
 }
 
-static void threads(CUcontext context, CUlibrary library, CUdeviceptr pointer) {
-  worker workers[THREADS];
-  CUkernel kernel;
-  CHECK(cu.cuLibraryGetKernel(&kernel, library, "k1"));
-  for (int i = 0; i < THREADS; i++) {
-    workers[i] = (worker){context, NULL, kernel, pointer};
+static void threads(CUcontext context, const void *image, CUdeviceptr pointer) {
+  worker workers[MAX_THREADS];
+  CUlibrary libraries[MAX_THREADS];
+  CUkernel own[MAX_THREADS];
+  for (int i = 0; i < MAX_THREADS; i++) {
+    CHECK(cu.cuLibraryLoadData(&libraries[i], image, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cu.cuLibraryGetKernel(&own[i], libraries[i], "k1"));
+    workers[i] = (worker){context, NULL, own[0], pointer, 0};
     CHECK(cu.cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
   }
-  ROW_PER(THREADS * LAUNCHES, "launch, 8 threads at once", 1, 15, launch_from_threads(workers));
-  for (int i = 0; i < THREADS; i++)
+  ROW_PER(LAUNCHES, "launch, 1 threads at once", 1, 15, launch_from_threads(workers, 1));
+  ROW_PER(LAUNCHES, "launch, 2 threads at once", 1, 15, launch_from_threads(workers, 2));
+  ROW_PER(LAUNCHES, "launch, 4 threads at once", 1, 15, launch_from_threads(workers, 4));
+  ROW_PER(LAUNCHES, "launch, 8 threads at once", 1, 15, launch_from_threads(workers, 8));
+  ROW_PER(LAUNCHES, "launch, 16 threads at once", 1, 15, launch_from_threads(workers, 16));
+  for (int i = 0; i < MAX_THREADS; i++)
+    workers[i].kernel = own[i];
+  ROW_PER(LAUNCHES, "launch, 8 threads at once, own kernels", 1, 15, launch_from_threads(workers, 8));
+  for (int i = 0; i < MAX_THREADS; i++) {
     CHECK(cu.cuStreamDestroy(workers[i].stream));
+    CHECK(cu.cuLibraryUnload(libraries[i]));
+  }
 }
 
 static void streams_and_events(CUcontext context) {
@@ -265,7 +279,7 @@ int main(int argc, char **argv) {
   streams_and_events(context);
   memory(buffer);
   objects(image);
-  threads(context, library, buffer);
+  threads(context, image, buffer);
   graphs(context, library, buffer);
   return 0;
 }

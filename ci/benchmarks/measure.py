@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rows import FIRST_VALUE, ROWS, THREADS, Row
+from rows import FIRST_VALUE, MAX_THREADS, ROWS, Row
 
 HERE = Path(__file__).resolve().parent
 WORKER_HANGS = 600.0  # seconds
@@ -35,7 +35,7 @@ Measurements = dict[str, "list[float] | str"]
 def cores() -> tuple[set[int], set[int]]:
     """Return the core that all processes run on, and the cores for rows with several threads."""
     usable = sorted(os.sched_getaffinity(0))
-    return {usable[-1]}, set(usable[:THREADS])
+    return {usable[-1]}, set(usable[:MAX_THREADS])
 
 
 def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:

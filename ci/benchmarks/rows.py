@@ -119,6 +119,14 @@ def launch(name: str, kernel: str, args: str, *, ratio: float, floor: str | None
     return Row(f"launch, {name}", statement, 500, 15, drain=True, ratio=ratio, floor=floor)
 
 
+def from_threads(count: int, kind: str = "one kernel", *, ours: bool = False) -> Row:
+    """Return a row that launches from several threads at the same time, each on its own stream."""
+    name = f"launch, {count} threads at once" + (f", {kind}" if kind != "one kernel" else "")
+    statement = f"launch_from_threads({count}, {kind!r})"
+    floor = f"launch, {count} threads at once" if ours else None
+    return Row(name, statement, 1, 15, drain=True, ours=ours, ratio=1.0, floor=floor, threads=True, per=LAUNCHES)
+
+
 def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -> Row:
     return Row(
         f"prepared launch, {name}",
@@ -196,10 +204,7 @@ INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel
 OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
 CUPY_EMPTY, TORCH_EMPTY = "cupy.empty(256, 'f4')", "torch.empty(256, device='cuda')"
 NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
-THREADS, LAUNCHES = (
-    8,
-    500,
-)  # concurrent threads, and launches of each; floor.c has the same numbers
+MAX_THREADS, LAUNCHES = 16, 4000  # concurrent threads, and launches of all together; floor.c has the same numbers
 
 ROWS = (
     launch("0 arguments", "k0", "", ratio=0.95),
@@ -258,16 +263,9 @@ ROWS = (
     Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5),
     Row("compile to cubin", "Program(TINY % next(serial), 'c++', options).compile('cubin')", 5, 5, gpu=False),
     Row("compile to PTX", "Program(TINY % next(serial), 'c++', options).compile('ptx')", 5, 5, gpu=False),
-    Row(
-        "launch, 8 threads at once",
-        "launch_from_threads()",
-        1,
-        15,
-        drain=True,
-        ratio=1.0,
-        threads=True,
-        per=THREADS * LAUNCHES,
-    ),
+    *(from_threads(count) for count in (1, 2, 4, 8, 16)),
+    from_threads(8, "own kernels"),
+    from_threads(8, "prepared", ours=True),
     Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),

@@ -7,7 +7,7 @@ candidates one after another, each in a new process on the same core. Rows with 
 measured in at least five rounds, until the two best rounds of each candidate agree to 3 %. ``--rounds`` and
 ``--seconds`` limit the number of rounds and the total time. The minimum is compared with the target; the quartiles show
 how much the other measurements differ from it. ``--compare before=FOLDER`` adds another version of cudacore, which is
-installed in the folder.
+installed in the folder, and ``--python 3.14t=PROGRAM`` adds cudacore in another Python, such as one without a GIL.
 
 Without a GPU, only compiling and importing are measured. On the simulated driver
 (``python -m cudacore_sim python run.py``), all rows are tried out, but the figures mean nothing. The exit status is 1
@@ -110,7 +110,10 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, An
         if device:
             floor.compile_kernels(folder)
             program = options.floor or floor.build(folder)
-        candidates = [*modules, Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)])] if program else modules
+        worker = str(HERE / "worker.py")
+        others = [Candidate(name, [python, worker, OURS], {"PYTHONPATH": ""}) for name, python in options.python]
+        floors = [Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)])] if program else []
+        candidates = [*modules, *others, *floors]
         processes: dict[str, dict[str, Process]] = {}
         if device:
             processes |= first_results(modules, program, folder)
@@ -132,10 +135,10 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, An
 
 
 def compared(text: str) -> tuple[str, str]:
-    name, equals, folder = text.partition("=")
-    if not equals or not Path(folder).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FOLDER with an existing folder")
-    return name, folder
+    name, equals, path = text.partition("=")
+    if not equals or not Path(path).exists():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PATH with an existing folder or program")
+    return name, path
 
 
 def main() -> int:
@@ -144,6 +147,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after about so many seconds")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="only rows whose names contain it")
     parser.add_argument("--compare", action="append", default=[], type=compared, metavar="NAME=FOLDER")
+    parser.add_argument("--python", action="append", default=[], type=compared, metavar="NAME=PROGRAM")
     parser.add_argument("--floor", type=Path, metavar="PROGRAM", help="the floor, where it was built elsewhere")
     parser.add_argument(
         "--wheels",

@@ -23,7 +23,7 @@ from typing import Any
 
 import graphs
 import sharing
-from rows import KERNELS, LARGE, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
+from rows import KERNELS, LARGE, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
 
@@ -52,7 +52,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
     views = importlib.import_module(f"{core.__name__}.utils").StridedMemoryView
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
     module = core.Program(KERNELS, "c++", options).compile(TARGET)
-    stream, *_ = streams = [device.create_stream() for _ in range(1 + THREADS)]
+    stream, *_ = streams = [device.create_stream() for _ in range(1 + MAX_THREADS)]
     buffer = device.allocate(4096, stream=stream)
     pointer = int(buffer.handle)
     timing = core.EventOptions(timing_enabled=True)
@@ -72,7 +72,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "from_buffer": views.from_buffer,
         "i32": np.int32(2),
         "late": stream.record(options=timing),
-        "launch_from_threads": launcher_from_threads(core, streams[1:], config, names["k1"], pointer),
+        "launch_from_threads": launcher_from_threads(core, streams[1:], config, module, pointer),
         "np_f32": np.dtype(np.float32),
         "one": (1,),
         "options": options,
@@ -103,24 +103,46 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
 
 def launcher_from_threads(
-    core: types.ModuleType, streams: list[Any], config: Any, kernel: Any, pointer: int
-) -> Callable[[], None]:
-    """Return a function that launches from several threads at the same time, each on its own stream."""
-    launch = core.launch
+    core: types.ModuleType, streams: list[Any], config: Any, module: Any, pointer: int
+) -> Callable[[int, str], None]:
+    """Return a function that launches from several threads at the same time, each on its own stream.
 
-    def work(stream: Any) -> None:
+    The threads share one kernel, have kernels of their own, or have prepared launches of one kernel.
+    """
+    launch, shared = core.launch, module.get_kernel("k1")
+    load = getattr(core.ObjectCode, f"from_{TARGET}")
+    own = [load(module.code).get_kernel("k1") for _ in streams]
+    prepared = [shared.prepare(stream, config, pointer) for stream in streams] if core.__name__ == OURS else []
+
+    # Each object is a variable of the function that uses it: threads that read one variable of a module wait for each
+    # other.
+    def work(count: int, stream: Any, kernel: Any) -> None:
         core.Device(0).set_current()  # a Device per thread, because the baseline's cannot be shared
-        for _ in range(LAUNCHES):
-            launch(stream, config, kernel, pointer)
+        now, settings, address = launch, config, pointer
+        for _ in range(count):
+            now(stream, settings, kernel, address)
 
-    def launch_from_threads() -> None:
-        workers = [threading.Thread(target=work, args=(stream,), daemon=True) for stream in streams]
+    def work_prepared(count: int, once: Callable[[int], None], address: int) -> None:
+        core.Device(0).set_current()
+        for _ in range(count):
+            once(address)
+
+    def launch_from_threads(threads: int, kind: str) -> None:
+        count = LAUNCHES // threads
+        workers = [
+            threading.Thread(target=work_prepared, args=(count, prepared[i], pointer), daemon=True)
+            if kind == "prepared"
+            else threading.Thread(
+                target=work, args=(count, streams[i], own[i] if kind == "own kernels" else shared), daemon=True
+            )
+            for i in range(threads)
+        ]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join(HANGS)
             if worker.is_alive():
-                raise DeadlockError(f"{len(streams)} threads have not finished after {HANGS:.0f} s")
+                raise DeadlockError(f"{threads} threads have not finished after {HANGS:.0f} s")
 
     return launch_from_threads
 
