@@ -96,7 +96,6 @@ static void release(void *module) {
 #undef CLEAR
   runtime_unref(st->base.runtime);
   st->base.runtime = NULL;
-  types_end(st);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -13,6 +13,8 @@
 
 #include "driver/current.h"
 
+#include <cudacore_shared/table.h>
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,11 +62,7 @@ static bool has_key(const cch__box *box, key k) {
 }
 
 static cch__box **bucket(const registry *r, uintptr_t number) {
-  /* Handles are aligned addresses, so the middle bits are mixed into the low ones. */
-  uintptr_t h = number;
-  h ^= h >> 17;
-  h *= (uintptr_t)0x9E3779B97F4A7C15u;
-  return &r->buckets[(h >> 32) & r->mask];
+  return &r->buckets[cch__hash((const void *)number) & r->mask];
 }
 
 static void grow(registry *r) {

@@ -8,6 +8,8 @@
 #include "stream/stream.h"
 #include "base/reclaim.h"
 
+#include <cudacore_shared/table.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +19,6 @@ typedef struct current_use {
   cch_bundle *bundle; /* NULL if no objects are used */
   uint64_t launches;  /* the number of launches before the bundle was set */
   bool plain;         /* a kernel node that was instantiated without attributes, and cannot get any */
-  struct current_use *next;
 } current_use;
 
 /* Objects that were used before a change. They are kept until the event has occurred. */
@@ -33,15 +34,14 @@ struct cch_graph_exec {
   CUgraphExec raw;
   uint64_t serial; /* the serial number of the hierarchy that the executable graph was made from */
   CUgraph source;
-  cch_stream *stream;   /* the stream of the last launch */
-  cch_context *context; /* the context of the last launch, if `stream` is a default stream */
-  cch_context *made_in; /* the context with which the executable graph is lost */
-  cch_event *behind;    /* an event after the last launch; NULL until one is needed */
-  uint64_t launches;    /* the number of launches so far */
-  uint64_t done;        /* how many of them are known to be done; all or less */
-  current_use whole;    /* the bundle of the graph that this one was made from, or last updated from */
-  current_use **uses;   /* the bundles that were set for single nodes: a hash table */
-  size_t count, buckets;
+  cch_stream *stream;      /* the stream of the last launch */
+  cch_context *context;    /* the context of the last launch, if `stream` is a default stream */
+  cch_context *made_in;    /* the context with which the executable graph is lost */
+  cch_event *behind;       /* an event after the last launch; NULL until one is needed */
+  uint64_t launches;       /* the number of launches so far */
+  uint64_t done;           /* how many of them are known to be done; all or less */
+  current_use whole;       /* the bundle of the graph that this one was made from, or last updated from */
+  cch__table uses;         /* of current_use: the bundles that were set for single nodes */
   replaced *first, **last; /* a list, in the order of the launches that use the objects */
   cch__runs *runs;         /* if captures into the graph have allocated memory */
   bool destroyed;          /* destroyed, but launches are still in flight */
@@ -147,33 +147,8 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
 
 /* ---- bundles set for nodes ---- */
 
-static current_use **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
-  uintptr_t h = (uintptr_t)node;
-  h ^= h >> 17;
-  h *= (uintptr_t)0x9E3779B97F4A7C15u;
-  return &exec->uses[h >> 32 & (exec->buckets - 1)];
-}
-
-/* There are as many buckets as nodes. If memory for more is lacking, the chains get longer. */
-static int make_buckets(cch_graph_exec *exec, const char *operation) {
-  enum { FIRST_BUCKETS = 16 };
-  if (exec->count < exec->buckets)
-    return 0;
-  cch_graph_exec grown = {.buckets = exec->buckets == 0 ? FIRST_BUCKETS : 2 * exec->buckets};
-  grown.uses = calloc(grown.buckets, sizeof *grown.uses);
-  if (grown.uses == NULL)
-    return exec->uses != NULL ? 0 : cch__fail_nomem(operation);
-  for (size_t i = 0; i < exec->buckets; i++)
-    for (current_use *one = exec->uses[i], *next; one != NULL; one = next) {
-      next = one->next;
-      current_use **head = bucket_of(&grown, one->node);
-      one->next = *head;
-      *head = one;
-    }
-  free(exec->uses);
-  exec->uses = grown.uses;
-  exec->buckets = grown.buckets;
-  return 0;
+static current_use *next_use(const cch_graph_exec *exec, const current_use *one) {
+  return cch__table_next(&exec->uses, sizeof *one, one);
 }
 
 static int record_in(cch_event **out, cch_context *context, const cch_stream *stream) {
@@ -290,18 +265,17 @@ static void retire_whole(cch_graph_exec *exec, replaced *room) {
  * is lacking, a bundle stays where it is, which only keeps it longer.
  */
 static void retire_all(cch_graph_exec *exec) {
-  for (size_t i = 0; i < exec->buckets; i++)
-    for (current_use **at = &exec->uses[i], *one; (one = *at) != NULL;) {
-      replaced *room = malloc(sizeof *room);
-      if (room == NULL) {
-        at = &one->next;
-        continue;
-      }
-      *at = one->next;
+  bool stays = false;
+  for (current_use *one = NULL; (one = next_use(exec, one)) != NULL;) {
+    replaced *room = malloc(sizeof *room);
+    stays |= room == NULL;
+    if (room != NULL) {
       retire(exec, one, room);
-      exec->count--;
-      free(one);
+      one->bundle = NULL;
     }
+  }
+  if (!stays)
+    cch__table_free(&exec->uses);
 }
 
 /* ---- update ---- */
@@ -367,24 +341,6 @@ static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, con
   return 0;
 }
 
-/* Finds or makes the entry of a node. */
-static int make_use(current_use **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
-  CCH__RETURN_FAILURE(make_buckets(exec, operation));
-  current_use **head = bucket_of(exec, node), *one = *head;
-  while (one != NULL && one->node != node)
-    one = one->next;
-  if (one == NULL) {
-    one = calloc(1, sizeof *one);
-    if (one == NULL)
-      return cch__fail_nomem(operation);
-    *one = (current_use){.node = node, .next = *head};
-    *head = one;
-    exec->count++;
-  }
-  *out = one;
-  return 0;
-}
-
 static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation) {
   cch__node_params filled;
@@ -394,8 +350,10 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0 && room == NULL)
     status = cch__fail_nomem(operation);
+  if (status == 0 && !cch__table_reserve(&exec->uses, sizeof *one, 1))
+    status = cch__fail_nomem(operation);
   if (status == 0)
-    status = make_use(&one, exec, node->raw, operation);
+    one = cch__table_enter(&exec->uses, sizeof *one, node->raw);
   bool changes = false, plain = filled.attribute_count == 0;
   if (status == 0 && !(plain && one->plain))
     status = cch__node_attributes_change(&changes, node->raw, &filled);
@@ -468,10 +426,9 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   int status = 0;
   if (exec->whole.bundle != NULL)
     status = cch_capture_keep_all(stream, (void *[]){exec->whole.bundle}, 1);
-  for (size_t i = 0; status == 0 && i < exec->buckets; i++)
-    for (const current_use *one = exec->uses[i]; status == 0 && one != NULL; one = one->next)
-      if (one->bundle != NULL)
-        status = cch_capture_keep_all(stream, (void *[]){one->bundle}, 1);
+  for (const current_use *one = NULL; status == 0 && (one = next_use(exec, one)) != NULL;)
+    if (one->bundle != NULL)
+      status = cch_capture_keep_all(stream, (void *[]){one->bundle}, 1);
   return status;
 }
 
@@ -506,7 +463,7 @@ static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *c
 
 static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops) {
   int status = 0;
-  if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL && exec->runs == NULL)
+  if (exec->whole.bundle == NULL && exec->uses.count == 0 && exec->first == NULL && exec->runs == NULL)
     return CCH__CALL_ON(stream, cuGraphLaunch, (exec->raw, stream->raw));
   cch_context *context = NULL;
   *drops = exec->first != NULL;
@@ -516,7 +473,7 @@ static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops)
     status = cch_context_current(&context);
   /* Drivers up to 13.0 refuse a launch into a capture, so captures are queried only where that is cheap. */
   int captured = 0;
-  if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
+  if (status == 0 && (cch_capture_count() != 0 || exec->uses.count != 0))
     status = cch_capture_is_active(&captured, stream);
   if (status == 0 && captured)
     status = keep_in_capture(exec, stream);
@@ -570,13 +527,9 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
 
 void cch__graph_exec_drop(cch_graph_exec *exec) {
   pthread_mutex_destroy(&exec->turn);
-  for (size_t i = 0; i < exec->buckets; i++)
-    for (current_use *one = exec->uses[i], *next; one != NULL; one = next) {
-      next = one->next;
-      cch_bundle_unref(one->bundle);
-      free(one);
-    }
-  free(exec->uses);
+  for (const current_use *one = NULL; (one = next_use(exec, one)) != NULL;)
+    cch_bundle_unref(one->bundle);
+  cch__table_free(&exec->uses);
   cch_bundle_unref(exec->whole.bundle);
   cch_stream_unref(exec->stream);
   cch_context_unref(exec->context);

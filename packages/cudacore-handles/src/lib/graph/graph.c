@@ -187,8 +187,7 @@ int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_con
 
 /* Returns whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
 static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
-  for (size_t i = 0; i < level->capacity; i++) {
-    const cch__record *record = &level->records[i];
+  for (const cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;) {
     const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
     if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
       return true;

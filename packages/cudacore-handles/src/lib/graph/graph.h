@@ -9,6 +9,8 @@
 #include "driver/current.h"
 #include "driver/user_object.h"
 
+#include <cudacore_shared/table.h>
+
 #include <pthread.h>
 
 /*
@@ -31,12 +33,11 @@ typedef struct cch__record {
  */
 struct cch__level {
   CUgraph raw;
-  cch_graph *box;         /* weak */
-  cch_bundle *kept;       /* objects that the graph uses in addition to its nodes' bundles; NULL if there are none */
-  cch__record *records;   /* a hash table */
-  size_t count, capacity; /* a power of two, or 0 */
-  bool exported;          /* its handle was exported: the driver keeps the objects that the graph used at that time */
-  cch__level *next;       /* the next level of the same node */
+  cch_graph *box;     /* weak */
+  cch_bundle *kept;   /* objects that the graph uses in addition to its nodes' bundles; NULL if there are none */
+  cch__table records; /* of cch__record */
+  bool exported;      /* its handle was exported: the driver keeps the objects that the graph used at that time */
+  cch__level *next;   /* the next level of the same node */
 };
 
 /*
@@ -72,6 +73,8 @@ bool cch__level_reserve(cch__level *level, size_t more);
 cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
 /* Returns a new record for a node that was just made. Any record of an earlier node with the same handle is ended. */
 cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
+/* Returns the record after another one, or the first one if that is NULL; NULL at the end. */
+cch__record *cch__record_next(const cch__level *level, const cch__record *record);
 /* Removes a record that is empty. */
 void cch__record_trim(cch__level *level, cch__record *record);
 /*

@@ -33,8 +33,7 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
 static int add_uses(cch_bundle *uses, const cch__level *level) {
   int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
   const cch_bundle *last = NULL; /* nodes that were added together share one bundle */
-  for (size_t i = 0; status == 0 && i < level->capacity; i++) {
-    const cch__record *record = &level->records[i];
+  for (const cch__record *record = NULL; status == 0 && (record = cch__record_next(level, record)) != NULL;) {
     if (record->bundle != NULL && record->bundle != last)
       status = cch_bundle_add(uses, record->bundle);
     last = record->bundle != NULL ? record->bundle : last;
@@ -66,7 +65,7 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
   if (level == NULL)
     status = cch__fail_gone(graph, operation);
   else
-    status = cch_bundle_create(&uses, level->count + 1);
+    status = cch_bundle_create(&uses, level->records.count + 1);
   if (status == 0)
     status = add_uses(uses, level);
   if (status == 0)
@@ -103,9 +102,9 @@ static int add_records(cch__clone_uses *uses, const cch__level *level) {
   /* The list itself is copied. Otherwise it would get longer with each clone of a clone. */
   for (size_t i = 0; level->kept != NULL && status == 0 && i < level->kept->count; i++)
     status = cch_bundle_add(uses->kept, level->kept->owners[i].object);
-  for (size_t i = 0; status == 0 && i < level->capacity; i++) {
-    status = add_record(uses, &level->records[i]);
-    for (const cch__level *child = level->records[i].children; status == 0 && child != NULL; child = child->next)
+  for (const cch__record *record = NULL; status == 0 && (record = cch__record_next(level, record)) != NULL;) {
+    status = add_record(uses, record);
+    for (const cch__level *child = record->children; status == 0 && child != NULL; child = child->next)
       status = add_uses(uses->kept, child);
   }
   return status;
@@ -117,7 +116,7 @@ int cch__clone_uses_list(cch__clone_uses *out, const cch_graph *graph, const cha
   cch__graph_lock(graph);
   const cch__level *level = graph->level;
   int status = level != NULL ? 0 : cch__fail_gone(graph, operation);
-  if (status == 0 && (out->records = malloc((level->count + 1) * sizeof *out->records)) == NULL)
+  if (status == 0 && (out->records = malloc((level->records.count + 1) * sizeof *out->records)) == NULL)
     status = cch__fail_nomem(operation);
   /* Other code can have destroyed nodes of a shared graph. The driver must not be asked for the copy of such a node. */
   if (status == 0)

@@ -6,6 +6,8 @@
 
 #include "base/shared.h"
 
+#include <cudacore_shared/table.h>
+
 #define BASE_FACES(X)                                                                                                  \
   X(base, closed)       /* (face) -> the exception for the use of a closed object */                                   \
   X(base, closed_error) /* the class of that exception */                                                              \
@@ -19,8 +21,7 @@
 
 #define BASE_TYPES(X) X(handle)
 
-typedef struct type_entry type_entry; /* base/types.h */
-typedef struct runtime runtime;       /* runtime.c */
+typedef struct runtime runtime; /* runtime.c */
 
 typedef struct base_state {
 #ifdef Py_GIL_DISABLED
@@ -30,9 +31,7 @@ typedef struct base_state {
     char padding[CACHE_LINE - sizeof(PyMutex)];
   } type_locks[LANES];
 #endif
-  type_entry *table; /* registered types, with their packing: open addressing, linear probing, at most half full */
-  size_t mask;       /* slots - 1 */
-  size_t used;
+  cch__table types; /* of type_entry: registered types, with their packing */
   PyObject *resolver;
   PyObject *forget; /* the function _forget of the module: the callback of the weak references */
   runtime *runtime;

@@ -2,8 +2,6 @@
 /* How the values of each type are packed: a table of the registered types. */
 #include "base/types.h"
 
-enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
-
 /* ---- the lock ---- */
 
 #ifdef Py_GIL_DISABLED
@@ -29,34 +27,13 @@ static void write_end(state *st) { (void)st; }
 
 /* ---- the table ---- */
 
-static size_t home_slot(const state *st, const void *type) {
-  /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
-  uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
-  return (size_t)(hash >> 32) & st->base.mask;
-}
-
-/* Returns the slot of a type, or the free slot where it belongs. Called with the lock. */
+/* Returns the entry of a type; NULL if it is not registered. Called with the lock. */
 static type_entry *find(const state *st, const void *type) {
-  size_t i = home_slot(st, type);
-  while (st->base.table[i].type && st->base.table[i].type != type)
-    i = (i + 1) & st->base.mask;
-  return &st->base.table[i];
+  return cch__table_find(&st->base.types, sizeof(type_entry), type);
 }
 
-/* Moves the entries to a new table with the given number of slots, a power of two. Returns -1 on failure. */
-static int reserve(state *st, size_t slots) {
-  type_entry *table = PyMem_Calloc(slots, sizeof *table);
-  if (!table)
-    return -1;
-  type_entry *old = st->base.table;
-  size_t old_slots = old ? st->base.mask + 1 : 0;
-  st->base.table = table;
-  st->base.mask = slots - 1;
-  for (size_t i = 0; i < old_slots; ++i)
-    if (old[i].type)
-      *find(st, old[i].type) = old[i];
-  PyMem_Free(old);
-  return 0;
+static type_entry *next_entry(const state *st, const type_entry *entry) {
+  return cch__table_next(&st->base.types, sizeof *entry, entry);
 }
 
 /* Runs Python code. */
@@ -69,7 +46,8 @@ void types_done(type_entry *entry) {
 
 bool types_read(const state *st, const void *type, type_entry *out) {
   read_begin(st);
-  *out = *find(st, type);
+  const type_entry *known = find(st, type);
+  *out = known != NULL ? *known : (type_entry){0};
   for (size_t i = 0; i < ATTRIBUTES; ++i)
     Py_XINCREF(out->attributes[i].property);
   Py_XINCREF(out->given);
@@ -80,7 +58,8 @@ bool types_read(const state *st, const void *type, type_entry *out) {
 
 const dl_exchange_api *types_exchange_api(const state *st, const void *type) {
   read_begin(st);
-  const dl_exchange_api *api = find(st, type)->exchange;
+  const type_entry *known = find(st, type);
+  const dl_exchange_api *api = known != NULL ? known->exchange : NULL;
   read_end(st);
   return api;
 }
@@ -88,8 +67,9 @@ const dl_exchange_api *types_exchange_api(const state *st, const void *type) {
 void types_learn(const state *st, const void *type, int step, const attribute *known) {
   PyObject *unused = known->property;
   write_begin((state *)(uintptr_t)st);
-  attribute *kept = &find(st, type)->attributes[step];
-  if (kept->name == known->name && kept->name != NULL) { /* else the type was registered again meanwhile */
+  type_entry *entry = find(st, type);
+  attribute *kept = entry != NULL ? &entry->attributes[step] : NULL;
+  if (kept != NULL && kept->name == known->name) { /* else the type was registered again meanwhile */
     unused = kept->property;
     *kept = *known;
   }
@@ -120,33 +100,17 @@ int types_resolve(const state *st, PyObject *value) {
 static int store(state *st, type_entry item) {
   type_entry old = item;
   write_begin(st);
-  const bool has_room = 2 * (st->base.used + 1) <= st->base.mask + 1 || reserve(st, 2 * (st->base.mask + 1)) == 0;
+  const bool has_room = cch__table_reserve(&st->base.types, sizeof item, 1);
   if (has_room) {
-    type_entry *slot = find(st, item.type);
+    type_entry *slot = cch__table_enter(&st->base.types, sizeof item, item.type);
     old = *slot;
     *slot = item;
-    if (!old.type)
-      ++st->base.used;
   }
   write_end(st);
   types_done(&old);
   if (!has_room)
     PyErr_NoMemory();
   return has_room ? 0 : -1;
-}
-
-/* Removes an entry. Called with the lock; the caller releases the references of the entry. */
-static void remove_slot(state *st, size_t hole) {
-  /* Close the gap: move a later entry into it, unless the entry's home slot lies between the gap and the entry. */
-  for (size_t i = (hole + 1) & st->base.mask; st->base.table[i].type; i = (i + 1) & st->base.mask) {
-    size_t from_home = (i - home_slot(st, st->base.table[i].type)) & st->base.mask;
-    if (from_home >= ((i - hole) & st->base.mask)) {
-      st->base.table[hole] = st->base.table[i];
-      hole = i;
-    }
-  }
-  st->base.table[hole] = (type_entry){0};
-  --st->base.used;
 }
 
 /* ---- registering types ---- */
@@ -270,7 +234,7 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
   }
   read_begin(st);
   const type_entry *known = find(st, type);
-  const bool is_builtin = known->type && !known->weak;
+  const bool is_builtin = known != NULL && known->weak == NULL;
   read_end(st);
   if (is_builtin)
     return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
@@ -292,7 +256,8 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
 static PyObject *types_registered(PyObject *module, PyObject *type) {
   const state *st = PyModule_GetState(module);
   read_begin(st);
-  const bool is_registered = find(st, type)->weak != NULL;
+  const type_entry *known = find(st, type);
+  const bool is_registered = known != NULL && known->weak != NULL;
   read_end(st);
   type_entry found;
   if (!is_registered || !types_read(st, type, &found))
@@ -310,10 +275,10 @@ static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
   type_entry old = {0};
   write_begin(st);
-  for (size_t i = 0; i <= st->base.mask; ++i)
-    if (st->base.table[i].type && st->base.table[i].weak == weak) {
-      old = st->base.table[i];
-      remove_slot(st, i);
+  for (type_entry *entry = NULL; (entry = next_entry(st, entry)) != NULL;)
+    if (entry->weak == weak) {
+      old = *entry;
+      cch__table_remove(&st->base.types, sizeof *entry, entry);
       break;
     }
   write_end(st);
@@ -337,11 +302,11 @@ static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
 }
 
 int types_visit(state *st, visitproc visit, void *arg) {
-  for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
-    Py_VISIT(st->base.table[i].weak);
-    Py_VISIT(st->base.table[i].given);
+  for (const type_entry *entry = NULL; (entry = next_entry(st, entry)) != NULL;) {
+    Py_VISIT(entry->weak);
+    Py_VISIT(entry->given);
     for (size_t step = 0; step < ATTRIBUTES; ++step)
-      Py_VISIT(st->base.table[i].attributes[step].property);
+      Py_VISIT(entry->attributes[step].property);
   }
   Py_VISIT(st->base.resolver);
   Py_VISIT(st->base.forget);
@@ -349,21 +314,14 @@ int types_visit(state *st, visitproc visit, void *arg) {
 }
 
 void types_clear(state *st) {
-  for (size_t i = 0; st->base.table && i <= st->base.mask; ++i) {
-    /* The slot is emptied before anything is released, because releasing can run code that uses the table. */
-    type_entry old = st->base.table[i];
-    st->base.table[i] = (type_entry){0};
-    if (old.type)
-      --st->base.used;
-    types_done(&old);
-  }
+  /* The table is emptied before anything is released, because releasing can run code that uses it. */
+  cch__table old = st->base.types;
+  st->base.types = (cch__table){0};
+  for (type_entry *entry = NULL; (entry = cch__table_next(&old, sizeof *entry, entry)) != NULL;)
+    types_done(entry);
+  cch__table_free(&old);
   Py_CLEAR(st->base.resolver);
   Py_CLEAR(st->base.forget);
-}
-
-void types_end(state *st) {
-  PyMem_Free(st->base.table);
-  st->base.table = NULL;
 }
 
 static PyMethodDef functions[] = {
@@ -378,10 +336,6 @@ static PyMethodDef functions[] = {
 int add_types(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
-  if (reserve(st, TABLE_START) < 0) {
-    PyErr_NoMemory();
-    return -1;
-  }
   const struct {
     const void *type;
     packing packing;

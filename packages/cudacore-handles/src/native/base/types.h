@@ -62,10 +62,9 @@ typedef struct type_entry {
 
 int add_types(PyObject *module, state *st);
 
-/* Visit and drop the references of the table, and free it. */
+/* Visit and drop the references of the table. */
 int types_visit(state *st, visitproc visit, void *arg);
 void types_clear(state *st);
-void types_end(state *st);
 
 /*
  * Copies the entry of a type, with references that types_done() releases. Returns false if the type is not registered;
