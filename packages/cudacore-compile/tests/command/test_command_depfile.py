@@ -95,8 +95,10 @@ def test_rule(run: Run) -> None:
     assert run("k.cu", "-arch=80,90", "-MD", "-ptx")[0] == 0
     assert Path("k.sm_80.d").read_text().startswith("k.sm_80.ptx: \\\n k.cu")
     assert Path("k.sm_90.d").exists()
-    status, out, _ = run("k.cu", "-arch=sm_90", "-M", "-o", "never.ptx")
-    assert (status, out, Path("never.ptx").exists()) == (0, "never.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n", False)
+    assert run("k.cu", "-M", "-ptx", "-MF", "-", "-o", "a.ptx") == (0, "a.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n", "")
+    assert run("k.cu", "-M", "-ptx", "-o", "k.rule") == (0, "", "")  # as with nvcc
+    assert Path("k.rule").read_text() == "k.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n"
+    assert not Path("a.ptx").exists()
     status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-o", "-")
     assert (status, "use -MF FILE" in err) == (2, True)
     status, _, err = run("k.cu", "-arch=sm_90", "-ptx", "-MD", "-MF", "h.h", "--include", "h.h")

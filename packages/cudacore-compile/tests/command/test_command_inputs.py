@@ -46,6 +46,18 @@ def test_translation_units(run: Run, more: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("_nvjitlink")
+def test_fast_math_when_linked(run: Run) -> None:
+    """With ``-dlto -use_fast_math``, denormal numbers would not be flushed to zero, and results would differ."""
+    Path("divide.cu").write_text('extern "C" __global__ void divide(float *x) { x[0] = x[1] / x[2] + x[3]; }')
+    made = []
+    exact = ("-ftz=true", "-prec-div=false", "-prec-sqrt=false", "-fmad=true")
+    for words in (["-use_fast_math", *exact], ["-use_fast_math"], ["-use_fast_math", "-ftz=false"]):
+        assert run("divide.cu", "-dlto", "-arch=sm_90", "-o", "divide.cubin", *words) == (0, "", "")
+        made.append(Path("divide.cubin").read_bytes())
+    assert (made[0] == made[1], made[0] == made[2]) == (True, False)
+
+
+@pytest.mark.usefixtures("_nvjitlink")
 def test_names_of_several_files(run: Run) -> None:
     """With several sources, an instance of a template that only one of them has could not be requested."""
     Path("kernel.cu").write_text(KERNEL + "template <class T> __global__ void scale(T *p) { *p *= 2; }")

@@ -25,8 +25,10 @@ from cudacore_compile import (
 )
 from cudacore_compile._command import architectures
 from cudacore_compile._command.arguments import make_parser, parse, program_options
+from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.resources import parse_resources
 from cudacore_compile._compilers.diagnostics import split_log
+from cudacore_handles import ObjectCode
 
 Run = Callable[..., tuple[int, str, str]]
 QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
@@ -71,9 +73,16 @@ def options(*words: str) -> ProgramOptions:
         (["-w", "-restrict", "-extra-device-vectorization"],
          {"disable_warnings": True, "restrict": True, "extra_device_vectorization": True}),
         (["-diag-suppress", "177,550", "-diag-error=20012"], {"diag_suppress": [177, 550], "diag_error": [20012]}),
-        (["-DA=1", "-D", "B", "-UC", "-Iinc", "-isystem", "sys", "-include", "first.h"],
+        (["-DA=1", "-D", "B", "-UC", "-isystem", "sys", "-Iinc,sys", "-include", "first.h"],
          {"define_macro": ["A=1", "B"], "undefine_macro": ["C"], "include_path": ["inc", "sys"],
           "pre_include": ["first.h"]}),
+        (["-UX", "-DX=1", "-DX=2", "-DY(a)=a", "-UY", "-UZ", "-DZ,W=f(1\\,2)"],
+         {"define_macro": ["X=1", "X=2", "Z", "W=f(1,2)"], "undefine_macro": ["Y"]}),
+        (["-dopt", "on", "-Ofc=min", "-split-compile", "0", "-err-no", "-brief-diag", "true"],
+         {"device_code_optimize": True, "ofast_compile": "min", "split_compile": 0, "brief_diagnostics": True}),
+        (["-expt-relaxed-constexpr", "-jtd", "7", "-Wno-deprecated-declarations", "-Xcudafe", "--diag_suppress=9"],
+         {"device_as_default_execution_space": True, "define_macro": ["__CUDACC_RELAXED_CONSTEXPR__"],
+          "raw_options": ["--jump-table-density=7"], "diag_suppress": [1215, 1444, 9]}),
         (["-X", "ftz=1", "-X", "minimal=True"], {"ftz": True, "minimal": True}),
         (["-X", "split_compile=1", "-X", "time=-"], {"split_compile": 1, "time": "-"}),
         (["--define-macro=A", "--undefine-macro", "B", "--system-include=sys", "--pre-include", "first.h"],
@@ -86,37 +95,94 @@ def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
     assert options(*words) == ProgramOptions(**fields)
 
 
-@pytest.mark.parametrize("word", ["-g", "-c", "-lto", "-li", "-O3", "-m64", "-Gw", "-MG", "-keep", "-Wno-this"])
-def test_options_with_one_dash(word: str, run: Run) -> None:
-    """An unknown option would be treated as an abbreviation of another one: ``-lto`` as ``-ltoir``."""
-    status, _, err = run("quick.cu", "-arch=sm_90", word)
-    assert (status, f"error: unrecognized arguments: {word}" in err) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-Gw", "unrecognized arguments: -Gw"),
+        ("-MFk.d", "unrecognized arguments: -MFk.d"),
+        ("-ok.ptx", "unrecognized arguments: -ok.ptx"),
+        ("-xcu", "unrecognized arguments: -xcu"),
+        ("-expt-relaxed", "unrecognized arguments: -expt-relaxed"),
+        ("-isystemsys", "unrecognized arguments: -isystemsys"),
+        ("-Wno-this", "unrecognized arguments: -Wno-this"),
+        ("-keep", "-keep is not supported: there are no intermediate files"),
+        ("-ptx=x", "-ptx takes no value"),
+        ("-m32", "device code has 64 bits"),
+        ("-c", "write -cubin, -ptx or -fatbin"),
+        ("-Xcompiler -DX=1", "-Xcompiler -DX=1: nvcc applies this to device code, too"),
+        ("-Werror=nonsense", "write -Werror all-warnings"),
+        ("-Xcudafe --promote", "only those for numbers of diagnostics"),
+        ("-code=sm_90", "-code needs -arch with the virtual architecture"),
+        ("-ftz=maybe", "ftz=maybe: write true or false"),
+        ("-std", "-std: a value is expected after it"),
+        ("-gencode sm_90", "write arch=compute_90,code=sm_90"),
+        ("-rdc=true -gencode arch=compute_80,code=sm_90", "relocatable code of compute_80 for sm_90"),
+    ],
+)
+def test_refused(words: str, message: str, run: Run) -> None:
+    """An option that nvcc refuses, or that means something here that cannot be done, would mean something else."""
+    if "-gencode" not in words and "-code" not in words:
+        words += " -arch=sm_90"
+    status, _, err = run("quick.cu", *reversed(words.split(" ", 1)) if words.startswith("-std") else words.split())
+    assert (status, message in err) == (2, True), err
     assert not list(Path().glob("quick.[!c]*"))
 
 
 def test_values_without_a_space() -> None:
-    """Options that are joined with their values, as gcc and nvcc accept them, would be refused or misread."""
-    found = parse(make_parser(), ["k.cu", "-xcu", "-Iinc", "-ok.ptx", "-MFk.d", "-MTall", "-MQa b", "-MT=c", "-t2"])
-    assert (found.language, found.include_path, found.output, found.jobs) == ("c++", ["inc"], "k.ptx", 2)
-    assert (found.rule_file, found.rule_targets, found.quoted_targets) == ("k.d", ["all", "c"], ["a b"])
-    found = parse(make_parser(), ["k.cu", "--output-file=k.ptx", "--ptx", "-x", "cuda", "-o", "-"])
-    assert (found.language, found.to, found.output) == ("c++", "ptx", "-")
+    """Options that are joined with their values, as nvcc accepts them, would be refused or misread."""
+    found = parse(make_parser(), ["k.cu", "-Iinc", "-DA=1", "-UB", "-O3", "-m64", "-lm", "-Llib", "-t0", "-o", "k.ptx"])
+    assert (found.include_path, found.macros, found.output, found.jobs) == (["inc"], ["-DA=1", "-UB"], "k.ptx", 0)
+    found = parse(make_parser(), ["k.cu", "--output-file=k.ptx", "--ptx", "-x", "cuda", "-o", "-", "-j4"])
+    assert (found.language, found.to, found.output, found.jobs) == ("c++", "ptx", "-", 4)
 
 
 def test_formats_as_nvcc_says_them(run: Run) -> None:
     """nvcc's options for the output format, and for architectures, would be unknown."""
     assert run("quick.cu", "-gencode", "arch=compute_90,code=[sm_90]", "-ptx")[0] == 0
-    assert run("quick.cu", "--gpu-architecture=sm_80", "-cubin")[0] == 0
-    assert parse(make_parser(), ["k.cu", "-gencode", 'arch=compute_80,code="sm_80,compute_80"']).arch == [
-        "sm_80",
-        "compute_80",
-    ]
+    assert run("quick.cu", "--gpu-architecture=sm_80", "-cubin", "-odir=out")[0] == 0
     assert run("quick.cu", "-arch", "sm_90", "-gencode=arch=compute_80,code=sm_80", "-o", "{arch}.ptx")[0] == 0
-    assert {path.name for path in Path().glob("*.*[nx]")} == {"quick.ptx", "quick.cubin", "sm_90.ptx", "sm_80.ptx"}
-    status, _, err = run("quick.cu", "-gencode", "sm_90")
-    assert (status, "write arch=compute_90,code=sm_90" in err) == (2, True)
-    status, _, err = run("quick.cu", "-arch=sm_90", "-ftz=maybe")
-    assert (status, "-ftz=maybe: write true or false" in err) == (2, True)
+    assert {str(path) for path in Path().rglob("*.*[nx]")} == {
+        "quick.ptx", "out/quick.cubin", "sm_90.ptx", "sm_80.ptx",
+    }  # fmt: skip
+
+
+ARCH = 'extern "C" __global__ void quick(int *p) { *p = __CUDA_ARCH__; }'
+
+
+def arches(*words: str, target: str = "fatbin") -> dict[str | None, str | None]:
+    arguments = parse(make_parser(), ["k.cu", *words])
+    return architectures.resolve(arguments, target, combines=target == "fatbin", needed=True)
+
+
+def test_architectures_of_sources_and_of_code(run: Run) -> None:
+    """``arch=compute_80,code=sm_90`` would compile the branches for sm_90, and the numbers would differ from nvcc's."""
+    Path("quick.cu").write_text(ARCH)
+    gencode = "-gencode=arch=compute_80,code=[sm_90,compute_80]"
+    assert run("quick.cu", gencode, "-ptx")[0] == 0
+    ptx = Path("quick.ptx").read_text()
+    assert (".target sm_80" in ptx, " 800;" in ptx) == (True, True)
+    assert run("quick.cu", gencode, "-cubin", "-lineinfo", "-fmad=false")[0] == 0
+    made = ObjectCode.from_cubin("quick.cubin")
+    assert (made._contents().arch, [kernel.symbol for kernel in made.kernels]) == ("sm_90", ["quick"])
+    assert (800).to_bytes(4, "little") in Path("quick.cubin").read_bytes()
+    status, out, _ = run("quick.cu", gencode, "-cubin", "--list-kernels", "-e", "quick", "--format", "json")
+    assert (status, json.loads(out)[0]["name_expression"]) == (0, "quick")
+
+
+@pytest.mark.usefixtures("_nvfatbin")
+def test_ptx_in_fat_binaries(run: Run) -> None:
+    """A fat binary for ``-arch=sm_90`` would lack the PTX that nvcc adds for later devices."""
+    assert run("quick.cu", "-arch=sm_90", "-fatbin")[0] == 0
+    status, out, _ = run("quick.fatbin", "--list-kernels")
+    assert (status, [line for line in out.splitlines() if line[:1] != " "]) == (
+        0, ["quick.fatbin, cubin for sm_90:", "quick.fatbin, ptx for sm_90:"],
+    )  # fmt: skip
+    assert arches("--arch", "sm_90") == {"sm_90": "90"}
+    assert arches("-arch=compute_80", "-code=sm_86,lto_80") == {"sm_86": "80", "lto_80": "80"}
+    assert arches("-arch=sm_90", "-gencode=arch=compute_90,code=sm_90", target="ptx") == {"sm_90": "90"}
+    assert arches("-gencode=arch=compute_80,code=[compute_80,sm_80]", target="cubin") == {"sm_80": "80"}
+    with pytest.raises(UsageError, match="code=sm_90 for two architectures"):
+        arches("-gencode=arch=compute_80,code=sm_90", "-gencode=arch=compute_90,code=sm_90")
 
 
 def test_groups_of_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,11 +193,8 @@ def test_groups_of_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
             return [75, 80, 86, 90, 100, 103]
 
     monkeypatch.setattr(architectures.nvrtc, "load", Compiler)
-    assert architectures.resolve(["all"], combines=False, needed=True) == [
-        "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_103",
-    ]  # fmt: skip
-    found = architectures.resolve(["all-major"], combines=True, needed=True)
-    assert found == ["sm_75", "sm_80", "sm_90", "sm_100", "compute_100"]
+    assert [*arches("--arch", "all", target="cubin")] == ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_103"]
+    assert [*arches("-arch=all-major")] == ["sm_75", "sm_80", "sm_90", "sm_100", "compute_100"]
 
 
 def test_native(run: Run, device: Any) -> None:
@@ -169,6 +232,37 @@ def test_warnings_as_errors(run: Run) -> None:
         assert 'warns.cu:1:42: error: variable "unused" was declared' in err
     assert run("quick.cu", "-arch=sm_90", "-Werror") == (0, "", "")
     assert run("warns.cu", "-arch=sm_90")[0] == 0
+
+
+def test_headers_of_the_system(run: Run) -> None:
+    """Warnings about headers of others would hide one's own, and ``-Werror`` would fail for them."""
+    Path("sys").mkdir()
+    Path("sys/theirs.h").write_text("__device__ inline void theirs() { int unused; }\n#define VALUE 1\n")
+    Path("inc").mkdir()
+    Path("inc/theirs.h").write_text("#define VALUE 2\n")
+    Path("warns.cu").write_text('#include <theirs.h>\nextern "C" __global__ void f(int *p) { *p = 4710 + VALUE; }')
+    words = ("warns.cu", "-arch=sm_90", "-ptx", "-isystem", "sys", "-Werror", "all-warnings")
+    for more in ([], ["-Isys"]):  # -isystem wins if both name a directory, as in gcc
+        assert run(*words, *more) == (0, "", "")
+        assert "4711" in Path("warns.ptx").read_text()
+    assert run(*words, "-Iinc") == (0, "", "")
+    assert "4712" in Path("warns.ptx").read_text()
+    assert "unused" in run("warns.cu", "-arch=sm_90", "-ptx", "-Isys")[2]
+
+
+# -- files of options
+
+
+def test_files_of_options(run: Run) -> None:
+    """Build systems that write long command lines to files, as CMake does, could not call the command."""
+    Path("deeper.txt").write_text('-DA="1 + 2" -DB=\\"x\\"')
+    Path("words.txt").write_text("-ptx\n-arch=sm_90\n--options-file deeper.txt\n")
+    found = parse(make_parser(), ["k.cu", "@words.txt", "@not-there"])
+    assert (found.files, found.to, found.macros) == (["k.cu", "@not-there"], "ptx", ["-DA=1 + 2", '-DB="x"'])
+    Path("deeper.txt").write_text("@words.txt")
+    for words, message in (("@words.txt", "nested too deeply"), ("-optf=none", "No such file"), ("-optf", "a value")):
+        status, _, err = run("quick.cu", words)
+        assert (status, message in err) == (2, True), err
 
 
 # -- messages of the assembler

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Sequence
 
 from cudacore_compile._command.errors import UsageError
@@ -11,39 +13,83 @@ from cudacore_compile._compilers.option_values import current_arch
 from cudacore_handles import CUDAError, Device
 
 
-def resolve(given: Sequence[str], *, combines: bool, needed: bool) -> list[str | None]:
+def resolve(
+    arguments: argparse.Namespace, target: str | None, *, combines: bool, needed: bool
+) -> dict[str | None, str | None]:
     """Return the architectures for the arguments.
 
     Parameters
     ----------
-    given : sequence of str
-        Comma-separated lists.
+    arguments : argparse.Namespace
+        The arguments.
+    target : str or None
+        The format of the output.
     combines : bool
-        Whether the output is a fat binary. If all architectures are requested, the fat binary also gets PTX for later
-        devices.
+        Whether the output is a fat binary of compiled code. If all architectures are requested, it also gets PTX for
+        later devices.
     needed : bool
         Whether something is compiled, which requires at least one architecture.
 
     Returns
     -------
-    list of str or None
-        The architectures; None means no particular one.
+    dict
+        For each architecture that code is made for, the number of the one that sources are compiled for. An
+        architecture that is None means no particular one.
     """
-    words = [word for word in ",".join(given).split(",") if word]
-    if given and not words:
-        raise UsageError("--arch names no architecture")
-    found: list[str | None] = []
-    for word in words:
-        found += _GROUPS[word](combines) if word in _GROUPS else [f"sm_{word}" if word[:1].isdigit() else word]
-    if len(set(found)) != len(found):
-        raise UsageError("--arch has an architecture twice")
+    found: dict[str | None, str | None] = {}
+    for word in _words(arguments.arch):
+        for code in _group(word, combines) or [word]:
+            if code in found:
+                raise UsageError("--arch has an architecture twice")
+            found[code] = _number(code)
+    for code, number in _of_nvcc(arguments, target, combines):
+        if found.setdefault(code, number) != number:
+            raise UsageError(f"-gencode has code={code} for two architectures of sources, {found[code]} and {number}")
     if found or not needed:
-        return found or [None]
+        return found or {None: None}
     try:
-        return [f"sm_{current_arch()}"]
+        current = current_arch()
     except CUDAError as error:
         hint = "There is no device to compile for: name an architecture, such as --arch sm_90 or --arch all-major"
         raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from None
+    return {f"sm_{current}": current}
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    words = [word for word in ",".join(given).split(",") if word]
+    if given and not words:
+        raise UsageError("--arch names no architecture")
+    return [f"sm_{word}" if word[:1].isdigit() else word for word in words]
+
+
+def _number(arch: str) -> str:
+    return arch.rpartition("_")[2]
+
+
+def _of_nvcc(arguments: argparse.Namespace, target: str | None, combines: bool) -> list[tuple[str, str]]:
+    """Return what nvcc makes for ``-arch``, ``-code`` and ``-gencode``: code, and the number that sources are for."""
+    words = [] if arguments.gpu_architecture is None else _words([arguments.gpu_architecture])
+    given: list[tuple[str, str]] = []
+    if arguments.gpu_code:
+        if len(words) != 1 or not words[0].startswith("compute_"):
+            raise UsageError("-code needs -arch with the virtual architecture that sources are compiled for")
+        given += [(code, _number(words[0])) for code in arguments.gpu_code]
+    for word in words if not arguments.gpu_code else ():
+        group = _group(word, combines)
+        given += [(code, _number(code)) for code in group or [word]]
+        if group is None and word.startswith("sm_"):  # also PTX, for later devices
+            given.append((f"compute_{_number(word)}", _number(word)))
+    for spec in arguments.generate_code:
+        match = re.fullmatch(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))", re.sub(r'["\\ ]', "", spec))
+        if match is None:
+            raise UsageError(f"-gencode {spec}: write arch=compute_90,code=sm_90")
+        given += [(code, match[1]) for code in (match[2] or match[3]).split(",")]
+    if combines:
+        return given
+    if target in ("ptx", "ltoir", "optixir"):  # once for each architecture that sources are compiled for
+        first = {number: code for code, number in reversed(given)}
+        return [one for one in dict.fromkeys(given) if first[one[1]] == one[0]]
+    return [one for one in given if one[0].startswith("sm_")] or given
 
 
 def _all(combines: bool) -> list[str]:
@@ -65,6 +111,10 @@ def _native(_: bool) -> list[str]:
     except CUDAError as error:
         raise UsageError(f"--arch native: there is no device here: {error}") from None
     return list(dict.fromkeys(f"sm_{device.arch}" for device in devices))
+
+
+def _group(word: str, combines: bool) -> list[str] | None:
+    return _GROUPS[word](combines) if word in _GROUPS else None
 
 
 _GROUPS = {"all": _all, "all-major": _all_major, "native": _native}

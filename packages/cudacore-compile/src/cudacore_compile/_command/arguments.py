@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile import __version__
+from cudacore_compile._command.embed import SUFFIXES
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.inputs import LANGUAGES
+from cudacore_compile._command.nvcc import expand, translate
 from cudacore_compile._compilers.cuda_headers import cuda_include_path
 from cudacore_compile._compilers.options import ProgramOptions
 
@@ -35,32 +38,7 @@ examples:
 
 exit status: 0 when all is compiled, 1 when something is not, 2 when the command is wrong, 130 when it is interrupted
 """
-# The values of these options can begin with a minus sign.
-_TAKES_ANY = ("-Xptxas", "--ptxas-options", "--raw", "-Xnvrtc")
 _LANGUAGES = {"cu": "c++", "cuda": "c++"}  # the names that nvcc and clang have for CUDA C++
-# gcc accepts the values of these options without a space.
-_JOINED = ("-MF", "-MT", "-MQ")
-# nvcc's switches that set or clear a field of ProgramOptions.
-_TRUE_OR_FALSE = {
-    "ftz": ("-ftz", "--ftz"),
-    "prec_div": ("-prec-div", "--prec-div"),
-    "prec_sqrt": ("-prec-sqrt", "--prec-sqrt"),
-    "fma": ("-fmad", "--fmad"),
-    "relocatable_device_code": ("-rdc", "--relocatable-device-code"),
-}
-_SWITCHES = {
-    "debug": ("-G", "--debug", "--device-debug"),
-    "lineinfo": ("--lineinfo", "-lineinfo", "--generate-line-info"),
-    "use_fast_math": ("--use-fast-math", "-use_fast_math", "--use_fast_math"),
-    "disable_warnings": ("-w", "--disable-warnings"),
-    "extra_device_vectorization": ("-extra-device-vectorization", "--extra-device-vectorization"),
-    "restrict": ("-restrict", "--restrict"),
-}
-_LISTS = {
-    "diag_suppress": ("-diag-suppress", "--diag-suppress"),
-    "diag_error": ("-diag-error", "--diag-error"),
-    "diag_warn": ("-diag-warn", "--diag-warn"),
-}
 
 
 class Parser(argparse.ArgumentParser):
@@ -112,25 +90,35 @@ def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "-o",
-        "--output",
         "--output-file",
+        "--output",
+        dest="output",
         metavar="FILE",
         help="what to write, - to the standard output; {name} and {arch} are replaced by the source's name and the "
         "architecture",
     )
+    add("--output-directory", "-odir", metavar="DIR", help="where to write it, if -o does not name the file")
     add("--to", choices=TARGETS, help="the format; default: by the output's name, or cubin")
     for target in TARGETS:
         name = {"optixir": "optix-ir"}.get(target, target)
-        add(f"-{name}", f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
+        add(f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
+    add(
+        "--embed",
+        choices=tuple(SUFFIXES),
+        help="write the code as a C array, as an assembly source that includes its file, or as an object; default "
+        "format: a fat binary, or what a file already contains",
+    )
+    add("--symbol", metavar="NAME", help="the C variable of embedded code; NAME_size is its size")
+    add("--compile", action="store_true", help=argparse.SUPPRESS)
     many(
         "--arch",
-        "-arch",
-        "--gpu-architecture",
         metavar="LIST",
         help="architectures, such as sm_80,sm_90; compute_90 is PTX in a fat binary; all and all-major are what the "
         "compiler has, with PTX for the newest in a fat binary; native is this machine's; default: the current device",
     )
-    many("-gencode", "--generate-code", dest="gencode", metavar="SPEC", help=argparse.SUPPRESS)
+    add("-arch", "--gpu-architecture", metavar="ARCH", help="as nvcc: sm_90 also stands for PTX in a fat binary")
+    many("--gpu-code", metavar="CODE", help=argparse.SUPPRESS)
+    many("--generate-code", metavar="SPEC", help=argparse.SUPPRESS)
 
 
 def _add_compilation(group: argparse._ArgumentGroup) -> None:
@@ -143,29 +131,33 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
         "templates",
     )
     add("--names", metavar="FILE", help="write the lowered names of the expressions there, as JSON")
-    many("-I", "-isystem", "--include-path", "--system-include", metavar="DIR", help="look for headers there")
+    many("-I", "--include-path", metavar="DIR", help="look for headers there")
+    many("-isystem", "--system-include", metavar="DIR", help="look there later, and without warnings about its headers")
     add("--cuda-headers", action="store_true", help="look for CUDA's own headers, too, of wheels or of a toolkit")
-    many("-D", "--define", "--define-macro", metavar="NAME[=VALUE]", help="define a macro")
-    many("-U", "--undefine", "--undefine-macro", metavar="NAME", help="undefine a macro")
-    many("-include", "--include", "--pre-include", metavar="FILE", help="include a file before the program")
-    add("--std", "-std", help="the language, such as c++20")
-    add("-dc", "--device-c", dest="relocatable_device_code", action="store_const", const="true", help=argparse.SUPPRESS)
-    add("--maxrregcount", "-maxrregcount", type=int, metavar="N", help="maximum number of registers per thread")
-    for field, names in _SWITCHES.items():
-        add(*names, dest=field, action="store_true", help=f"{field.replace('_', ' ')}, as in ProgramOptions")
-    for field, names in _TRUE_OR_FALSE.items():
-        add(*names, dest=field, metavar="BOOL", help=f"{field.replace('_', ' ')}, as in ProgramOptions")
-    for field, names in _LISTS.items():
-        many(*names, dest=field, metavar="N", help=argparse.SUPPRESS)
-    many("-Xptxas", "--ptxas-options", metavar="OPTION", help="an option of the assembler")
+    for letter, verb in ("D", "define"), ("U", "undefine"):
+        many(
+            f"-{letter}",
+            f"--{verb}-macro",
+            f"--{verb}",
+            dest="macros",
+            type=f"-{letter}{{}}".format,
+            metavar="NAME[=VALUE]" if letter == "D" else "NAME",
+            help=f"{verb} a macro",
+        )
+    many(
+        "-include",
+        "--pre-include",
+        "--include",
+        dest="include",
+        metavar="FILE",
+        help="include a file before the program",
+    )
     add(
         "--warnings-as-errors",
-        "-Werror",
-        "--warning-as-error",
         action="store_true",
         help="fail, and write nothing, if there is a warning",
     )
-    many("-X", "--option", metavar="FIELD=VALUE", help="any other field of ProgramOptions, such as -X minimal=true")
+    many("-X", "--option", metavar="FIELD=VALUE", help="any field of ProgramOptions, such as -X minimal=true")
     many(
         "--raw",
         "-Xnvrtc",
@@ -178,14 +170,11 @@ def _add_linking(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--link",
-        "-dlink",
-        "--device-link",
         action="store_true",
         help="link all files to one for each architecture; implied by LTO-IR, objects and libraries",
     )
     add(
         "-dlto",
-        "--lto",
         "--dlink-time-opt",
         dest="lto",
         action="store_true",
@@ -195,12 +184,42 @@ def _add_linking(group: argparse._ArgumentGroup) -> None:
 
 def _add_dependencies(group: argparse._ArgumentGroup) -> None:
     add, many = group.add_argument, _adder_of_lists(group)
-    add("-M", "-MM", dest="only_rule", action="store_true", help="write the rule only, and compile nothing")
-    add("-MD", "-MMD", dest="write_rule", action="store_true", help="write a rule with all files that are read")
-    add("-MF", dest="rule_file", metavar="FILE", help="where to; default: the output's name with .d")
-    many("-MT", dest="rule_targets", metavar="TARGET", help="the target, as it is written")
+    add(
+        "-M",
+        "--generate-dependencies",
+        dest="only_rule",
+        action="store_true",
+        help="compile nothing, and write the rule only, to -MF or -o or the standard output",
+    )
+    add(
+        "-MD",
+        "--generate-dependencies-with-compile",
+        dest="write_rule",
+        action="store_true",
+        help="write a rule with all files that are read",
+    )
+    add(
+        "-MF",
+        "--dependency-output",
+        dest="rule_file",
+        metavar="FILE",
+        help="where to; default: the output's name with .d",
+    )
+    many(
+        "-MT",
+        "--dependency-target-name",
+        dest="rule_targets",
+        metavar="TARGET",
+        help="the target, as it is written",
+    )
     many("-MQ", dest="quoted_targets", metavar="TARGET", help="likewise, quoted for Make")
-    add("-MP", dest="phony_rules", action="store_true", help="add an empty rule for each header, which may be removed")
+    add(
+        "-MP",
+        "--generate-dependency-targets",
+        dest="phony_rules",
+        action="store_true",
+        help="add an empty rule for each header, which may be removed",
+    )
 
 
 def _add_reports(group: argparse._ArgumentGroup) -> None:
@@ -209,7 +228,6 @@ def _add_reports(group: argparse._ArgumentGroup) -> None:
     add(
         "-v",
         "--resource-usage",
-        "-res-usage",
         dest="resources",
         action="store_true",
         help="have the assembler report the registers and memory of each kernel, and what it spills",
@@ -227,12 +245,11 @@ def _add_execution(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "-j",
-        "-t",
         "--jobs",
-        "--threads",
         type=int,
+        default=0,
         metavar="N",
-        help="compilations at once; default: as many as there are cores",
+        help="compilations at once; default, and 0: as many as there are cores",
     )
     add("--cache-dir", metavar="DIR", help="where compiled code is kept; default: in the user's cache directory")
     add("--no-cache", action="store_true", help="compile anew, and keep nothing")
@@ -240,53 +257,13 @@ def _add_execution(group: argparse._ArgumentGroup) -> None:
 
 def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of the main command."""
-    arguments = parser.parse_args(_as_argparse_takes_it(words, parser))
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"-j {arguments.jobs}: must be at least 1")
-    for word in arguments.gencode:
-        arguments.arch += _generated(word)
+    own = {name: action.nargs != 0 for name, action in parser._option_string_actions.items()}
+    arguments = parser.parse_args(translate(expand(words), own))
+    if arguments.jobs < 0:
+        raise UsageError(f"-j {arguments.jobs}: must not be negative")
+    if arguments.only_rule and not arguments.rule_file:  # as with nvcc, -o names the rule's file then
+        arguments.rule_file, arguments.output = arguments.output or "-", None
     return arguments
-
-
-def _as_argparse_takes_it(words: Sequence[str], parser: Parser) -> list[str]:
-    """Join an option and its value if the value looks like an option; rewrite options that nvcc spells in two ways.
-
-    Raises
-    ------
-    UsageError
-        For an unknown option with one dash. argparse would treat it as an abbreviation of another one.
-    """
-    options = parser._option_string_actions
-    found: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word == "--":
-            return [*found, word, *rest]
-        if word in _TAKES_ANY:
-            value = next(rest, None)
-            found.append(word if value is None else f"{word}={value}")
-        elif word in ("-Werror=all-warnings", "--warning-as-error=all-warnings"):
-            found.append("-Werror")
-        elif word == "all-warnings" and found and found[-1] in ("-Werror", "--warning-as-error"):
-            pass
-        elif word[:3] in _JOINED and word[3:4] not in ("", "="):
-            found += [word[:3], word[3:]]
-        elif word[:1] == "-" and word[1:2] not in ("", "-") and word.partition("=")[0] not in options:
-            short = options.get(word[:2])
-            if short is None or short.nargs == 0:
-                raise UsageError(f"unrecognized arguments: {word}", parser.format_usage())
-            found.append(word)
-        else:
-            found.append(word)
-    return found
-
-
-def _generated(spec: str) -> list[str]:
-    """Return the architectures for nvcc's ``-gencode arch=compute_90,code=[sm_90,compute_90]``."""
-    match = re.fullmatch(r"arch=\w+,code=(?:\[([\w,]+)\]|([\w,]+))", spec.replace('"', "").replace(" ", ""))
-    if match is None:
-        raise UsageError(f"-gencode {spec}: write arch=compute_90,code=sm_90")
-    return (match[1] or match[2]).split(",")
 
 
 def wants_json(words: Iterable[str]) -> bool:
@@ -301,61 +278,54 @@ def wants_json(words: Iterable[str]) -> bool:
 
 def program_options(arguments: argparse.Namespace) -> ProgramOptions:
     """Return the options of the compilations, without a name and an architecture."""
+    system = arguments.system_include
+    places = {os.path.realpath(directory) for directory in system}
+    includes = [directory for directory in arguments.include_path if os.path.realpath(directory) not in places]
+    defined, undefined = _macros(arguments.macros)
     fields: dict[str, Any] = {
-        "include_path": [*arguments.include_path, *(cuda_include_path() if arguments.cuda_headers else ())] or None,
-        "define_macro": arguments.define or None,
-        "undefine_macro": arguments.undefine or None,
+        "include_path": [*includes, *(cuda_include_path() if arguments.cuda_headers else ()), *system] or None,
+        "define_macro": defined or None,
+        "undefine_macro": undefined or None,
         "pre_include": arguments.include or None,
-        "std": arguments.std,
-        "max_register_count": arguments.maxrregcount,
         "raw_options": arguments.raw or None,
     }
-    ptxas = [option for word in arguments.ptxas_options for option in word.split(",") if option]
-    if arguments.resources:
-        ptxas.append("-v")
-    fields["ptxas_options"] = list(dict.fromkeys(ptxas)) or None
-    for field in _SWITCHES:
-        fields[field] = getattr(arguments, field) or None
-    for field, (name, *_) in _TRUE_OR_FALSE.items():
-        given = getattr(arguments, field)
-        fields[field] = None if given is None else _switch(name, given)
-    for field, (name, *_) in _LISTS.items():
-        numbers = [number for word in getattr(arguments, field) for number in word.split(",")]
-        if not all(number.isdigit() for number in numbers):
-            raise UsageError(f"{name}: write numbers of diagnostics, such as {name} 177")
-        fields[field] = [int(number) for number in numbers] or None
-    known = {field.name: str(field.type) for field in dataclasses.fields(ProgramOptions)}
+    types = {field.name: set(re.findall(r"\w+", str(field.type))) for field in dataclasses.fields(ProgramOptions)}
+    if arguments.resources and "ptxas_options=-v" not in arguments.option:
+        arguments.option.append("ptxas_options=-v")
     for word in arguments.option:
-        field, equals, value = word.partition("=")
+        field, equals, text = word.partition("=")
         field = field.strip().replace("-", "_")
-        if field not in known or field in ("name", "arch") or not equals:
+        if field not in types or field in ("name", "arch") or not equals:
             raise UsageError(f"-X {word}: write FIELD=VALUE, with a field of ProgramOptions")
-        number = _value(value, known[field])
-        if fields.get(field) is None or not {"list", "Sequence"} & set(re.findall(r"\w+", known[field])):
-            fields[field] = number
-        else:  # the option is given repeatedly, and its values form a list
-            before = fields[field]
-            fields[field] = [*(before if isinstance(before, list) else [before]), number]
+        value = _value(field, text, types[field])
+        is_list = bool({"list", "Sequence"} & types[field])
+        fields[field] = [*(fields.get(field) or []), value] if is_list else value
     return ProgramOptions(**fields)
+
+
+def _macros(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the macros to define and those to undefine. Of the options for one macro, the last one decides."""
+    last = {_name(word): word for word in given}
+    undefined = [word[2:] for word in last.values() if word[1] == "U"]
+    return [word[2:] for word in given if word[1] == "D" and _name(word) not in undefined], undefined
+
+
+def _name(word: str) -> str:
+    """Return the name of the macro in ``-DNAME=VALUE``, ``-DNAME(X)=VALUE`` or ``-UNAME``."""
+    return re.split(r"[=(]", word[2:])[0].strip()
 
 
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _switch(name: str, text: str) -> bool:
-    try:
+def _value(field: str, text: str, types: set[str]) -> bool | int | str:
+    if "bool" in types and text.lower() in _BOOLS and not ("int" in types and text.isdigit()):
         return _BOOLS[text.lower()]
-    except KeyError:
-        raise UsageError(f"{name}={text}: write true or false") from None
-
-
-def _value(text: str, types: str) -> bool | int | str:
-    names = set(re.findall(r"\w+", types))
-    if "bool" in names and text.lower() in _BOOLS and not ("int" in names and text.isdigit()):
-        return _BOOLS[text.lower()]
-    if "int" in names:
+    if "int" in types:
         try:
             return int(text)
         except ValueError:
             pass
+    if types <= {"bool", "None"}:
+        raise UsageError(f"{field}={text}: write true or false")
     return text

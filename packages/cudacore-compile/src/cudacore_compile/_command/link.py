@@ -17,7 +17,8 @@ from cudacore_handles import CUDAError, ObjectCode
 
 _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
 _POLL_SECONDS = 0.1
-_OF_LTO = ("ftz", "prec_div", "prec_sqrt", "fma")
+# The options that link-time optimization has, and what --use_fast_math implies for them. A linker has no such option.
+_OF_LTO = {"ftz": True, "prec_div": False, "prec_sqrt": False, "fma": True}
 
 
 def make_linkers(
@@ -39,8 +40,10 @@ def make_linkers(
     linkers = {}
     for arch, codes in parts.items():
         has_lto = lto or any(code.code_type == "ltoir" for code in codes)
-        fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
-        given = {field: getattr(options, field) for field in fields}
+        given = {field: getattr(options, field) for field in _ALWAYS}
+        for field, value in _OF_LTO.items() if has_lto else ():
+            implied = value if options.use_fast_math else None
+            given[field] = implied if getattr(options, field) is None else getattr(options, field)
         if given["no_cache"] is None:
             given["no_cache"] = no_cache("linked")
         linkers[arch] = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))

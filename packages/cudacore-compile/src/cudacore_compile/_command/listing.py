@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cudacore_handles import KernelInfo, ObjectCode
+from cudacore_handles._sdk.compile import entries
 
 
 def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> str:
-    """Return a list of the kernels in cubins and PTX.
+    """Return a list of the kernels in cubins, PTX and fat binaries.
 
     Parameters
     ----------
@@ -27,7 +28,10 @@ def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> s
     """
     listing: list[dict[str, Any]] = []
     lines: list[str] = []
-    for file, code in codes:
+    for file, code in (part for named in codes for part in _parts(*named)):
+        if code.code_type == "ltoir":
+            lines.append(f"{file}, LTO-IR: its kernels are known when it is linked")
+            continue
         try:
             contents = code._contents()
         except ValueError as error:
@@ -41,6 +45,21 @@ def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> s
             about = {"file": file, "arch": contents.arch, "code_type": code.code_type}
             listing.append(about | _facts(kernel) | {"name_expression": by_symbol.get(kernel.symbol)})
     return json.dumps(listing, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)
+
+
+def _parts(file: str, code: ObjectCode) -> Iterator[tuple[str, ObjectCode]]:
+    """Return the code itself, or the images in a fat binary."""
+    if code.code_type != "fatbin":
+        yield file, code
+        return
+    found = [entry for entry in entries(code._read()) if entry.code_type != "other"]
+    if not found:
+        raise ValueError(f"{file}: the fat binary has no code, or is damaged")
+    for entry in found:
+        image = entry.packed if entry.code_type == "ltoir" else entry.unpack()
+        if image is None:
+            raise ValueError(f"{file}: the {entry.code_type} for {entry.arch}{entry.variant} cannot be decompressed")
+        yield file, ObjectCode._init(image, entry.code_type, name=file, symbol_mapping=code.symbol_mapping)
 
 
 def _facts(kernel: KernelInfo) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from cudacore_compile._command.architectures import resolve
 from cudacore_compile._command.arguments import TARGETS, program_options
 from cudacore_compile._command.depfile import make_rule, quote
 from cudacore_compile._command.driver_cache import no_cache
+from cudacore_compile._command.embed import SUFFIXES, symbol_of, write_embedded
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.files import write
 from cudacore_compile._command.inputs import Input, read
@@ -47,6 +48,8 @@ class _Unit(NamedTuple):
     source: Input
     arch: str | None
     target: str
+    options_arch: str | None  # the architecture in the options of its compilation
+    is_assembled: bool  # whether it is compiled to PTX first, because the compiler cannot make the cubin
 
 
 class _Output(NamedTuple):
@@ -77,29 +80,38 @@ class Plan:
         self._arguments = arguments
         self._output: str = arguments.output or ""
         self._inputs = [read(file, arguments.language) for file in arguments.files]
-        only_lists = arguments.list_kernels and not (arguments.output or arguments.to)
-        self._target = arguments.to or _target_of(self._output)
+        only_lists = arguments.list_kernels and not (arguments.output or arguments.to or arguments.embed)
+        if arguments.compile and not (arguments.to or arguments.embed or _suffix(self._output) in TARGETS):
+            raise UsageError(
+                "-c, -dc and -dw stand for objects of the host with nvcc: write -cubin, -ptx or -fatbin for code of "
+                "the device, or --embed obj for an object that contains it"
+            )
+        only_embeds = arguments.embed and not (arguments.to or arguments.link) and len(self._inputs) == 1
+        self._as_it_is = bool(only_embeds and self._inputs[0].kind in (*_COMBINES, "fatbin"))
+        default = self._inputs[0].kind if self._as_it_is else "fatbin" if arguments.embed else None
+        self._target = arguments.to or default or _target_of(self._output)
         combines = self._target == "fatbin"
         kinds = {one.kind for one in self._inputs}
         links_lto = arguments.lto and self._target not in (None, "ltoir")
         self._links = arguments.link or links_lto or (not combines and bool(kinds & set(_LINKS)))
-        as_they_are = {"ptx"} if combines or only_lists or self._links else set()
+        as_they_are = {"ptx"} if combines or only_lists or self._links or self._as_it_is else set()
         self._sources = [one for one in self._inputs if one.is_source and one.kind not in as_they_are]
         self._ready = [one for one in self._inputs if one not in self._sources]
         if self._target is None and (self._sources or self._links):
             self._target = "ltoir" if arguments.lto and not self._links else "cubin"
-        is_needed = bool(self._sources) or self._links
-        self._arches = resolve(arguments.arch, combines=combines and not self._links, needed=is_needed)
+        is_needed = (bool(self._sources) or self._links) and not arguments.only_rule
+        numbers = resolve(arguments, self._target, combines=combines and not self._links, needed=is_needed)
+        self._arches = list(numbers)
         self._check()
         self._options = program_options(arguments)
-        self._units = [
-            _Unit(source, arch, self._unit_target(source, arch)) for source in self._sources for arch in self._arches
-        ]
+        self._units = [self._unit(source, arch, number) for source in self._sources for arch, number in numbers.items()]
         self._jobs = [self._job(unit) for unit in self._units]
         self._outputs = [] if only_lists and not self._links else self._all_outputs()
         self.linkers: dict[str | None, Linker] = {}  # empty until everything is compiled
         self._linked: dict[str | None, ObjectCode] = {}
         self._check_files()
+        for output in self._outputs if arguments.embed else ():
+            self._symbol(output)
         self.cache: FileStreamProgramCache | None = None
         if not arguments.no_cache and not files_written(self._options):
             try:
@@ -110,6 +122,8 @@ class Plan:
 
     def _check(self) -> None:
         """Raise if the arguments do not determine the outputs."""
+        if self._as_it_is:
+            return
         if self._target == "fatbin":
             wrong = [one.file for one in self._ready if not self._links and one.kind not in _COMBINES]
             if wrong:
@@ -129,26 +143,40 @@ class Plan:
         if self._output and len(self._sources) > 1 and "{name}" not in self._output and not self._links:
             raise UsageError("-o is for one file: write {name} in it, or --link the sources")
 
-    def _unit_target(self, source: Input, arch: str | None) -> str:
-        if self._links:
-            if self._arguments.lto or self._target in ("ltoir", "ptx"):
-                return "ltoir"
-            return "ptx" if source.kind == "nvvm" else "cubin"
-        if self._target == "fatbin":
-            return "ptx" if (arch or "").startswith("compute_") else "cubin"
-        return str(self._target)
+    def _unit(self, source: Input, arch: str | None, number: str | None) -> _Unit:
+        """Return the compilation of a source for an architecture.
+
+        The source is compiled for the architecture with this number, which differs with ``-gencode
+        arch=compute_80,code=sm_90``.
+        """
+        kind, _, code_number = (arch or "").rpartition("_")
+        is_other = code_number != (number or "") and source.kind != "ptx"
+        options_arch = f"compute_{number}" if is_other else f"sm_{number}" if kind == "lto" else arch
+        if self._links and (self._arguments.lto or self._target in ("ltoir", "ptx")):
+            target = "ltoir"
+        elif self._links:
+            target = "ptx" if is_other or source.kind == "nvvm" else "cubin"
+        elif self._target == "fatbin":
+            target = {"compute": "ptx", "lto": "ltoir"}.get(kind, "cubin")
+        else:
+            target = str(self._target)
+        is_assembled = target == "cubin" and (is_other or source.kind == "nvvm")
+        if is_assembled and is_other and self._options.relocatable_device_code:
+            raise UsageError(f"-gencode: relocatable code of compute_{number} for {arch} can only be linked (--link)")
+        return _Unit(source, arch, target, options_arch, is_assembled)
 
     def _job(self, unit: _Unit) -> CompileJob:
-        options = dataclasses.replace(self._options, arch=unit.arch, name=unit.source.program_name)
+        options = dataclasses.replace(self._options, arch=unit.options_arch, name=unit.source.program_name)
         if options.no_cache is None:
             options = dataclasses.replace(options, no_cache=no_cache(unit.source.kind))
         if unit.source.kind != "c++":
             options = self._options_of(unit, options)
-        elif self._links and unit.target == "cubin" and options.relocatable_device_code is None:
+        elif unit.is_assembled:
+            options = dataclasses.replace(options, ptxas_options=None)
+        elif self._links and unit.target != "ltoir" and options.relocatable_device_code is None:
             options = dataclasses.replace(options, relocatable_device_code=True)
         names = [name for name in self._arguments.name_expression if self._is_asked(unit.source, name)]
-        # libNVVM generates PTX, which is then assembled.
-        target = "ptx" if (unit.source.kind, unit.target) == ("nvvm", "cubin") else unit.target
+        target = "ptx" if unit.is_assembled else unit.target
         kind = SourceCodeType(unit.source.kind)
         return CompileJob(unit.source.content, options, ObjectCodeFormatType(target), names, kind)
 
@@ -175,6 +203,8 @@ class Plan:
     def _all_outputs(self) -> list[_Output]:
         """Return the files to write: a fat binary for each source, or linked code for each architecture."""
         target, arches = str(self._target), self._arches
+        if self._as_it_is:
+            return [_Output(self._path(self._inputs[0].stem, "", target), self._inputs, [])]
         if self._links:
             if target == "fatbin":
                 return [_Output(self._path("linked", "", target), self._inputs, arches)]
@@ -194,7 +224,9 @@ class Plan:
     def _path(self, name: str, arch: str, suffix: str, several: bool = False) -> str:
         if self._output:
             return self._output.replace("{name}", name).replace("{arch}", arch)
-        return f"{name}.{arch}.{suffix}" if several else f"{name}.{suffix}"
+        suffix = SUFFIXES.get(self._arguments.embed, suffix)
+        file = f"{name}.{arch}.{suffix}" if several else f"{name}.{suffix}"
+        return os.path.join(self._arguments.output_directory or "", file)
 
     def _check_files(self) -> None:
         """Raise if a file would be written twice, or an input would be overwritten."""
@@ -225,18 +257,18 @@ class Plan:
     def compile(self, report: Report) -> list[ObjectCode]:
         """Compile and link. Failures are added to the report."""
         results = self._compile(self._jobs, [unit.source.file for unit in self._units], report)
-        again = [
-            at
-            for at, unit in enumerate(self._units)
-            if (unit.source.kind, unit.target) == ("nvvm", "cubin") and not report.status
-        ]
+        again = [at for at, unit in enumerate(self._units) if unit.is_assembled and not report.status]
         if again:
             jobs = [self._assembly(self._units[at], results[at]) for at in again]
             files = [self._units[at].source.file for at in again]
             results = [*results]
             # _compile() returns an empty list if a compilation failed
             for at, code in zip(again, self._compile(jobs, files, report), strict=False):
-                results[at] = code
+                symbols, signatures = results[at].symbol_mapping, code._signatures
+                name = self._units[at].source.program_name
+                results[at] = ObjectCode._init(
+                    code._read(), "cubin", name=name, symbol_mapping=symbols, signatures=signatures
+                )
         if self._links and not report.status:
             self.linkers = self.make_linkers(results)
             self._linked = link(self.linkers, self.link_target, name=self.link_name, cache=self.cache, report=report)
@@ -245,7 +277,7 @@ class Plan:
     def _compile(self, jobs: Sequence[CompileJob], files: Sequence[str], report: Report) -> list[ObjectCode]:
         log = _Log()
         try:
-            return compile_many(jobs, cache=self.cache, max_workers=self._arguments.jobs, logs=log)
+            return compile_many(jobs, cache=self.cache, max_workers=self._arguments.jobs or None, logs=log)
         except BatchError as error:
             for job, failure in error.errors.items():
                 report.add_failure(failure, files[job])
@@ -255,12 +287,14 @@ class Plan:
 
     def _assembly(self, unit: _Unit, ptx: ObjectCode) -> CompileJob:
         given = self._options
+        ptxas = [*(given.ptxas_options or ()), *(["-fmad=false"] if given.fma is False else ())]
         options = {
             "name": unit.source.program_name,
             "arch": unit.arch,
             "debug": given.debug,
             "max_register_count": given.max_register_count,
-            "ptxas_options": given.ptxas_options,
+            "lineinfo": given.lineinfo,
+            "ptxas_options": ptxas or None,
             "no_cache": no_cache("ptx") if given.no_cache is None else given.no_cache,
         }
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
@@ -305,10 +339,22 @@ class Plan:
         if self._arguments.names:
             found = {expression: symbol for code in results for expression, symbol in code.symbol_mapping.items()}
             write(self._arguments.names, json.dumps(found, indent=2).encode() + b"\n")
+        form = self._arguments.embed
         for output, code in zip(self._outputs, codes, strict=True):
-            write(output.path, code._read())
+            if form:
+                write_embedded(form, self._symbol(output), output.path, code._read(), str(self._target))
+            else:
+                write(output.path, code._read())
+
+    def _symbol(self, output: _Output) -> str:
+        """Return the name of the variable that contains embedded code."""
+        if self._arguments.symbol and len(self._outputs) > 1:
+            raise UsageError("--symbol is for one file: without it, the variables have the names of the files")
+        return symbol_of(self._arguments.symbol, output.path)
 
     def _code_of(self, output: _Output, results: Sequence[ObjectCode]) -> ObjectCode:
+        if self._as_it_is:
+            return _object_code(output.inputs[0])
         if self._links:
             linked = [self._linked[arch] for arch in output.arches]
             return make_fatbin(linked, name=output.path) if self._target == "fatbin" else linked[0]
@@ -359,7 +405,7 @@ class Plan:
         """Return the files that a source may include; None if they cannot be determined."""
         if one.kind != "c++":
             return ()
-        options = dataclasses.replace(self._options, arch=self._arches[0], name=one.program_name)
+        options = dataclasses.replace(self._options, name=one.program_name)
         try:
             return Program(one.content, "c++", options).dependencies()
         except UncacheableError as error:
@@ -381,8 +427,12 @@ def _object_code(one: Input) -> ObjectCode:
     return ObjectCode._init(one.content, one.kind, name=one.file)
 
 
+def _suffix(output: str) -> str:
+    return Path(output).suffix.lstrip(".")
+
+
 def _target_of(output: str) -> str | None:
-    suffix = Path(output).suffix.lstrip(".")
+    suffix = _suffix(output)
     if not output or suffix in TARGETS:
         return suffix or None
     raise UsageError(f"-o {output}: the output format is unknown: end the name in .{', .'.join(TARGETS)}, or use --to")

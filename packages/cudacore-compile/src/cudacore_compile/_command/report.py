@@ -27,6 +27,7 @@ class Report:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._json = arguments.format == "json"
         self._strict = arguments.warnings_as_errors
+        self._system = tuple(os.path.join(os.path.realpath(place), "") for place in arguments.system_include)
         self._stream: TextIO = sys.stderr
         wanted = self._stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._colour = {"auto": wanted, "always": True, "never": False}[arguments.color]
@@ -67,6 +68,8 @@ class Report:
             self._add(Diagnostic("remark", hint))
 
     def _add(self, one: Diagnostic) -> None:
+        if one.severity == "warning" and os.path.realpath(one.file).startswith(self._system):
+            return
         if self._strict and one.severity == "warning":
             one = dataclasses.replace(one, severity="error", notes=(*one.notes, "warnings are errors (-Werror)"))
         self._found[one] = None

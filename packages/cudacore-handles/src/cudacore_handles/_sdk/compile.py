@@ -14,7 +14,7 @@ from cudacore_handles._native import call_interruptibly, call_on_thread, file_st
 if TYPE_CHECKING:
     from cudacore_handles._code.cubin import Cubin
     from cudacore_handles._code.demangle import demangle
-    from cudacore_handles._code.fat_binary import has_only_ltoir, image_to_link
+    from cudacore_handles._code.fat_binary import entries, has_only_ltoir, image_to_link
     from cudacore_handles._code.ptx_signatures import ptx_signatures
     from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
@@ -26,6 +26,7 @@ __all__ = [
     "compilers",
     "demangle",
     "driver_cuda_version",
+    "entries",
     "file_states",
     "has_only_ltoir",
     "image_to_link",
@@ -39,7 +40,7 @@ _LAZY = {
     "cudacore_handles._code.demangle": ("demangle",),
     "cudacore_handles._code.ptx_signatures": ("ptx_signatures",),
     "cudacore_handles._code.cubin": ("Cubin",),
-    "cudacore_handles._code.fat_binary": ("has_only_ltoir", "image_to_link"),
+    "cudacore_handles._code.fat_binary": ("entries", "has_only_ltoir", "image_to_link"),
     "cudacore_handles._compiler.driver_linker": ("driver_cuda_version", "link_with_driver"),
 }
 
