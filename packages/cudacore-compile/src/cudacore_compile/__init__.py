@@ -21,8 +21,8 @@ from cudacore_handles._sdk import finish_module as _finish_module
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
     from cudacore_compile._batch_error import BatchError
+    from cudacore_compile._cache.digest import make_program_cache_key
     from cudacore_compile._cache.files import FileStreamProgramCache
-    from cudacore_compile._cache.keys import make_program_cache_key
     from cudacore_compile._cache.memory import InMemoryProgramCache
     from cudacore_compile._cache.resource import CacheStatistics, ProgramCacheResource
     from cudacore_compile._cache.uncacheable import UncacheableError
@@ -67,7 +67,7 @@ _LAZY = {
     "._batch": ("compile_many",),
     "._batch_error": ("BatchError",),
     "._cache.files": ("FileStreamProgramCache",),
-    "._cache.keys": ("make_program_cache_key",),
+    "._cache.digest": ("make_program_cache_key",),
     "._cache.memory": ("InMemoryProgramCache",),
     "._cache.resource": (
         "CacheStatistics",

@@ -242,9 +242,9 @@ class Program(Closing):
     def dependencies(self) -> list[str]:
         """Return the files that the program may include. They determine the compiled code.
 
-        All branches of conditionals are considered, and all files in a directory of installed headers such as ``cub``.
-        So there can be more files than the compiler reads, but never fewer. Files in `headers` and headers that the
-        compiler contains are omitted. Only C++ programs include files.
+        All branches of conditionals are considered, so there can be more files than the compiler reads, but never
+        fewer. Files in `headers` and headers that the compiler contains are omitted. Only C++ programs include files.
+        A program that is not cached because it has ``__TIME__`` or the like has dependencies, too.
 
         Returns
         -------
@@ -258,9 +258,9 @@ class Program(Closing):
         """
         if self._code_type is not SourceCodeType.CXX:
             return []
-        from cudacore_compile._cache.dependencies import dependencies
+        from cudacore_compile._cache.closure import included_files
 
-        return dependencies(self._code, self._options, self._headers)
+        return sorted(included_files(self._code, self._options, self._headers))
 
     def cancel(self) -> None:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).

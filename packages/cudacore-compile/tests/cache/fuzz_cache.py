@@ -28,8 +28,7 @@ from cache_programs import forget
 
 from cudacore_compile import FileStreamProgramCache, InMemoryProgramCache, NVRTCError, Program, ProgramOptions
 from cudacore_compile._cache import compile as _compile
-from cudacore_compile._cache.closure import Closure
-from cudacore_compile._cache.compile import key_of
+from cudacore_compile._cache.digest import key_of
 from cudacore_compile._cache.states import paths_of
 from cudacore_compile._cache.uncacheable import UncacheableError
 
@@ -260,22 +259,31 @@ class Generator:
         return options
 
 
-def is_covered(path: str, closure: Closure, name: str) -> bool:
-    """Return whether every change of a file, or its creation, changes the key."""
+def is_covered(path: str, paths: set[str], name: str) -> bool:
+    """Return whether every change of a file, or its creation, changes the key or has the files searched for again.
+
+    Parameters
+    ----------
+    path : str
+        A path that the compiler opens or looks for.
+    paths : set of str
+        The paths of the key: files, directories, and places without a file.
+    name : str
+        The name of the program.
+    """
     plain = os.path.join(os.getcwd(), "")
-    known = {re.sub("(/[.])*/+", "/", os.path.join(plain, path)) for path in closure.paths}
+    known = {re.sub("(/[.])*/+", "/", os.path.join(plain, one)).removesuffix("/.") for one in paths}
     path = re.sub("(/[.])*/+", "/", path).rstrip("/")
     if path in known or path in (plain + name, plain + "default_program") or path.startswith(plain + "__nv_"):
         return True
     real = os.path.realpath(path) + "/"
     if os.path.isdir(path) and any(
-        place.startswith((path + "/", real)) for one in known for place in (one, os.path.realpath(one))
+        place.startswith((path + "/", real)) for one in known for place in (one + "/", os.path.realpath(one) + "/")
     ):
         return True  # on the way to a known file
-    listed = {os.path.normpath(os.path.join(plain, *pair)) for groups, _ in closure.parts for pair in paths_of(groups)}
-    while path != plain.rstrip("/"):
+    while len(path) > 1:
         above = os.path.dirname(path)
-        if above in listed and not os.path.lexists(path):
+        if above in known and not os.path.lexists(path):
             return True
         path = above
     return False
@@ -372,7 +380,7 @@ class Case:
         """Check that the key covers each path that the compiler opens or looks for."""
         program = Program(self.source, "c++", ProgramOptions(**self.options), headers=self.headers)
         try:
-            inputs = key_of(program._request("ptx", self.names)).inputs
+            files = key_of(program._request("ptx", self.names)).files
         except UncacheableError:
             return
         Path(WATCHED).write_bytes(b"")
@@ -381,8 +389,9 @@ class Case:
         paths = {os.path.join(os.getcwd(), path) for path in found} - {os.path.abspath(place) for place in PLACES}
         os.unlink(WATCHED)
         self.counts["paths"] += len(paths)
+        known = set(paths_of(files.groups))
         for path in paths:
-            if path.startswith(os.getcwd() + "/") and not is_covered(path, inputs.closure, program._name):
+            if path.startswith(os.getcwd() + "/") and not is_covered(path, known, program._name):
                 raise StaleError(f"seed {self.seed}: {path} is not in the key")
 
     def compile(self, cache: Any) -> bytes | str:

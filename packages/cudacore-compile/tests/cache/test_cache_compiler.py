@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cache_programs import forget
 
-from cudacore_compile._cache import nvrtc_build as _nvrtc_build
+from cudacore_compile._cache import libraries as _libraries
 from cudacore_compile._cache import states as _states
 from cudacore_compile._cache.notes import Notes
 
@@ -45,23 +46,27 @@ class Searches:
     """A process that searches for NVRTC below a folder, and a cache with the results of earlier searches."""
 
     def __init__(self, folder: Path) -> None:
+        self.build = b"build"
         self.library = folder / "site" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
         self.notes: dict[bytes, bytes] = {}
         self.during: Callable[[], object] = lambda: None
 
     def loads(self) -> bool:
         """Return whether a new process loads NVRTC."""
-        loaded = []
+        forget()
+        _libraries._chosen = None
+        return self.loads_again()
 
-        def load() -> tuple[bytes, list[str]]:
-            loaded.append(self.library)
-            self.during()
-            return b"build", [str(self.library)]
+    def loads_again(self) -> bool:
+        """Return whether another lookup in the same process loads NVRTC."""
+        self.is_loaded = False
+        assert _libraries._chosen_nvrtc(Notes(self.notes.get, self.notes.__setitem__)) == self.build
+        return self.is_loaded
 
-        _nvrtc_build._chosen = None
-        notes = Notes(self.notes.get, lambda key, data: self.notes.update({key: data}))
-        assert _nvrtc_build.chosen_build(notes, load) == b"build"
-        return bool(loaded)
+    def load(self) -> tuple[bytes, list[str]]:
+        self.is_loaded = True
+        self.during()
+        return self.build, [str(self.library)]
 
 
 @pytest.fixture
@@ -70,9 +75,11 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
     for path in ("site/nvidia/cu13/lib", "user", "toolkit/targets", "program"):
         (tmp_path / path).mkdir(parents=True)
     found.library.write_bytes(b"library")
-    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: False)
-    monkeypatch.setattr(_nvrtc_build, "_chosen", None)
-    monkeypatch.setattr(_nvrtc_build, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
+    monkeypatch.setattr(_libraries, "_is_loaded", lambda: False)
+    monkeypatch.setattr(_libraries, "_chosen", None)
+    monkeypatch.setattr(_libraries, "_load_nvrtc", found.load)
+    monkeypatch.setattr(_libraries, "nvrtc_identity", lambda: found.load()[0])
+    monkeypatch.setattr(_libraries, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
     monkeypatch.setattr(sys, "path", [str(tmp_path / "program"), str(tmp_path / "site")])
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
     monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)  # long after
@@ -150,7 +157,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """An NVRTC that another library has loaded, and that is then used, would be mistaken for the installed one."""
     assert searches.loads()
-    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: True)
+    monkeypatch.setattr(_libraries, "_is_loaded", lambda: True)
     notes = dict(searches.notes)
     assert searches.loads()
     assert searches.notes == notes
@@ -159,15 +166,9 @@ def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.
 def test_another_library_loads_one_after_the_first_hit(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code of the installed NVRTC would be returned, although another one would compile from then on."""
     assert [searches.loads() for _ in range(2)] == [True, False]
-    built = []
-    notes = Notes(searches.notes.get, lambda key, data: None)
-
-    def load() -> tuple[bytes, list[str]]:
-        built.append(True)
-        return b"another", []
-
-    assert _nvrtc_build.chosen_build(notes, load) == b"build"
-    monkeypatch.setattr(_nvrtc_build, "_is_loaded", lambda: True)
-    assert _nvrtc_build.chosen_build(notes, load) == b"build"  # nothing was loaded since
-    monkeypatch.setattr(_nvrtc_build, "library_loads", lambda: -1)
-    assert (_nvrtc_build.chosen_build(notes, load), built) == (b"another", [True])
+    assert not searches.loads_again()
+    monkeypatch.setattr(_libraries, "_is_loaded", lambda: True)
+    assert not searches.loads_again()  # no library was loaded since
+    monkeypatch.setattr(_libraries, "library_loads", lambda: -1)
+    searches.build = b"another"
+    assert searches.loads_again()

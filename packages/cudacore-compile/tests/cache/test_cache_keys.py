@@ -16,7 +16,8 @@ from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
-from cudacore_compile._cache import inputs as _inputs
+from cudacore_compile._cache import libraries as _libraries
+from cudacore_compile._cache import notes as _notes
 from cudacore_compile._cache import states as _states
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import ObjectCode
@@ -245,7 +246,7 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         change()
         keys.append(key("#include <main.h>", include_path=["first", "inc"]))
         assert key("#include <main.h>", include_path=["first", "inc"]) == keys[-1]
-    assert len(_inputs._closures) == 1
+    assert len(_notes._known) == 1
     assert keys[0] == keys[3] == keys[5]
     assert len(set(keys)) == 5
 
@@ -255,7 +256,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     write("v.h", "#define VALUE 1111")
     monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)
     before = key('#include "v.h"')
-    monkeypatch.setattr(_closure, "read", None)
+    monkeypatch.setattr(_closure, "_read", None)
     monkeypatch.setattr(_closure.os, "listdir", None)
     assert key('#include "v.h"') == before
     for other in ("\nint other;", "\nfloat other;"):  # the new texts have the same headers
@@ -466,7 +467,7 @@ def test_options_with_side_effects(option: str) -> None:
 
 def test_compiler_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of one build of the compiler would be used for another build."""
-    identity = _cache_digest.nvrtc_identity()
+    identity = _libraries.nvrtc_identity()
     assert len(identity) > 20
     before = key()
     monkeypatch.setattr(_cache_digest, "compiler_identity", lambda *args: identity + b"'")
@@ -481,10 +482,10 @@ def test_build_of_a_library(tmp_path: Path) -> None:
     builtins = next(path.parent.glob("libnvrtc-builtins.so*"))
     copy = tmp_path / "copy.so"
     copy.write_bytes(builtins.read_bytes())
-    build = _cache_digest.build_identity(builtins)
-    assert build == _cache_digest.build_identity(copy) != _cache_digest.build_identity(path)
+    build = _libraries.build_identity(builtins)
+    assert build == _libraries.build_identity(copy) != _libraries.build_identity(path)
     copy.write_bytes(b"no library")
-    assert copy.name.encode() in _cache_digest.build_identity(copy)
+    assert _libraries.build_identity(copy) != build
 
 
 def test_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,14 +503,14 @@ def test_library_that_was_replaced(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(Path(original).read_bytes())
     ctypes.CDLL(str(path))
-    assert _cache_digest.loaded_identity(str(path)) == _cache_digest.build_identity(path)
-    _cache_digest.loaded_identity.cache_clear()
+    assert _libraries.loaded_identity(str(path)) == _libraries.build_identity(path)
+    _libraries.loaded_identity.cache_clear()
     (tmp_path / "folder").rename(tmp_path / "~older")
     path.parent.mkdir()
     path.write_bytes(Path(original).read_bytes())
     (tmp_path / "~older" / "copy.so").unlink()
     with pytest.raises(UncacheableError, match="was replaced after this process has loaded it"):
-        _cache_digest.loaded_identity(str(path))
+        _libraries.loaded_identity(str(path))
 
 
 def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -517,14 +518,14 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     write("v.h", "#define VALUE 1111")
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
     program.compile("ptx")
-    beside = _cache_digest._find_builtins(_nvrtc.load().path)
+    beside = _libraries._find_builtins(_nvrtc.load().path)
     assert len(beside) == 1
-    assert not _cache_digest.has_other_builtins()
+    assert not _libraries.has_other_builtins()
     cache = InMemoryProgramCache()
     # The library of built-in functions is missing, and then upgraded.
     for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):
         with monkeypatch.context() as patch:
-            patch.setattr(_cache_digest, "_find_builtins", find)
+            patch.setattr(_libraries, "_find_builtins", find)
             program.compile("ptx", cache=cache)
         assert len(cache) == 0
     program.compile("ptx", cache=cache)
@@ -532,7 +533,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     copy = tmp_path / "libnvrtc-builtins.so.0"
     copy.write_bytes(Path(_nvrtc.load().path).read_bytes()[:4096])  # the copy has another build
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
-    assert set(_cache_digest._find_builtins(_nvrtc.load().path)) == {*beside, str(copy)}
+    assert set(_libraries._find_builtins(_nvrtc.load().path)) == {*beside, str(copy)}
 
 
 def test_directory_that_is_gone() -> None:

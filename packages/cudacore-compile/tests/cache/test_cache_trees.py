@@ -17,7 +17,6 @@ from cache_programs import check, forget, in_a_folder, key, write
 
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, cuda_include_path
 from cudacore_compile._cache import closure as _closure
-from cudacore_compile._cache import trees as _trees
 from guide_programs import DOCS
 
 __all__ = ["in_a_folder"]  # a fixture
@@ -30,9 +29,15 @@ def installed() -> list[str]:
     """Make an installed package with headers; return an include path with a directory of the program before it."""
     write("site/package-1.0.dist-info/RECORD", "")
     write("site/package/include/lib/main.h", '#include "part/one.h"\n#include <more/two.h>\n#include <config.h>\n')
-    write("site/package/include/lib/part/one.h", '#include "../three.h"\n')
-    write("site/package/include/lib/three.h", "")
-    write("site/package/include/more/two.h", "#include COMPUTED_FROM_OUTSIDE\n#if _HAS(<extra/four>)\n#endif\n")
+    write("site/package/include/lib/part/one.h", '#include "../three.h"\n# include __THREE(four.h)\n')
+    write(
+        "site/package/include/lib/three.h", "/*\n * #include <unused/five.h>\n */\n#define __THREE(name) <lib/name>\n"
+    )
+    write("site/package/include/lib/four.h", "")
+    write(
+        "site/package/include/more/two.h", "#include _IN(name)\n#define _IN(x) <_ROOT/x>\n#if _HAS(<extra/six>)\n#endif"
+    )
+    write("site/package/include/more/deep/any.h", "")
     write("site/package/include/unused/five.h", "")
     write("inc/other.h", "")
     return ["inc", "site/package/include"]
@@ -46,14 +51,16 @@ TREE = "site/package/include"
     [
         lambda: write(f"{TREE}/lib/part/one.h", "1"),
         lambda: write(f"{TREE}/lib/three.h", "1"),
-        lambda: write(f"{TREE}/lib/new.h", ""),
+        lambda: write(f"{TREE}/lib/four.h", "1"),  # its name is the argument of a macro
         lambda: write(f"{TREE}/more/two.h", "1"),
-        lambda: os.unlink(f"{TREE}/lib/three.h"),
+        lambda: write(f"{TREE}/more/deep/any.h", "1"),  # its name is not known
+        lambda: write(f"{TREE}/more/new.h", ""),
         lambda: os.symlink("two.h", f"{TREE}/more/link.h"),
+        lambda: os.unlink(f"{TREE}/lib/three.h"),
         lambda: write("inc/config.h", ""),  # the program's directory comes first
-        lambda: write("inc/extra/four.stdh", ""),
+        lambda: write("inc/extra/six.stdh", ""),
         lambda: write("inc/more/two.h", ""),
-        lambda: write("inc/lib/part/any.h", ""),  # a copy of a part of the tree, in which it may look
+        lambda: write("inc/more/deep/new.h", ""),  # a copy of a part of the package, in which the compiler may look
         lambda: shutil.move(f"{TREE}/lib", f"{TREE}/gone"),
     ],
 )
@@ -73,6 +80,7 @@ def test_what_does_not_change_the_key(installed: list[str]) -> None:
     """Programs would be compiled again after a change of a package, or a directory, that they do not use."""
     before, plain = key("#include <lib/main.h>", include_path=installed), key("int i;", include_path=installed)
     write(f"{TREE}/unused/five.h", "1")
+    write(f"{TREE}/lib/new.h", "")
     write("inc/another.h", "")
     os.utime(f"{TREE}/lib/main.h")
     assert key("#include <lib/main.h>", include_path=installed) == before
@@ -84,6 +92,7 @@ def test_installed_headers_in_a_compilation(installed: list[str]) -> None:
     """The code of old headers of a package would be returned."""
     write(f"{TREE}/more/two.h", "")
     write("inc/config.h", "")
+    write(f"{TREE}/lib/part/one.h", '#include "../three.h"')
     check(
         "#include <lib/main.h>",
         change=lambda n: write(f"{TREE}/lib/three.h", f"#define VALUE {n}"),
@@ -109,10 +118,14 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
     assert cache.statistics.hits == 1
 
 
-def test_circle_of_links(installed: list[str]) -> None:
-    """A link to a directory above it would be followed forever."""
-    os.symlink("..", f"{TREE}/lib/above")
-    assert key("#include <lib/main.h>", include_path=installed)
+def test_macro_of_an_installed_header(installed: list[str]) -> None:
+    """A header whose name an installed header defines would be overlooked."""
+    write(f"{TREE}/lib/three.h", "#define NAMED <named.h>")
+    check(
+        "#include <lib/three.h>\n#include NAMED",
+        change=lambda n: write("inc/named.h", f"#define VALUE {n}"),
+        include_path=installed,
+    )
 
 
 def test_many_headers_of_a_project() -> None:
@@ -176,8 +189,8 @@ def include_paths() -> dict[str, list[str]]:
 
 def test_counts_of_cached_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The headers that everybody includes would not be cached; the table in the documentation has the counts."""
-    for module in (_closure, _trees):  # the headers do not change, so one look at them is enough
-        monkeypatch.setattr(module, "file_states", functools.cache(_closure.file_states))
+    # The headers do not change, so one look at them is enough.
+    monkeypatch.setattr(_closure, "file_states", functools.cache(_closure.file_states))
     rows = re.findall(r"^   \* - ``(\S+)``((?:\n     - .*)+)", (DOCS / "compile-cache.rst").read_text(), re.MULTILINE)
     table = {name: [cell[7:] for cell in cells.strip("\n").split("\n")] for name, cells in rows}
     try:

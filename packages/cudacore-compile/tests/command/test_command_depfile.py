@@ -66,6 +66,8 @@ def test_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("inc/other.h").write_text("")
     options = {"arch": "sm_90", "include_path": "inc"}
     assert Program(SOURCE, "c++", options).dependencies() == ["deep.h", "h.h", "inc/other.h"]
+    timed = SOURCE + "\n__device__ const char *now = __TIME__;"  # it is not cached, but its files are known
+    assert Program(timed, "c++", options).dependencies() == ["deep.h", "h.h", "inc/other.h"]
     assert Program("", "c++", options).dependencies() == []
     assert Program(".version 8.0", "ptx").dependencies() == []
     monkeypatch.setenv("CUDACORE_DRIVER", "/nonexistent/libcuda.so")

@@ -4,63 +4,70 @@
 NVRTC 12.0 to 13.5 look for a quoted name in the directory of the including file and then in the include path. They look
 for a name in angle brackets in the include path only. The first regular file is used. A name without a suffix is also
 tried with the suffix ``.stdh``. Here, a name counts in all these places, whichever comes first.
+
+Each text has a `top`. It is None for the program and for files that anybody may have written: constructs that could
+hide the name of a file are refused in them. Headers of installed packages and toolkits may have such constructs, and
+their `top` is the first part of their names: ``thrust`` for ``<thrust/scan.h>``. If an installed header includes a name
+that is not known, all files in the directories ``thrust`` count.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from cudacore_compile._cache.notes import Notes
-from cudacore_compile._cache.scan import Scan, macros_in, may_be_name, meaning, pasted_word, scan
+from cudacore_compile._cache.notes import Known, Notes, keep, recall
+from cudacore_compile._cache.scan import Scan, macros_in, may_be_name, meaning, pasted_word, scan, scan_options
+from cudacore_compile._cache.settings import check_options
 from cudacore_compile._cache.states import (
+    Look,
     are_settled,
     fingerprint,
     group,
     inodes,
-    mode_of,
     modes,
-    paths_of,
-    read,
+    read_regular,
     times,
 )
-from cudacore_compile._cache.trees import Tree, is_installed, top_of, tree_of
 from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._version import __version__
 from cudacore_handles._sdk.compile import file_states
 
-_MAX_FILES = 20_000
+_VERSION = f"cudacore-closure-7 {__version__}"  # the format may differ between releases
+_MAX_SCANS = 20_000
+_ANY_ARCH = "sm_90"  # for the files of a program, any architecture will do, because all branches are considered
+_TOOLKITS = ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX")
+_SYSTEM = re.compile(r"/usr/(?:include|lib\w*|local/(?:include|cuda[^/]*))(?:/.*)?")
+# Entries of a directory above which show that a package manager or an installer has made it.
+_MARKS = re.compile(r".*\.dist-info|conda-meta|nvvm")
+
+_scans: dict[tuple[str, bool], tuple[bytes, Scan]] = {}  # the state and the scan of files
+_programs: dict[bytes, tuple[Scan, bytes]] = {}  # scans of programs by hash, with their include_key
 
 
-class Closure(NamedTuple):
-    """All files and directories that a program depends on."""
-
-    digest: bytes  # of all files, with their paths
-    times: bytes  # of the times and sizes of files
-    parts: tuple[tuple[bytes, bytes], ...]  # groups of paths for file_states(), and the fingerprints of their states
-    is_settled: bool  # whether every later change will be detected
-
-    @property
-    def paths(self) -> list[str]:
-        """list: All files of the program, and all directories of trees."""
-        own = [os.path.join(*path) for groups, _ in self.parts[:2] for path in paths_of(groups)]
-        return own + list({directory for groups, _ in self.parts[2:] for directory, _ in paths_of(groups)})
-
-
-class Places(NamedTuple):
-    """Where a program's files are looked for."""
-
-    include_path: Sequence[str]
-    others: Sequence[str]  # names of the program and of headers in memory, which can also be files
-    bundled: Sequence[str]  # directories in it of headers that NVRTC has unpacked
-    has_times: bool  # whether the code has the times of files
-
-
-_scans: dict[str, tuple[bytes, Scan]] = {}  # the state and the scan of files, by path
+@functools.cache
+def is_installed(directory: str) -> bool:
+    """Return whether a directory belongs to an installed package, to a toolkit or to the system."""
+    real = os.path.realpath(directory)
+    tops = [os.path.realpath(os.environ[name]) for name in _TOOLKITS if os.environ.get(name)]
+    if _SYSTEM.fullmatch(real) or any(real == top or real.startswith(top + "/") for top in tops):
+        return True
+    while real != "/":
+        real = os.path.dirname(real)
+        try:
+            if any(_MARKS.fullmatch(name) for name in os.listdir(real)):
+                return True
+        except OSError:
+            pass
+    return False
 
 
 class Search:
@@ -68,10 +75,10 @@ class Search:
 
     Parameters
     ----------
-    places : Places
-        Where to look.
-    notes : Notes, optional
-        Where trees are kept for other processes.
+    include_path : iterable of str
+        The directories that are searched.
+    bundled : sequence of str
+        Directories in it of headers that NVRTC has unpacked.
 
     Raises
     ------
@@ -79,24 +86,22 @@ class Search:
         If the files that the program reads cannot be determined.
     """
 
-    def __init__(self, places: Places, notes: Notes | None) -> None:
+    def __init__(self, include_path: Iterable[str], bundled: Sequence[str]) -> None:
         self._start = time.time_ns()
-        self._places = places
-        self._include_path = list(dict.fromkeys(places.include_path))
-        self._notes = notes
+        self._include_path = {place: place in bundled or is_installed(place) for place in include_path}
         self.files: dict[str, bytes] = {}
-        self.trees: dict[str, Tree] = {}
-        self._missing: set[str] = set()  # paths that are not files, but could become ones
+        self.time = ""  # why the code depends on the time
+        self._looked: set[str] = set()  # directories without a file that was looked for, and paths that are not files
         self._listings: dict[str, frozenset[str]] = {}
-        self._seen: set[tuple[str, ...]] = set()  # places and names, and places and entries of them
+        self._seen: set[tuple[str, ...]] = set()
         self._macros: dict[bytes, set[bytes]] = {}
-        self._included: dict[bytes, set[tuple[bytes, str | None]]] = {}  # #include MACRO REST in texts of directories
-        self._expanded: set[bytes] = set()
+        # The texts with #include MACRO REST, by macro: REST, the directory and the top
+        self._included: dict[bytes, set[tuple[bytes, str | None, str | None]]] = {}
+        self._expanded: set[tuple[bytes, str | None]] = set()  # names in which there may be a macro
         self._atoms: set[bytes] = set()
         self._todo: list[Callable[[], None]] = []
-        self.closure = Closure(b"", b"", (), is_settled=True)
 
-    def add_text(self, shown: str, directory: str | None, scanned: Scan) -> None:
+    def add_text(self, shown: str, directory: str | None, scanned: Scan, top: str | None = None) -> None:
         """Add a text: the program, a header in memory, a file.
 
         Parameters
@@ -107,100 +112,103 @@ class Search:
             The directory that is searched first for quoted names.
         scanned : Scan
             The result of scanning it.
+        top : str, optional
+            The first part of the name of an installed header.
         """
-        if scanned.error:
+        self.time = self.time or (scanned.time and f"{shown} {scanned.time}")
+        if scanned.error and top is None:
             raise UncacheableError(f"{shown} {scanned.error}")
         self._atoms |= scanned.atoms
-        self._expanded |= scanned.expanded
+        self._expanded |= {(name, top) for name in scanned.expanded}
         for macro, bodies in scanned.macros.items():
             known = self._macros.setdefault(macro, set())
             for body in bodies - known:
                 known.add(body)
-                for rest, place in self._included.get(macro, ()):
-                    self._use(macro, body, rest, place)
-        self._todo.append(lambda: self._add_names(scanned.names, directory))
+                for place in self._included.get(macro, ()):
+                    self._use(macro, body, *place)
+        self._todo.append(lambda: self._add_names(scanned.names, directory, top))
         for macro, rest in scanned.computed:
-            self._include(macro, rest, directory)
+            self._include(macro, rest, directory, top)
 
-    def add_name(self, name: bytes, directory: str | None = None) -> None:
+    def add_name(self, name: bytes, directory: str) -> None:
         """Add a name, in all places where the compiler may look for it."""
-        self._add_names({name}, directory)
+        self._add_names({name}, directory, None)
 
     def finish(self) -> None:
-        """Follow all names; set `closure`."""
+        """Follow all names."""
         while self._todo:
-            self._todo.pop()()
+            while self._todo:
+                self._todo.pop()()
+            for name, top in self._expanded:
+                reason = macros_in(name, self._macros.keys())
+                if reason:
+                    self._add_unknown(f"the program computes the file name {_shown(name)}> {reason}", top)
         word = pasted_word(self._atoms)
         if word is not None:
             raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
-        for tree in self.trees.values():
-            if tree.error:
-                raise UncacheableError(tree.error)
-        for name in self._expanded:
-            reason = macros_in(name, self._macros.keys())
-            if reason:
-                raise UncacheableError(f"the program computes the file name {_shown(name)}> {reason}")
-        tokens = {*self._included, *re.findall(rb"[A-Za-z_]\w*", b" ".join(self._expanded))}
-        if any(map(may_be_name, self._included)) or (tokens and self._are_macros_of_trees(tokens)):
-            raise UncacheableError(
-                "the program computes a file name with a macro of the compiler or of an installed header"
-            )
-        self.closure = self._closure()
 
-    def _include(self, macro: bytes, rest: bytes, directory: str | None) -> None:
+    def _include(self, macro: bytes, rest: bytes, directory: str | None, top: str | None) -> None:
         """Follow ``#include MACRO`` in a text. All definitions count, and a macro without one is an error."""
+        if may_be_name(macro):
+            self._add_unknown("the program computes a file name with a macro of the compiler", top)
         places = self._included.setdefault(macro, set())
-        if (rest, directory) not in places:
-            places.add((rest, directory))
+        if (rest, directory, top) not in places:
+            places.add((rest, directory, top))
             for body in self._macros.get(macro, ()):
-                self._use(macro, body, rest, directory)
+                self._use(macro, body, rest, directory, top)
 
-    def _use(self, macro: bytes, body: bytes, rest: bytes, directory: str | None) -> None:
+    def _use(self, macro: bytes, body: bytes, rest: bytes, directory: str | None, top: str | None) -> None:
         name, other = meaning(body, rest)
         if name:
-            self._expanded |= {name} if name.startswith(b"<") else set()
-            self._todo.append(lambda: self._add_names({name}, directory))
+            self._expanded |= {(name, top)} if name.startswith(b"<") else set()
+            self._todo.append(lambda: self._add_names({name}, directory, top))
         elif other:
-            self._todo.append(lambda: self._include(other, b"", directory))
+            self._todo.append(lambda: self._include(other, b"", directory, top))
         else:
             shown = _shown(macro + rest)
-            raise UncacheableError(f"the program has #include {shown}, which is not defined as the name of a file")
+            self._add_unknown(f"the program has #include {shown}, which is not defined as the name of a file", top)
 
-    def _are_macros_of_trees(self, names: set[bytes]) -> bool:
-        """Return whether headers in trees define one of some macros."""
-        pattern = re.compile(rb"#[ \t]*define[ \t]+(?:" + b"|".join(map(re.escape, sorted(names))) + rb")\b")
-        return any(
-            stat.S_ISREG(mode_of(path)) and pattern.search(read(path))
-            for tree in self.trees.values()
-            for path in tree.paths()
-        )
+    def _add_unknown(self, reason: str, top: str | None) -> None:
+        """Add the files of which the name of one is not known: all files in the directories of an installed header."""
+        if top is None:
+            raise UncacheableError(reason)
+        if ("all", top) not in self._seen:
+            self._seen.add(("all", top))
+            self._todo.append(lambda: self._add_directories(top))
 
-    def _add_names(self, names: set[bytes] | frozenset[bytes], directory: str | None) -> None:
+    def _add_directories(self, top: str) -> None:
+        for place in self._include_path:
+            for directory, _, names in os.walk(os.path.join(place, top)):
+                self._looked.add(directory)
+                for name in names:
+                    self._add_file(os.path.join(directory, name), self._top(place, top))
+
+    def _add_names(self, names: Iterable[bytes], directory: str | None, top: str | None) -> None:
         for name in names:
-            text = os.fsdecode(name[1:])
-            places = [directory] if directory is not None and name.startswith(b'"') else []
+            text = re.sub(r"^(?:\./+)+", "", os.fsdecode(name[1:]))
             stem = text.rstrip("/")  # NVRTC 13.5 opens a file without the slashes
-            spellings = {text, stem} if "." in os.path.basename(text) else {text, stem, text + ".stdh"}
-            for spelling in spellings:
-                for place in places + self._include_path:
-                    self._look(place, re.sub(r"^(?:\./+)+", "", spelling), is_own=place is directory)
+            for spelling in {text, stem} if "." in os.path.basename(text) else {text, stem, text + ".stdh"}:
+                if directory is not None and name.startswith(b'"'):
+                    self._look(directory, spelling, top)
+                for place in self._include_path:
+                    self._look(place, spelling, self._top(place, spelling))
 
-    def _look(self, place: str, name: str, *, is_own: bool = False) -> None:
+    def _top(self, place: str, name: str) -> str | None:
+        return name.partition("/")[0] if self._include_path[place] else None
+
+    def _look(self, directory: str, name: str, top: str | None) -> None:
         """Look for a name in a directory."""
-        if (place, name) in self._seen:
+        if (directory, name, top or "") in self._seen:
             return
-        self._seen.add((place, name))
-        first = name.partition("/")[0]
-        if first in ("", ".."):  # an absolute path, or another directory
-            self._add_file(os.path.join(place, name))
-        elif first in self._listing(place):
-            if is_own or not self._is_installed(place):
-                self._add_file(os.path.join(place, name))
-            else:
-                self._add_tree(place, first)
-
-    def _is_installed(self, place: str) -> bool:
-        return place in self._places.bundled or is_installed(place)
+        self._seen.add((directory, name, top or ""))
+        parts, place = name.split("/"), directory
+        if not {"", ".", ".."}.intersection(parts):
+            for part in parts:
+                if part not in self._listing(place):
+                    self._looked.add(place or ".")
+                    return
+                place = os.path.join(place, part)
+        self._add_file(os.path.join(directory, name), top)
 
     def _listing(self, directory: str) -> frozenset[str]:
         """Return the names in a directory. Other names are looked for in it only after it has changed."""
@@ -215,84 +223,175 @@ class Search:
             self._listings[directory] = found
         return found
 
-    def _add_tree(self, place: str, entry: str) -> None:
-        if (place, "", entry) in self._seen:
+    def _add_file(self, path: str, top: str | None) -> None:
+        key = path, top is not None
+        if (path, str(key[1])) in self._seen or "\0" in path:
             return
-        self._seen.add((place, "", entry))
-        top = top_of(place, entry)
-        if top not in self.trees:
-            tree = self.trees[top] = tree_of(top, self._notes)
-            self._todo.append(lambda: self._add_names_of(tree, place))
-
-    def _add_names_of(self, tree: Tree, place: str) -> None:
-        """Add the names that headers of a tree include."""
-        texts = [os.fsdecode(name[1:]) for name in tree.names]
-        by_first: dict[str, list[str]] = {}
-        for text in (*texts, *(text + ".stdh" for text in texts if "." not in os.path.basename(text))):
-            by_first.setdefault(text.partition("/")[0], []).append(text)
-        for where in dict.fromkeys((place, *self._include_path)):
-            for first in by_first.keys() & {*self._listing(where), "", ".", ".."}:
-                for text in (
-                    by_first[first]
-                    if first in ("", ".", "..") or not self._is_installed(where)
-                    else by_first[first][:1]
-                ):
-                    self._look(where, text)
-        if tree.is_computed:  # the names that it computes are those of installed headers, perhaps in a copy
-            installed = {
-                first for where in self._include_path if self._is_installed(where) for first in self._listing(where)
-            }
-            for where in self._include_path:
-                if not self._is_installed(where):
-                    for first in installed & self._listing(where):
-                        self._add_tree(where, first)
-
-    def _add_file(self, path: str) -> None:
-        if path in self.files or path in self._missing or "\0" in path:
-            return
+        self._seen.add((path, str(key[1])))
         groups = group([path])
         state = file_states(groups)
         if not stat.S_ISREG(modes(state, groups)[0]):
-            self._missing.add(path)
+            self._looked.add(path)
             return
-        known = _scans.get(path)
-        scanned = known[1] if known is not None and known[0] == state else scan(read(path))
-        if len(_scans) >= _MAX_FILES:
+        known = _scans.get(key)
+        scanned = known[1] if known is not None and known[0] == state else scan(_read(path), is_installed=key[1])
+        if len(_scans) >= _MAX_SCANS:
             _scans.clear()
         if are_settled(state, self._start):
-            _scans[path] = state, scanned
+            _scans[key] = state, scanned
         self.files[path] = scanned.digest
-        self.add_text(path, os.path.dirname(path), scanned)
+        self.add_text(path, os.path.dirname(path), scanned, top)
 
-    def _closure(self) -> Closure:
-        others = self._places.others
-        places = {*others} if self.files or self.trees or self._places.has_times or len(others) > 1 else set()
-        if not places and not self._missing and not self._listings:
-            return Closure(b"", b"", (), is_settled=True)
-        own = group({*self.files, *places})
-        looked = group({*self._missing - places, *(path or "." for path in self._listings)})
-        trees = [self.trees[top] for top in sorted(self.trees)]
-        states = [file_states(groups) for groups in (own, looked, *(tree.groups for tree in trees))]
+    def known(self, names: Sequence[str], *, has_times: bool) -> Known:
+        """Return a hash of all files, and of their times if these matter.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the program and of headers in memory, which can also be files.
+        has_times : bool
+            Whether the code has the times of files.
+        """
+        names = names if self.files or has_times or len(names) > 1 else ()
+        own = sorted({*self.files, *names})
+        groups = group(own)
+        states = file_states(groups)
+        modes(states, groups)
         digest = hashlib.sha256()
         for path in sorted(self.files):
             digest.update(hashlib.sha256(os.fsencode(path)).digest() + self.files[path])
-        for tree in trees:
-            digest.update(hashlib.sha256(os.fsencode(tree.top)).digest() + tree.digest)
         # The compiler reads a file with "#pragma once" a single time, by whatever path it is included. So the hash also
         # covers which paths lead to the same file. A place that does not exist has the inode 0.
         first: dict[tuple[int, int], int] = {}
-        for index, inode in enumerate(one for state in (states[0], *states[2:]) for one in inodes(state)):
-            same = first.setdefault(inode, index)
-            if same != index and inode[1]:
-                digest.update(b"%d=%d " % (index, same))
-        digest.update(b"".join(b"%d" % bool(inode) for _, inode in inodes(states[0])))
-        stats = hashlib.sha256(b"".join(times(state) for state in (states[0], *states[2:]))).digest()
-        parts = tuple((groups, fingerprint(state)) for groups, state in zip((own, looked), states, strict=False))
-        parts += tuple((tree.groups, tree.fingerprint) for tree in trees)
-        is_same = all(fingerprint(state) == tree.fingerprint for state, tree in zip(states[2:], trees, strict=True))
-        modes(states[0], own), modes(states[1], looked)
-        is_settled = is_same and all(are_settled(state, self._start) for state in states[:2])
-        return Closure(digest.digest(), stats, parts, is_settled)
+        same = [first.setdefault(inode, index) if inode[1] else -1 for index, inode in enumerate(inodes(states))]
+        digest.update(repr((same, times(states) if has_times else None)).encode())
+        looked = group(self._looked.difference(own))
+        looked_states = file_states(looked)
+        modes(looked_states, looked)
+        is_settled = are_settled(states + looked_states, self._start)
+        return Known(digest.digest(), groups + looked, fingerprint(states + looked_states), is_settled)
+
+
+class Inputs(NamedTuple):
+    """The files that one compilation may read."""
+
+    key: bytes
+    """bytes: A hash of everything that determines which files these are, apart from the files."""
+    search: Callable[[], Search]
+    """callable: Searches for the files."""
+    names: Sequence[str]
+    has_times: bool
+
+    def known(self, look: Look, notes: Notes | None) -> Known:
+        """Find the files, or check that the known ones are unchanged."""
+        found = recall(self.key, notes, look)
+        if found is None:
+            look.clear()
+            search = self.search()
+            if search.time:
+                raise UncacheableError(search.time)
+            found = search.known(self.names, has_times=self.has_times)
+            keep(self.key, found, notes)
+        return found
+
+
+def inputs_of(
+    source: bytes,
+    flags: Sequence[bytes],
+    options: ProgramOptions,
+    *,
+    names: Sequence[bytes],
+    headers: Mapping[bytes, bytes],
+    has_times: bool = False,
+) -> Inputs:
+    """Return an object that finds the files that a C++ program reads.
+
+    Parameters
+    ----------
+    source : bytes
+        The program.
+    flags : sequence of bytes
+        The options in NVRTC's form.
+    options : ProgramOptions
+        The same options.
+    names : sequence of bytes
+        The name expressions.
+    headers : mapping
+        Files in memory: contents by name.
+    has_times : bool, optional
+        Whether times of files matter, even that of a file with the name of the program. Default False.
+    """
+    program, program_key = _scan_program(source)
+    expressions, expressions_key = _scan_program(b"\n".join(names))
+    bundled = _values(flags, b"--use-bundled-headers=")
+    bundled += [os.path.join(top, "cccl") for top in bundled]
+    includes = _values(flags, b"--include-path=") + bundled
+    pre_include = _values(flags, b"--pre-include=")
+    macros = _values(flags, b"--define-macro=")
+    directory = None if options.no_source_include else os.path.dirname(options.name or "")
+    others = [options.name or "default_program", *map(os.fsdecode, headers)]
+    key = hashlib.sha256(program_key + expressions_key)
+    for part in (_VERSION, _current_directory(), directory, includes, pre_include, macros, others, has_times):
+        key.update(repr(part).encode("utf-8", "surrogateescape"))
+    for name, content in sorted(headers.items()):
+        key.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+
+    def search() -> Search:
+        search = Search(includes, bundled)
+        search.add_text("a macro of the options", None, scan_options(list(map(os.fsencode, macros))))
+        search.add_text("a name expression", "", expressions)  # NVRTC compiles them as a file in the current directory
+        search.add_text("the program", directory, program)
+        for header, content in headers.items():  # all headers, even unused ones, because their contents are in the key
+            shown = os.fsdecode(header)
+            search.add_text(f"the header {shown!r}", os.path.dirname(shown), scan(content))
+        for pre in pre_include:
+            search.add_name(b'"' + os.fsencode(pre), "")
+        search.finish()
+        return search
+
+    return Inputs(key.digest(), search, others, has_times)
+
+
+def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    """Return the files that a C++ program may include, with hashes of their contents. The time does not matter."""
+    precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
+    # Compilations with precompiled headers are not cached, but the files that they include can be determined.
+    options = replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
+    check_options(options)
+    inputs = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers)
+    return dict.fromkeys(precompiled, b"") | inputs.search().files
+
+
+def _scan_program(text: bytes) -> tuple[Scan, bytes]:
+    hashed = hashlib.sha256(text).digest()
+    known = _programs.get(hashed)
+    if known is None:
+        if len(_programs) >= _MAX_SCANS:
+            _programs.clear()
+        scanned = scan(text)
+        known = _programs[hashed] = scanned, scanned.include_key
+    return known
+
+
+def _read(path: str) -> bytes:
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        raise UncacheableError(f"{path} cannot be read: {error.strerror}") from None
+    if data is None:
+        raise UncacheableError(f"{path} is not a regular file")
+    return data
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise UncacheableError(f"there is no current directory: {error.strerror}") from None
+
+
+def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
+    return [os.fsdecode(option[len(flag) :]) for option in flags if option.startswith(flag)]
 
 
 def _shown(text: bytes) -> str:

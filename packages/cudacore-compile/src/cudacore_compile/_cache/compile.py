@@ -8,31 +8,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_compile._cache.digest import Key, has_other_builtins, program_key
+from cudacore_compile._cache.digest import Key, key_of
 from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.libraries import has_other_builtins
 from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.states import Look
+from cudacore_compile._cache.states import Look, is_same_way, paths_of, wait_until_settled, way_to
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
 _MAX_TRIES = 3  # how often to determine the included files if another process keeps changing them
-
-
-def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:
-    """Return the key of a compilation."""
-    return program_key(
-        request.code,
-        request.code_type,
-        request.options,
-        request.target,
-        request.names,
-        headers=request.headers,
-        look=look,
-        notes=notes,
-    )
 
 
 def check_cache(cache: object) -> None:
@@ -80,7 +67,7 @@ def compile_cached(
 _has_warned = False
 
 
-def warn_of(error: UncacheableError) -> None:
+def _warn_of(error: UncacheableError) -> None:
     """Warn that a program is compiled each time. There is one warning in a process."""
     global _has_warned
     if not _has_warned:
@@ -89,43 +76,50 @@ def warn_of(error: UncacheableError) -> None:
 
 
 class Watch:
-    """The inputs of one compilation, checked before and after the compilation in the process that compiles.
+    """The inputs of one compilation, compared before and after the compilation in the process that compiles.
+
+    If a file was written just now, it waits for a few milliseconds, until every later change will be detected.
 
     Parameters
     ----------
     request : Request
         The program, and how to compile it.
     notes : Notes, optional
-        Where closures are kept for other processes.
+        Where results are kept for other processes.
     """
 
     def __init__(self, request: Request, notes: Notes | None = None) -> None:
         self._request = request
-        self._key: Key | None = None
+        self._before: Key | None = None
         for _ in range(_MAX_TRIES):
             try:
                 key = key_of(request, notes=notes)
             except UncacheableError:
                 return
-            if key.inputs is None or key.inputs.prepare():
-                self._key = key
+            if key.files.is_settled:
+                self._before = key
+                self._way = way_to(paths_of(key.files.groups))
                 return
+            wait_until_settled()
 
     def end(self) -> bytes:
-        """Return the key of the compiled code; an empty key if the inputs may have changed."""
-        key = self._key
-        if key is None or (key.inputs is not None and not key.inputs.are_same()):
+        """Return the key of the compiled code; an empty key if the inputs may have changed.
+
+        Another thread may have set a variable or changed the directory, and libdevice may have been replaced.
+        """
+        if self._before is None:
             return b""
-        if self._request.code_type is SourceCodeType.CXX and has_other_builtins():
-            return b""
-        try:  # another thread may have set a variable or changed the directory, and libdevice may have been replaced
-            if key_of(self._request).key != key.key:
-                return b""
+        try:
+            is_same = key_of(self._request) == self._before
         except UncacheableError:
+            return b""
+        is_same = is_same and is_same_way(self._way, way_to(paths_of(self._before.files.groups)))
+        if not is_same or (self._request.code_type is SourceCodeType.CXX and has_other_builtins()):
             return b""
         from cudacore_compile._compilers import process_state  # imported here, so that cache hits do not import it
 
-        return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
+        is_clean = process_state.is_clean_for(self._request.options, self._request.code_type)
+        return self._before.key if is_clean else b""
 
 
 class CachedCompilation:
@@ -149,7 +143,7 @@ class CachedCompilation:
             self._key = key_of(request, look=look, notes=cache._notes()).key
         except UncacheableError as error:
             cache.count("uncacheable")
-            warn_of(error)
+            _warn_of(error)
 
     @property
     def is_cacheable(self) -> bool:
@@ -158,13 +152,7 @@ class CachedCompilation:
 
     def find(self) -> tuple[ObjectCode, str] | None:
         """Return the code and the log; None if they are not stored."""
-        if not self._key:
-            return None
-        try:
-            entry = self._cache._load(self._key)
-        except Exception as error:  # a user's cache can raise any exception
-            self._warn("read", error)
-            return None
+        entry = load_entry(self._cache, self._key) if self._key else None
         if entry is None:
             return None
         code = entry.object_code(self._request.target.value, self._request.options.name or "default_program")
@@ -176,13 +164,27 @@ class CachedCompilation:
         The keys differ if a file was changed meanwhile, or if the process that compiled has another compiler, other
         files or another environment.
         """
-        if not self._key or key != self._key:
-            return
-        try:
-            self._cache._save(self._key, Entry.of(code, log))
-        except Exception as error:
-            self._warn("written", error)
+        if self._key and key == self._key:
+            save_entry(self._cache, key, Entry.of(code, log))
 
-    def _warn(self, what: str, error: Exception) -> None:
-        self._cache.count("failures")
-        warnings.warn(f"{self._cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=5)
+
+def load_entry(cache: ProgramCacheResource, key: bytes) -> Entry | None:
+    """Return an entry; None if it is not stored, or if the cache fails, which is a RuntimeWarning."""
+    try:
+        return cache._load(key)
+    except Exception as error:  # a user's cache can raise any exception
+        _warn_of_failure(cache, "read", error)
+        return None
+
+
+def save_entry(cache: ProgramCacheResource, key: bytes, entry: Entry) -> None:
+    """Store an entry. If the cache fails, there is a RuntimeWarning."""
+    try:
+        cache._save(key, entry)
+    except Exception as error:
+        _warn_of_failure(cache, "written", error)
+
+
+def _warn_of_failure(cache: ProgramCacheResource, what: str, error: Exception) -> None:
+    cache.count("failures")
+    warnings.warn(f"{cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=6)

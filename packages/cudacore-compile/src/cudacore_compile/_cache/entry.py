@@ -61,11 +61,7 @@ class Entry:
             return None
         if hashlib.sha256(memoryview(data)[:at]).digest() != digest:
             return None
-        try:
-            facts = json.loads(data[code_size:at]) if facts_size else {}
-        except (ValueError, RecursionError):
-            return None
-        return cls(data[:code_size], facts) if _are_facts(facts) else None
+        return cls(data[:code_size], json.loads(data[code_size:at]) if facts_size else {})
 
     def object_code(self, code_type: str, name: str) -> ObjectCode | None:
         """Return the code as an ObjectCode; None if the type of the code is not `code_type`."""
@@ -83,25 +79,3 @@ class Entry:
     def log(self) -> str:
         """str: The log of the compiler."""
         return self.facts.get("log", "")
-
-
-def _are_facts(facts: object) -> bool:
-    """Return whether the facts have the form that :meth:`Entry.of` gives them.
-
-    Programs other than this package can write entries with valid checksums, too.
-    """
-    if not isinstance(facts, dict):
-        return False
-    if not facts:
-        return True
-    signatures = facts.get("signatures")
-    return (
-        all(isinstance(facts.get(name), str) for name in ("code_type", "name"))
-        and _is_of_strings(facts.get("symbol_mapping"))
-        and (signatures is None or _is_of_strings(signatures))
-        and isinstance(facts.get("log", ""), str)
-    )
-
-
-def _is_of_strings(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())

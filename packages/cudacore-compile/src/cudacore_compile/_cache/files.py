@@ -26,7 +26,6 @@ _LAYOUT = "v1"
 _LOCK_SECONDS = 5.0
 _BACK_OFF_SECONDS = 60.0  # for this long after a skipped store, stores do not wait for the lock
 _NOTE = ".note"  # the suffix of files beside the entries, with data for other processes
-_MANY = 512  # with more entries than this, several are evicted at once, because each eviction examines all of them
 
 
 class _File(NamedTuple):
@@ -41,9 +40,9 @@ class FileStreamProgramCache(EntryCache):
     An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
     checksums; an entry with a wrong checksum is ignored. Processes can be killed at any moment: their locks are
     released, and the next process that writes removes their temporary files. The size of all files, including temporary
-    ones, never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, and the
-    first time there is a RuntimeWarning. For the next minute, stores do not wait for the lock. The directory may be
-    removed at any time; it is created again.
+    ones, never exceeds the limit. If another process holds the lock for five seconds, the entry is not stored, with a
+    RuntimeWarning, and for the next minute stores do not wait for the lock. The directory may be removed at any time;
+    it is created again.
 
     All methods can be called from any thread.
 
@@ -73,7 +72,6 @@ class FileStreamProgramCache(EntryCache):
         self._entries = self._path / _LAYOUT / "entries"
         self._temporary = self._path / _LAYOUT / "tmp"
         self._impatient_until = 0.0
-        self._has_warned = False
         self._make_directories()
 
     def __repr__(self) -> str:
@@ -102,17 +100,13 @@ class FileStreamProgramCache(EntryCache):
             for file in self._files():
                 _remove(file.path)
             self._sweep()
-            self._write_total(0)
 
     def _notes(self) -> Notes:
         return Notes(self._load_note, self._save_note)
 
     def _load_note(self, key: bytes) -> bytes | None:
-        return self._load_note_at(self._file(key) + _NOTE)
-
-    def _load_note_at(self, path: str | os.PathLike[str]) -> bytes | None:
         try:
-            entry = self._read(os.fspath(path))
+            entry = self._read(self._file(key) + _NOTE)
             return None if entry is None else zlib.decompress(entry.code)
         except (OSError, zlib.error):  # the directory may be read-only, or the file may belong to another user
             self.count("failures")
@@ -158,28 +152,17 @@ class FileStreamProgramCache(EntryCache):
                 self.count("failures")
                 return False
             self._sweep()
-            total = self._read_total() + len(data)
-            if self._limit is not None and total > self._limit:
-                total = self._make_room(len(data)) + len(data)
-            # Written first. If the process is killed after this, the total is too large until it is computed again.
-            self._write_total(total)
+            if self._limit is not None:
+                self._make_room(len(data), self._limit)
             temporary = os.path.join(self._temporary, os.path.basename(path))
             try:
-                with open(temporary, "wb", buffering=0) as file:
-                    written = 0
-                    while written < len(data):
-                        written += file.write(memoryview(data)[written:]) or 0
-                replaced = _size(path)
-                try:
-                    os.replace(temporary, path)
-                except FileNotFoundError:
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-                    os.replace(temporary, path)
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.replace(temporary, path)
             except BaseException:
                 _remove(temporary)
                 raise
-            if replaced:
-                self._write_total(total - replaced)
         return True
 
     def _make_directories(self) -> None:
@@ -211,89 +194,44 @@ class FileStreamProgramCache(EntryCache):
 
         The operating system releases the lock when the process of its holder ends.
         """
-        path, flags = self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        try:
-            file = os.open(path, flags, 0o666)
-        except FileNotFoundError:
-            file = -1
-        if file < 0 or not self._temporary.is_dir():  # the whole directory was removed
-            if file >= 0:
-                os.close(file)
-            self._make_directories()
-            file = os.open(path, flags, 0o666)
+        self._make_directories()  # somebody may have removed them
+        file = os.open(self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             is_impatient = time.monotonic() < self._impatient_until
             locked = _lock(file, 0.0 if is_impatient else _LOCK_SECONDS)
-            if locked:
-                self._impatient_until = 0.0
-            elif not is_impatient:
+            if not locked and not is_impatient:
                 self._impatient_until = time.monotonic() + _BACK_OFF_SECONDS
-                self._warn_of_lock()
+                warnings.warn(
+                    f"another process has kept the program cache in {self._path} locked for {_LOCK_SECONDS:.0f} "
+                    "seconds: it may have been stopped. Nothing is stored while it is locked",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             try:
                 yield locked
             finally:
                 # unlocked explicitly, because a forked child can have the file open, too, and outlive this process
                 if locked:
+                    self._impatient_until = 0.0
                     fcntl.flock(file, fcntl.LOCK_UN)
         finally:
             os.close(file)
-
-    def _warn_of_lock(self) -> None:
-        if self._has_warned:
-            return
-        self._has_warned = True
-        warnings.warn(
-            f"another process has kept the program cache in {self._path} locked for {_LOCK_SECONDS:.0f} seconds: it "
-            "may have been stopped. Nothing is stored while it is locked",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
     def _sweep(self) -> None:
         """Remove the temporary files of killed processes. The caller holds the lock."""
         for file in _scan(str(self._temporary)):
             _remove(file.path)
 
-    def _make_room(self, wanted: int) -> int:
-        """Remove entries until there is room for a number of bytes; return the size of the remaining entries."""
-        assert self._limit is not None
+    def _make_room(self, wanted: int, limit: int) -> None:
+        """Remove the least recently used entries until there is room for a number of bytes."""
         files = sorted(self._files())
         total = sum(file.size for file in files)
-        if total + wanted <= self._limit:
-            return total
-        if len(files) > _MANY:
-            wanted = min(self._limit, wanted + self._limit // 32)
-        evicted = 0
         for file in files:
-            if total + wanted <= self._limit:
+            if total + wanted <= limit:
                 break
             _remove(file.path)
             total -= file.size
-            evicted += 1
-        self.count("evictions", evicted)
-        return total
-
-    def _read_total(self) -> int:
-        """Return an upper bound of the size of all entries."""
-        try:
-            total, checksum = (read_regular(self._path / _LAYOUT / "total") or b"").split()
-            if int(checksum, 16) == zlib.crc32(total):
-                return int(total)
-        except (FileNotFoundError, ValueError):
-            pass
-        return sum(file.size for file in self._files())
-
-    def _write_total(self, total: int) -> None:
-        text = b"%d" % total
-        path = self._path / _LAYOUT / "total"
-        if not path.is_file():  # a pipe would block
-            _remove(str(path))
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            # The length is fixed, so that one write call replaces the previous value completely.
-            os.pwrite(file, b"%20b %08x\n" % (text, zlib.crc32(text)), 0)
-        finally:
-            os.close(file)
+            self.count("evictions")
 
     @property
     def directory(self) -> Path:
@@ -352,13 +290,6 @@ def _scan(directory: str) -> list[os.DirEntry[str]]:
             return list(found)
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
 
 
 def _remove(path: str) -> None:

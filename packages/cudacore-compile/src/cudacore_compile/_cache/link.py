@@ -3,23 +3,22 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from cudacore_compile._cache.digest import Digest, loaded_identity
+from cudacore_compile._cache.compile import load_entry, save_entry
+from cudacore_compile._cache.digest import Digest
 from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.libraries import loaded_identity
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.settings import check_link_options, environment, processors
+from cudacore_compile._cache.settings import check_link_options, environment
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
 from cudacore_compile.typing import ObjectCodeFormatType
-from cudacore_handles._sdk.compile import carries_ptx
 
 # This must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
-_SCHEMA = b"cudacore-link-2"
+_SCHEMA = b"cudacore-link-3"
 
 
 class LinkFacts(NamedTuple):
@@ -64,28 +63,19 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     except UncacheableError:
         cache.count("uncacheable")
         return link_now()
-    try:
-        entry = cache._load(key)
-    except Exception as error:  # a user's cache can raise any exception
-        _warn(cache, "read", error)
-        entry = None
+    entry = load_entry(cache, key)
     if entry is not None and entry.facts.get("code_type") == facts.target.value:
         error_log, _, info_log = entry.log.partition(_BETWEEN_LOGS)
         return Linked(entry.code, error_log, info_log)
     linked = link_now()
-    if environment() != before:  # another thread may have set a variable
-        return linked
-    log = f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}"
-    kept: dict[str, Any] = {
-        "code_type": facts.target.value,
-        "name": facts.options.name or "",
-        "symbol_mapping": {},
-        "log": log,
-    }
-    try:
-        cache._save(key, Entry(linked.code, kept))
-    except Exception as error:
-        _warn(cache, "written", error)
+    if environment() == before:  # another thread may have set a variable
+        kept: dict[str, Any] = {
+            "code_type": facts.target.value,
+            "name": facts.options.name or "",
+            "symbol_mapping": {},
+            "log": f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}",
+        }
+        save_entry(cache, key, Entry(linked.code, kept))
     return linked
 
 
@@ -102,29 +92,14 @@ def link_key(facts: LinkFacts) -> bytes:
     """
     linker, target, options, flags, inputs = facts
     check_link_options(options)
-    digest = Digest()
-    digest.add(b"schema", _SCHEMA)
+    digest = Digest(_SCHEMA, target, flags, has_directory=has_directory(options))
     digest.add(b"linker", linker.version_text.encode() + b"\0" + loaded_identity(linker.path))
-    digest.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
-    digest.add(b"target", target.value.encode())
-    if target is ObjectCodeFormatType.CUBIN and carries_ptx():
-        digest.add(b"carries", b"PTX")
-    digest.add_all(b"options", flags)
-    digest.add(b"processors", processors(flags))
     for part in inputs:
         digest.add(part.code_type.encode(), part.code)
         digest.add(b"name", part.name.encode("utf-8", "surrogateescape"))
-    if has_directory(options):
-        digest.add(b"directory", os.fsencode(os.getcwd()))
-        digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     return digest.digest()
 
 
 def has_directory(options: LinkerOptions) -> bool:
     """Return whether the linked code contains the current directory."""
     return bool(options.debug or options.lineinfo)
-
-
-def _warn(cache: ProgramCacheResource, what: str, error: Exception) -> None:
-    cache.count("failures")
-    warnings.warn(f"{cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=5)

@@ -3,6 +3,9 @@
 
 This is no preprocessor. Every name behind ``include`` counts, whatever is around it: conditions, comments, strings. So
 more names are found than the compiler looks for, and never fewer. A construct that could hide a name is refused.
+
+Installed headers hide no names, and have many comments with examples. So only their directives are scanned, and every
+name in these counts.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
 from typing import NamedTuple
 
 
@@ -22,14 +26,15 @@ class Scan(NamedTuple):
     computed: frozenset[tuple[bytes, bytes]]  # operands of #include: a macro, and the text after it
     macros: Mapping[bytes, frozenset[bytes]]  # the bodies of macros, and of their parameters
     atoms: frozenset[bytes]  # tokens from which __TIME__ and similar words can be pasted
-    error: str  # a construct that is refused
+    error: str  # a construct that is refused, because it could hide a name
+    time: str  # a word that stands for the time
 
     @property
     def include_key(self) -> bytes:
         """bytes: A hash of all that determines which files are read; not of the digest."""
         macros = sorted((name, sorted(bodies)) for name, bodies in self.macros.items())
         parts = (sorted(self.names), sorted(self.expanded), sorted(self.computed), macros, sorted(self.atoms))
-        return hashlib.sha256(repr((parts, self.error)).encode("utf-8", "surrogateescape")).digest()
+        return hashlib.sha256(repr((parts, self.error, self.time)).encode("utf-8", "surrogateescape")).digest()
 
 
 COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
@@ -58,11 +63,13 @@ _PLAIN_CONDITION = re.compile(
 )
 _REMARKS = re.compile(COMMENT + rb"|//.*")
 
-TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
-TIME = re.compile(rb"__(?:TIME|DATE|TIMESTAMP)__")
-# Words, and of how many parts they are pasted at most. Many programs could paste them of more parts, such as "has" or
-# single letters. A pasted __has_include matters only if the name in it is computed, too.
-_WORDS = {**dict.fromkeys(TIMES, 3), b"__has_include": 2, b"__has_include_next": 2}
+_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+_QUOTED = re.compile(rb'([<"][^<>"\n\0]+)[>"]')
+
+_TIME = re.compile(rb"__(?:TIME|DATE|TIMESTAMP)__")
+# Words that can be pasted, of two parts or, in the case of times, of up to three. Many programs could paste them of
+# more parts, such as "has" or single letters. A pasted __has_include matters only if the name in it is computed, too.
+_WORDS = {b"__TIME__": 3, b"__DATE__": 3, b"__TIMESTAMP__": 3, b"__has_include": 2, b"__has_include_next": 2}
 _ATOMS = {
     word[start:end] for word in _WORDS for start in range(len(word)) for end in range(start + 1, len(word) + 1)
 } - {*_WORDS}
@@ -70,33 +77,37 @@ _NO_TOKEN = bytes(char for char in range(256) if not (chr(char).isalnum() and ch
 _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
-def scan(data: bytes) -> Scan:
-    """Scan a file."""
+def scan(data: bytes, *, is_installed: bool = False) -> Scan:
+    """Scan a file.
+
+    Parameters
+    ----------
+    data : bytes
+        Its contents.
+    is_installed : bool, optional
+        Whether it is an installed header. Default False.
+    """
     names: set[bytes] = set()
     expanded: set[bytes] = set()
     computed: set[tuple[bytes, bytes]] = set()
     macros: dict[bytes, set[bytes]] = {}
     atoms: set[bytes] = set()
     error = "is encoded as UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
+    time = ""
     for text in _readings(data):
+        word = _TIME.search(text)
+        if word is not None:
+            time = time or f"has {word[0].decode()} in line {_line(text, word)}"
+        if is_installed:
+            text = b"\n".join(_DIRECTIVE.findall(text))
+            names.update(_QUOTED.findall(text))
+        else:
+            error = error or _test_names(text, expanded)
+            # The name of a directive is no operand of ##, and nearly each file has the token "include".
+            atoms |= _ATOMS.intersection(text.replace(b"#include", b"").translate(_BLANKS).split())
         names.update(one or two for one, two in _INCLUDED.findall(text))
         computed.update((macro, _REMARKS.sub(b"", rest).strip()) for macro, rest in _COMPUTED.findall(text))
-        for macro, parameters, body in _DEFINED.findall(text):
-            body = _REMARKS.sub(b"", body).strip()
-            body = _CALLED + parameters + body if parameters else body
-            # Other bodies are all the same, so that programs with other constants have the same files.
-            is_name = _WITH_PARAMETER.fullmatch(body) or any(meaning(body, b""))
-            macros.setdefault(macro, set()).add(body if is_name else _OTHER)
-            for parameter in re.findall(rb"[A-Za-z_$]\w*", parameters) if _TEST.search(text) else ():
-                macros.setdefault(parameter, set()).add(b"")
-            name, _ = meaning(body, b"")
-            names.add(name)
-        error = error or _test_names(text, expanded)
-        word = TIME.search(text)
-        if word is not None:
-            error = error or f"has {word[0].decode()} in line {_line(text, word)}"
-        # The name of a directive is no operand of ##, and nearly each file has the token "include".
-        atoms |= _ATOMS.intersection(text.replace(b"#include", b"").translate(_BLANKS).split())
+        _add_macros(text, macros, names)
     return Scan(
         hashlib.sha256(data).digest(),
         frozenset(name for name in names if len(name) > 1 and b"\0" not in name),
@@ -105,7 +116,22 @@ def scan(data: bytes) -> Scan:
         {macro: frozenset(bodies) for macro, bodies in macros.items()},
         frozenset(atoms),
         error,
+        time,
     )
+
+
+def _add_macros(text: bytes, macros: dict[bytes, set[bytes]], names: set[bytes]) -> None:
+    """Add the macros that a text defines, and the names of files that are their bodies."""
+    has_tests = _TEST.search(text) is not None
+    for macro, parameters, body in _DEFINED.findall(text):
+        body = _REMARKS.sub(b"", body).strip()
+        body = _CALLED + parameters + body if parameters else body
+        name, other = meaning(body, b"")
+        # Other bodies are all the same, so that programs with other constants have the same files.
+        macros.setdefault(macro, set()).add(body if name or other or _WITH_PARAMETER.fullmatch(body) else _OTHER)
+        names.add(name)
+        for parameter in re.findall(rb"[A-Za-z_$]\w*", parameters) if has_tests else ():
+            macros.setdefault(parameter, set()).add(b"")
 
 
 def _readings(data: bytes) -> list[bytes]:
@@ -140,13 +166,9 @@ def scan_options(macros: Sequence[bytes]) -> Scan:
 def pasted_word(atoms: Set[bytes]) -> bytes | None:
     """Return a word that the operator ``##`` can form from tokens, and that is refused; None if there is none."""
     for word, max_parts in _WORDS.items():
-        parts = {0: 0}  # the number of tokens that form the beginning of the word, by its length
-        for end in range(1, len(word) + 1):
-            counts = [count for start, count in parts.items() if word[start:end] in atoms]
-            if counts:
-                parts[end] = min(counts) + 1
-        if parts.get(len(word), max_parts + 1) <= max_parts:
-            return word
+        for cuts in (cuts for count in range(1, max_parts) for cuts in combinations(range(1, len(word)), count)):
+            if all(word[start:end] in atoms for start, end in zip((0, *cuts), (*cuts, len(word)), strict=True)):
+                return word
     return None
 
 

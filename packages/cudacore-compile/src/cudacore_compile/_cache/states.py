@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_handles._sdk.compile import file_states
 
-SIZE = 6  # the fields of a state: device, inode, mode, size, time of modification, time of change
-_INODE, _MODE, _MTIME, _CTIME = 1, 2, 4, 5
+# The fields of a state: device, inode, mode, size, time of modification, time of change
+_FIELDS, _INODE, _MODE, _SIZE, _MTIME, _CTIME = 6, 1, 2, 3, 4, 5
 # Within one tick of the clock, a file can be written twice with the same times.
 _FINE_NS = 20_000_000
 _COARSE_NS = 2_000_000_000
@@ -29,17 +29,16 @@ def group(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode("\0".join((directory, *names, "\0"))) for directory, names in directories.items())
 
 
-def paths_of(groups: bytes) -> Iterator[tuple[str, str]]:
-    """Return the directories and names of groups, in the order of their states."""
+def paths_of(groups: bytes) -> Iterator[str]:
+    """Return the paths of groups, in the order of their states."""
     for part in groups.split(b"\0\0")[:-1]:
         directory, *names = os.fsdecode(part).split("\0")
         for name in names:
-            yield directory, name
+            yield os.path.join(directory, name)
 
 
-def fields(states: bytes) -> memoryview:
-    """Return all fields of all states, as integers."""
-    return memoryview(states).cast("q")
+def _field(states: bytes, field: int) -> list[int]:
+    return memoryview(states).cast("q")[field::_FIELDS].tolist()
 
 
 def modes(states: bytes, groups: bytes) -> list[int]:
@@ -50,37 +49,28 @@ def modes(states: bytes, groups: bytes) -> list[int]:
     UncacheableError
         If a file cannot be looked up.
     """
-    found = fields(states)[_MODE::SIZE].tolist()
+    found = _field(states, _MODE)
     if found and min(found) < 0:
-        (directory, name), error = next((path, m) for path, m in zip(paths_of(groups), found, strict=True) if m < 0)
+        path, error = next((path, mode) for path, mode in zip(paths_of(groups), found, strict=True) if mode < 0)
         reason = os.strerror(-error) if -error in errno.errorcode else str(error)
-        raise UncacheableError(f"{os.path.join(directory, name)} cannot be looked up: {reason}")
+        raise UncacheableError(f"{path} cannot be looked up: {reason}")
     return found
-
-
-def mode_of(path: str) -> int:
-    """Return the mode of a file or directory; 0 if it does not exist."""
-    groups = group([path])
-    return modes(file_states(groups), groups)[0]
 
 
 def inodes(states: bytes) -> Iterator[tuple[int, int]]:
     """Return the devices and inodes of files."""
-    found = fields(states)
-    return zip(found[0::SIZE].tolist(), found[_INODE::SIZE].tolist(), strict=True)
+    return zip(_field(states, 0), _field(states, _INODE), strict=True)
 
 
-def times(states: bytes) -> bytes:
+def times(states: bytes) -> list[int]:
     """Return the times of modification and the sizes of files."""
-    found = fields(states)
-    return found[_MTIME::SIZE].tobytes() + found[_MTIME - 1 :: SIZE].tobytes()
+    return _field(states, _MTIME) + _field(states, _SIZE)
 
 
 def are_settled(states: bytes, at: int) -> bool:
     """Return whether these states, read after a time in nanoseconds, detect every change since that time."""
-    changes = fields(states)[_CTIME::SIZE].tolist()
-    latest = max(changes, default=0)
-    if latest + _COARSE_NS < at:
+    changes = _field(states, _CTIME)
+    if max(changes, default=0) + _COARSE_NS < at:
         return True
     return all(changed + (_FINE_NS if changed % 1_000_000 else _COARSE_NS) < at for changed in changes)
 
@@ -101,23 +91,6 @@ class Look(dict[bytes, bytes]):
 def fingerprint(states: bytes) -> bytes:
     """Return a short hash of states."""
     return hashlib.blake2b(states, digest_size=16).digest()
-
-
-def read(path: str) -> bytes:
-    """Return the contents of a regular file.
-
-    Raises
-    ------
-    UncacheableError
-        If the path cannot be read, or is not a file.
-    """
-    try:
-        data = read_regular(path)
-    except OSError as error:
-        raise UncacheableError(f"{path} cannot be read: {error.strerror}") from None
-    if data is None:
-        raise UncacheableError(f"{path} is not a regular file")
-    return data
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes | None:

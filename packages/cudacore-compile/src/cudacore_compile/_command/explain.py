@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cudacore_compile import UncacheableError
-from cudacore_compile._cache.compile import key_of
-from cudacore_compile._cache.dependencies import included_files
+from cudacore_compile._cache.closure import included_files
+from cudacore_compile._cache.digest import key_of
 from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._cache.link import LinkFacts, has_directory, link_key
 from cudacore_compile._command.arguments import make_parser, parse
@@ -195,12 +195,11 @@ def _link_facts(facts: LinkFacts) -> dict[str, Any]:
 
 
 def _files(program: Program, request: Request) -> dict[str, str]:
-    """Return hashes of the files that a program may include, and of directories of installed headers."""
+    """Return hashes of the files that a program may include."""
     if program.backend is not CompilerBackendType.NVRTC:
         return {}
-    files, trees = included_files(request.code, request.options, request.headers)
-    hashes = files | {os.path.join(top, "*"): digest for top, (digest, _) in trees.items()}
-    return {file: digest.hex() for file, digest in hashes.items()}
+    files = included_files(request.code, request.options, request.headers)
+    return {file: digest.hex() for file, digest in files.items()}
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
