@@ -12,6 +12,7 @@ import pytest
 import cudacore_handles as ch
 import cudacore_handles.texture as ct
 from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType
+from threads_at_once import in_threads
 
 TAKES_OBJECT = b"""
 .version 8.0
@@ -374,6 +375,13 @@ def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
     call_driver("cuGraphExecDestroy", executable)
     call_driver("cuGraphDestroy", graph)
     stream.sync()
+
+
+def test_close_on_a_thread_without_a_context(device: ch.Device, capfd: pytest.CaptureFixture[str]) -> None:
+    """The driver destroys textures and surfaces only with a current context: they would be leaked."""
+    for made in (make_texture(device, make_array(device)), make_surface(device)):
+        in_threads(lambda made: made.close(), [made])
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.cuda_sim
