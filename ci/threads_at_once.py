@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+# Whether this Python has a GIL. Without one, objects are collected, and references counted, at other times.
+GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 T = TypeVar("T")
 R = TypeVar("R")

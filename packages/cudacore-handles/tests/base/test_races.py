@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import struct
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +14,12 @@ import pytest
 from packing import UNKNOWN
 
 import cudacore_handles as ch
+import cudacore_handles.texture as ct
 from cudacore_handles import _native
-from threads_at_once import in_threads
+from threads_at_once import GIL, in_threads
 
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
-free_threaded = pytest.mark.skipif(
-    getattr(sys, "_is_gil_enabled", lambda: True)(), reason="needs a Python without a GIL"
-)
+free_threaded = pytest.mark.skipif(GIL, reason="needs a Python without a GIL")
 
 
 def race(*functions: Callable[[], object], times: int = 200) -> None:
@@ -222,3 +220,40 @@ def test_a_bytearray_that_is_resized() -> None:
         return call
 
     race(safely(resize), pack, pack, times=1000)
+
+
+def test_a_tensor_map_that_gets_other_memory(device: ch.Device, stream: ch.Stream) -> None:
+    """A launch would read half of the old map and half of the new one, or keep the wrong memory."""
+    if not device.properties.tensor_map_access_supported:
+        pytest.skip("needs tensor maps: compute capability 9.0")
+    views = [device.allocate(4096, stream=stream).view("float32", (32, 32)) for _ in range(2)]
+    tensor_map = views[0].as_tensor_map((8, 8))
+    layout = struct.pack("=3I", 0, 128, UNKNOWN)
+    whole = set()
+    for view in views:
+        tensor_map.replace_address(view)
+        whole.add(_native.pack(layout, (tensor_map,), None))
+    packed: set[bytes] = set()
+    race(
+        *(lambda view=view: tensor_map.replace_address(view) for view in views),
+        *[lambda: packed.add(_native.pack(layout, (tensor_map,), None))] * 2,
+        lambda: repr(tensor_map),
+    )
+    assert len(whole) == 2
+    assert packed <= whole
+
+
+def test_close_of_a_texture(device: ch.Device) -> None:
+    """Two threads would release the resource of the texture, or one would read it after that."""
+    options = ct.OpaqueArrayOptions((8, 4), "float32", num_channels=1)
+    for _ in range(50):
+        array = device.create_opaque_array(options)
+        gone = weakref.ref(array)
+        resource = ct.ResourceDescriptor.from_opaque_array(array)
+        texture = device.create_texture_object(resource=resource, options=ct.TextureObjectOptions())
+        del array, resource
+        race(texture.close, texture.close, lambda texture=texture: (texture.resource, texture.options), times=2)
+        assert texture.is_closed
+        del texture
+        gc.collect()
+        assert gone() is None
