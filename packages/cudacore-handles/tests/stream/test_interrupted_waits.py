@@ -230,3 +230,35 @@ print(child.returncode, child.stderr.split()[-1])
 """
     )
     assert out.split() == [str(-signal.SIGINT), "KeyboardInterrupt"]
+
+
+IGNORED = """
+import atexit, os, signal, threading
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+atexit.register(os.kill, os.getpid(), signal.SIGINT)  # runs after the functions that the import registers
+import cudacore_handles as ch
+
+
+def interrupt(*_):
+    raise TimeoutError
+
+
+signal.signal(signal.SIGALRM, interrupt)
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+go_on = threading.Event()
+stream.callback(lambda: bool(go_on.wait(30)))
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    stream.sync()
+except TimeoutError:
+    print("interrupted")
+go_on.set()
+device.sync()
+"""
+
+
+def test_a_signal_that_is_ignored(run_on_driver: Callable[..., str]) -> None:
+    """After an interrupted wait, Ctrl-C would end a program at its exit that ignores it, such as one under nohup."""
+    assert run_on_driver(IGNORED).split() == ["interrupted"]

@@ -29,13 +29,7 @@ static PyObject *synchronize(PyObject *self, PyObject *nothing) {
     return NULL;
   cch_status status = 0;
   int waited = wait_for_event(((handle *)self)->st, event, &status);
-  handle_done(self);
-  if (waited < 0)
-    return NULL;
-  if (status != 0)
-    return raise_status(((handle *)self)->st, status);
-  owners_drain(((handle *)self)->st);
-  Py_RETURN_NONE;
+  return wait_done(((handle *)self)->st, self, waited, status);
 }
 
 static PyObject *is_done(PyObject *self, void *closure) {
@@ -104,13 +98,7 @@ static PyObject *sync_context(PyObject *module, PyObject *face) {
     return NULL;
   cch_status status = 0;
   int waited = wait_for_context(st, context, &status);
-  handle_done(face);
-  if (waited < 0)
-    return NULL;
-  if (status != 0)
-    return raise_status(st, status);
-  owners_drain(st);
-  Py_RETURN_NONE;
+  return wait_done(st, face, waited, status);
 }
 
 static PyMethodDef functions[] = {

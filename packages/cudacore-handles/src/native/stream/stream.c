@@ -77,13 +77,7 @@ static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   const state *st = ((handle *)self)->st;
   cch_status status = 0;
   int waited = wait_for_stream(st, stream, &status);
-  handle_done(self);
-  if (waited < 0)
-    return NULL;
-  if (status != 0)
-    return raise_status(st, status);
-  owners_drain(st);
-  Py_RETURN_NONE;
+  return wait_done(st, self, waited, status);
 }
 
 static PyObject *finish(PyObject *self, PyObject *nothing) {
@@ -91,13 +85,9 @@ static PyObject *finish(PyObject *self, PyObject *nothing) {
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  int status;
+  cch_status status;
   WITHOUT_GIL(status = cch_stream_synchronize(stream));
-  handle_done(self);
-  if (status != 0)
-    return raise_status(((handle *)self)->st, status);
-  owners_drain(((handle *)self)->st);
-  Py_RETURN_NONE;
+  return wait_done(((handle *)self)->st, self, 0, status);
 }
 
 static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {

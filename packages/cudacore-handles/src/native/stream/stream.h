@@ -41,6 +41,8 @@ PyObject *stream_accept(const state *st, PyObject *argument);
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status);
 int wait_for_event(const state *st, cch_event *event, cch_status *status);
 int wait_for_context(const state *st, cch_context *context, cch_status *status);
+/* Ends such a wait, whose results are given: ends the use of the face, and returns None, or NULL with an exception. */
+PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status status);
 
 /* Call it at the end of the interpreter. */
 void waits_end(const state *st);

@@ -55,11 +55,14 @@ static atomic_bool interrupted_ever;
  * its code or memory. Python calls no signal handlers there. So after a wait was interrupted, Ctrl-C ends the process.
  */
 void waits_end(const state *st) {
-  if (handles_signals(st) && atomic_load(&interrupted_ever))
-    signal(SIGINT, SIG_DFL);
+  if (handles_signals(st) && atomic_load(&interrupted_ever) && PyOS_getsig(SIGINT) != SIG_IGN)
+    PyOS_setsig(SIGINT, SIG_DFL);
 }
 
-/* Queries in slices, and handles signals between them. */
+/*
+ * Queries in slices, and handles signals between them. The wait ends with one of the driver's own, also if a query has
+ * said that the work is done: only that lets the pools return memory to the system (13.0, H200).
+ */
 static int poll_event(cch_event *event, bool spins, int64_t began, cch_status *status) {
   do {
     WITHOUT_GIL(*status = poll_slice(event, spins, began));
@@ -68,7 +71,16 @@ static int poll_event(cch_event *event, bool spins, int64_t began, cch_status *s
       return -1;
     }
   } while (*status == CCH_NOT_READY);
+  if (*status == 0)
+    WITHOUT_GIL(*status = cch_event_finish(event));
   return 0;
+}
+
+/* Waits for an event that was made for the wait, and gives it back. */
+static int poll_mark(cch_event *mark, int64_t began, cch_status *status) {
+  int waited = poll_event(mark, true, began, status);
+  KEEPING_EXCEPTION(WITHOUT_GIL(cch_event_unref(mark)));
+  return waited;
 }
 
 /* Before a wait: what can be destroyed now can end a capture, or free memory that the wait returns to the system. */
@@ -77,10 +89,6 @@ static void drain(void) {
     WITHOUT_GIL(cch_reclaim_drain());
 }
 
-/*
- * Each wait ends with one of the driver's own, also if a query has said that the work is done: only that lets the pools
- * return memory to the system (13.0, H200).
- */
 int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   unsigned flags = cch_event_flags(event);
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
@@ -88,12 +96,8 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   drain();
   if (handles_signals(st)) {
     WITHOUT_GIL(*status = cch_event_query(event));
-    if (*status == CCH_NOT_READY) {
-      int waited = poll_event(event, !blocks, now(), status);
-      if (waited == 0 && *status == 0)
-        WITHOUT_GIL(*status = cch_event_finish(event));
-      return waited;
-    }
+    if (*status == CCH_NOT_READY)
+      return poll_event(event, !blocks, now(), status);
   }
   if (*status == 0)
     WITHOUT_GIL(*status = cch_event_synchronize(event));
@@ -125,12 +129,8 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
     int64_t began = now();
     if (*status == CCH_NOT_READY)
       WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
-    if (mark != NULL) {
-      int waited = poll_event(mark, true, began, status);
-      KEEPING_EXCEPTION(
-          WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark); cch_event_unref(mark)));
-      return waited;
-    }
+    if (mark != NULL)
+      return poll_mark(mark, began, status);
   }
   if (*status == 0)
     WITHOUT_GIL(*status = cch_stream_synchronize(stream));
@@ -144,12 +144,19 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
     drain();
     WITHOUT_GIL(cch_event_behind_context(&mark, context));
   }
-  if (mark == NULL) { /* also if the event was refused: then this fails, too, or the driver does not have such events */
-    WITHOUT_GIL(*status = cch_context_synchronize(context));
-    return 0;
-  }
-  int waited = poll_event(mark, true, now(), status);
-  KEEPING_EXCEPTION(WITHOUT_GIL(if (waited == 0 && *status == 0) *status = cch_event_finish(mark);
-                                cch_event_unref(mark))); /* pools give memory back */
-  return waited;
+  if (mark != NULL)
+    return poll_mark(mark, now(), status);
+  /* Also if the event was refused: then this fails, too, or the driver does not have such events. */
+  WITHOUT_GIL(*status = cch_context_synchronize(context));
+  return 0;
+}
+
+PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status status) {
+  handle_done(face);
+  if (waited < 0)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  Py_RETURN_NONE;
 }
