@@ -423,6 +423,10 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
                 )
             elif error.code_name == "CCH_EMISMATCH":
                 error.hint = _OUT_OF_RANGE
+            elif error.code_name == "CCH_EINVAL":
+                raise ValueError(
+                    f"mr is of device {resource.device_id}, but its memory is of another one: import the pool for that"
+                ) from error
             raise
     buffer._descriptor = descriptor
     return buffer

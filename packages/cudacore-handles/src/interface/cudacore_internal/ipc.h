@@ -34,8 +34,9 @@ CCH_EXPORT cch_status cch_pool_export(int *out, cch_pool *pool);
 /**
  * A pool of another process, by the file descriptor that it exported (cuMemPoolImportFromShareableHandle). The caller
  * keeps the descriptor. While a box of the pool exists, the same box is returned. `location_type` and `location_id`
- * state the location of the pool's memory; CCH_EMISMATCH if the memory is elsewhere. The node of CCH_LOCATION_HOST_NUMA
- * is not checked. Nothing can be allocated from such a pool.
+ * state the location of the pool's memory; CCH_EMISMATCH if that location has no access to the memory. A device that
+ * has access to another device's pool is found when memory is imported. The node of CCH_LOCATION_HOST_NUMA is not
+ * checked. Nothing can be allocated from such a pool.
  */
 CCH_EXPORT cch_status cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
 
@@ -50,7 +51,8 @@ CCH_EXPORT cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *p
  * Memory of another process, from an imported pool, by its exported handle (cuMemPoolImportPointer): the `size` bytes
  * that begin at `offset`. It is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream()
  * (cuMemFreeAsync). Each import has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if
- * the memory is smaller. CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now.
+ * the memory is smaller, CCH_EINVAL if it is not of the device that was stated for the pool. CUDA_ERROR_NOT_PERMITTED
+ * if an earlier mapping has not ended yet, and cannot be ended now.
  *
  * If `pool` is NULL, the handle is one that this process exported, and came back: the result is a part of the
  * allocation. CCH_EGONE if that was freed.

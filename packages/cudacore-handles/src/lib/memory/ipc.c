@@ -50,8 +50,9 @@ static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, i
 }
 
 /*
- * Checks that an imported pool is at the location that the caller stated. The driver does not report the location. But
- * a device has access to its own pools from the beginning, and the host can access only pools of host memory.
+ * Checks that an imported pool can be at the location that the caller stated. The driver does not report the location.
+ * But the host has access only to pools of host memory, and a device has access to its own pools. It can have access to
+ * those of other devices, too, which is found when memory of the pool is mapped.
  */
 static int check_location(const cch_pool *pool, const char *operation) {
   bool is_hosts = false, is_devices = false;
@@ -162,11 +163,24 @@ static int resolve(cch_stream **out, const cch_pool *pool, cch_stream *stream) {
   return status;
 }
 
+/* Checks that memory of an imported pool is at the location that was stated for the pool. */
+static int check_place(const cch_pool *pool, CUdeviceptr address, const char *operation) {
+  int device = pool->location_id;
+  int status = is_of_device(pool)
+                   ? CCH__CALL(cuPointerGetAttribute, (&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+                   : 0;
+  if (status != 0 || device == pool->location_id)
+    return status;
+  return cch__fail(CCH_EINVAL, operation, "the memory is of device %d, and its pool was imported as one of device %d",
+                   device, pool->location_id);
+}
+
 /*
  * Maps the memory that a handle names, and queries its real size, because the other process may have sent a wrong one.
  * The context of the mapping must be current.
  */
-static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream) {
+static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream,
+               const char *operation) {
   CUmemPoolPtrExportData data;
   memcpy(&data, handle, sizeof data);
   CUstreamCaptureMode mode = cch__relaxed_enter();
@@ -174,6 +188,8 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
   if (status == 0) {
     /* cuMemGetAddressRange does not support host memory that no device has access to. */
     status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
+    if (status == 0)
+      status = check_place(pool, m->ptr.ptr, operation);
     if (status != 0) {
       cch__destructor_enter();
       cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, cch__stream_here(stream))));
@@ -205,7 +221,7 @@ static int mapping_of(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle 
   void *known = NULL;
   int status = cch__registry_claim(&known, made, &made->name, sizeof made->name, operation);
   if (status == 0 && known == NULL) {
-    status = CCH__IN_CONTEXT(made->ptr.context, map(made, pool, handle, stream));
+    status = CCH__IN_CONTEXT(made->ptr.context, map(made, pool, handle, stream, operation));
     if (status == 0) {
       made->ptr.backing = cch__box_ref(pool);
       cch__registry_made(made);

@@ -274,6 +274,7 @@ struct State {
   Handles<Context> green_contexts{Kind::green_context}; /* objects of `contexts`, by their handle as a green context */
   /* Pools by type of memory, type of location, number of location. A device has the pools of its own memory. */
   std::map<std::array<int, 3>, LocationPools> location_pools;
+  std::map<uint64_t, std::map<int, bool>> imported_access; /* of pools that were imported, by their names */
   std::map<uint64_t, Reservation> reservations; /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;

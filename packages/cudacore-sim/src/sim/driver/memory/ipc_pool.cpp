@@ -60,6 +60,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
   imported->properties = header.pool;
   imported->imported = std::move(file);
   imported->imported_name = header.record.name;
+  imported->access = state().imported_access[header.record.name]; /* that of an earlier import is remembered */
   imported->handle = state().pools.add(imported);
   *pool_out = handle_of<CUmemoryPool>(imported->handle);
   return CUDA_SUCCESS;

@@ -193,6 +193,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return CUDA_ERROR_INVALID_VALUE; /* as on an H200: the program must first free the memory that it imported */
   if (--found->references > 0)
     return CUDA_SUCCESS;
+  if (found->imported != nullptr)
+    state().imported_access[found->imported_name] = found->access;
   forget_current_pool(found);
   found->destroyed = true; /* the pool's memory is released with its last allocation */
   found->trim(0);
