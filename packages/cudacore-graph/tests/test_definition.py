@@ -8,7 +8,6 @@ import gc
 import itertools
 import pickle
 import re
-import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +267,25 @@ def test_cycle_that_would_stay(definition: cg.GraphDefinition, close: Callable[.
     definition.instantiate()
 
 
+def test_cycle_before_memory(definition: cg.GraphDefinition) -> None:
+    """A cycle could not be removed any more after a node that allocates memory was added."""
+    first = definition.empty()
+    second = first.join()
+    first.pred.add(second)
+    before = definition.nodes()
+    for add in (
+        lambda: definition.allocate(64),
+        lambda: definition.add_many([("empty", None), ("allocate", None, 64)]),
+    ):
+        with pytest.raises(ValueError, match=r"wait for each other in a cycle: remove it first"):
+            add()
+    assert definition.nodes() == before
+    first.pred.remove(second)
+    memory = definition.allocate(64)
+    memory.deallocate(memory.dptr)
+    definition.instantiate()
+
+
 def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
     """A cycle in the body of a node would not be found, or would be searched for in the wrong graph."""
     body = definition.if_then(definition.create_condition(1)).then
@@ -354,103 +372,6 @@ def test_child_keeps_its_root(device: ch.Device, add: ch.Kernel, numbers: Number
     node = body.launch(ONE, add, numbers.buffer, 1)
     assert body.nodes() == {node}
     assert body.is_valid
-
-
-def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A clone would share nodes with the original, or the mapping to the clone's nodes would contain other nodes."""
-    first = definition.launch(ONE, add, numbers.buffer, 1)
-    second = first.launch(ONE, add, numbers.buffer, 10)
-    copy, pairs = definition.clone()
-    assert copy != definition
-    assert set(pairs) == {first, second}
-    assert copy.nodes() == set(pairs.values())
-    assert pairs[second].pred == {pairs[first]}
-    assert all(pairs[node].graph == copy for node in pairs)
-    pairs[second].update(args=(numbers.buffer, 100))
-    second.destroy()
-    run(copy)
-    assert numbers[0] == 101
-    run(definition)
-    assert numbers[0] == 102
-
-
-def test_clone_while_it_changes(definition: cg.GraphDefinition) -> None:
-    """The mapping of a clone would lack nodes that another thread adds or removes meanwhile."""
-    kept = [definition.empty() for _ in range(200)]
-    done = threading.Event()
-    failures: list[BaseException] = []
-
-    def change() -> None:
-        try:
-            while not done.is_set():
-                definition.empty().destroy()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        for _ in range(100):
-            copied, pairs = definition.clone()
-            assert set(pairs.values()) == copied.nodes()
-            assert set(kept) <= set(pairs)
-    finally:
-        done.set()
-        thread.join()
-    assert not failures
-
-
-@pytest.mark.cuda_sim
-@pytest.mark.parametrize("code", [1, 2])
-def test_clone_without_a_node(definition: cg.GraphDefinition, cuda_sim: Any, code: int) -> None:
-    """A node that the driver cannot find in the clone would silently be missing in the mapping."""
-    for _ in range(3):
-        definition.empty()
-    with (
-        cuda_sim.failing("cuGraphNodeFindInClone", nth=2, error=code),
-        pytest.raises(ch.CUDAError, match="FindInClone"),
-    ):
-        definition.clone()
-    _, pairs = definition.clone()
-    assert set(pairs) == definition.nodes()
-
-
-def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
-    """A clone would run with memory that was freed with the original's node."""
-    numbers = Numbers(1)
-    view = numbers.view
-    definition = cg.GraphDefinition()
-    node = definition.launch(ONE, add, numbers.buffer, 5)
-    copy, pairs = definition.clone()
-    node.destroy()
-    del node, pairs, definition
-    numbers.buffer.close()
-    gc.collect()
-    run(copy)
-    assert view[0] == 5
-
-
-@pytest.mark.parametrize("how", ["update", "destroy"])
-def test_clones_of_clones(device: ch.Device, stream: ch.Stream, add: ch.Kernel, run: Run, how: str) -> None:
-    """Clones of clones would keep the memory of all nodes that were replaced in them, so a loop would run out of it."""
-    before = ch.live_counts()["deviceptr"]
-    definition = cg.GraphDefinition()
-    child = cg.GraphDefinition()
-    child.launch(ONE, add, device.allocate(64, stream=stream), 1)
-    definition.embed(child)
-    del child
-    for _ in range(8):
-        definition = definition.copy()
-        kernels = [node for node in definition.nodes() if isinstance(node, cg.KernelNode)]
-        if how == "update" and kernels:
-            kernels[0].update(args=(device.allocate(64, stream=stream), 1))
-        else:
-            for kernel in kernels:
-                kernel.destroy()
-            definition.launch(ONE, add, device.allocate(64, stream=stream), 1)
-        del kernels
-    assert ch.live_counts()["deviceptr"] == before + 2
-    run(definition)
 
 
 def test_equality(definition: cg.GraphDefinition) -> None:

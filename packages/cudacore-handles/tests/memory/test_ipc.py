@@ -127,10 +127,14 @@ def test_another_device(
         ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
     buffers.clear()
     of_first.close()
-    # The driver may remember the access. Then only memory of the pool shows the device.
-    with pytest.raises(ValueError, match=f"{message}|mr is of device {number}, but its memory is of another"):
+
+    def import_both() -> None:
         wrong = ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
         ch.Buffer.from_ipc_descriptor(wrong, descriptor, stream=stream)
+
+    # The driver may remember the access. Then only memory of the pool shows the device.
+    with pytest.raises(ValueError, match=f"{message}|mr is of device {number}, but its memory is of another"):
+        import_both()
     os.close(handle)
 
 

@@ -111,6 +111,7 @@ struct cch_deviceptr {
   _Atomic(cch_stream *) stream;  /* the resolved stream that orders the free */
   uint64_t capture;              /* the number of the capture that allocated the memory; 0 if no capture did */
   cch_graph *graph; /* that capture's graph, if it has a box; while the graph exists, its addresses are not reused */
+  bool dropped;     /* dropped after that capture: launches of the graph free the memory */
   cch__origin origin;
   bool read_only; /* registered host memory that devices must not write */
   bool imported;  /* virtual memory whose physical memory another process made */

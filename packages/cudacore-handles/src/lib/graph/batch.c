@@ -112,14 +112,10 @@ static int look_at_node(batch_trial *self, CUgraphNode raw) {
 
 /* Lists the memory that the graph allocates and frees. */
 static int look(batch_trial *self) {
-  size_t count = 0;
-  CUgraphNode *nodes = NULL;
-  int status = CCH__CALL(cuGraphGetNodes, (self->graph->raw, NULL, &count));
-  if (status == 0 && count > 0) {
-    nodes = malloc(count * sizeof *nodes);
-    status = nodes == NULL ? cch__fail_nomem(self->operation)
-                           : CCH__CALL(cuGraphGetNodes, (self->graph->raw, nodes, &count));
-  }
+  CUgraphNode *nodes;
+  size_t count;
+  CCH__RETURN_FAILURE(cch__driver_nodes(&nodes, &count, self->graph->raw, self->operation));
+  int status = 0;
   for (size_t i = 0; status == 0 && i < count; i++)
     status = look_at_node(self, nodes[i]);
   free(nodes);

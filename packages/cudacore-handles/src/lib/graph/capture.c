@@ -208,15 +208,11 @@ static bool is_destroyed(const cch_graph *graph) {
 
 /* Makes a captured stream wait for all work of its capture, so that no fork remains to be joined. */
 static int wait_for_all(CUstream stream, CUgraph graph) {
-  size_t count = 0;
-  CCH__RETURN_FAILURE(CCH__CALL(cuGraphGetNodes, (graph, NULL, &count)));
-  if (count == 0)
-    return 0;
-  CUgraphNode *nodes = malloc(count * sizeof *nodes);
-  if (nodes == NULL)
-    return cch__fail_nomem("cuGraphGetNodes");
-  int status = CCH__CALL(cuGraphGetNodes, (graph, nodes, &count));
-  if (status == 0)
+  CUgraphNode *nodes;
+  size_t count;
+  CCH__RETURN_FAILURE(cch__driver_nodes(&nodes, &count, graph, "cuGraphGetNodes"));
+  int status = 0;
+  if (count > 0)
     status = CCH__CALL(cuStreamUpdateCaptureDependencies, (stream, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
   free(nodes);
   return status;

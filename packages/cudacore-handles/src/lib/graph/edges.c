@@ -74,6 +74,16 @@ static int query_list(raw_list *list, query_fn query, const void *of, bool other
   return status != 0 ? status : query(list, of);
 }
 
+int cch__driver_nodes(CUgraphNode **out, size_t *count, CUgraph graph, const char *operation) {
+  raw_list list;
+  int status = query_list(&list, query_nodes, graph, false, false, operation);
+  if (status != 0)
+    free_raw(&list);
+  *out = list.nodes;
+  *count = list.count;
+  return status;
+}
+
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation) {
   *out = false;
   if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
@@ -303,6 +313,8 @@ static int find_cycle(bool *out, const cch_graph *graph, const raw_list *gained,
   raw_list own, all;
   CCH__RETURN_FAILURE(query_list(&own, query_edges, graph->raw, true, true, operation));
   all = (raw_list){.count = own.count + gained->count};
+  if (all.count == 0)
+    return 0;
   int status = make_room(&all, true, false, operation);
   CUgraphNode *nodes = malloc(2 * all.count * sizeof *nodes);
   size_t *room = calloc(8 * all.count, sizeof *room);
@@ -314,8 +326,10 @@ static int find_cycle(bool *out, const cch_graph *graph, const raw_list *gained,
       memcpy(all.nodes, own.nodes, bytes);
       memcpy(all.others, own.others, bytes);
     }
-    memcpy(all.nodes + own.count, gained->nodes, more);
-    memcpy(all.others + own.count, gained->others, more);
+    if (gained->count > 0) {
+      memcpy(all.nodes + own.count, gained->nodes, more);
+      memcpy(all.others + own.count, gained->others, more);
+    }
     *out = contain_cycle(&all, nodes, room);
   }
   free(nodes);
@@ -352,6 +366,18 @@ static int check_acyclic(const cch_graph *graph, const raw_list *gained, const c
     status = cch__fail(CCH_EINVAL, operation,
                        "the nodes would wait for each other in a cycle, which could not be removed again, because the "
                        "graph has nodes that allocate or free memory");
+  return status;
+}
+
+int cch__check_no_cycle(const cch_graph *graph, const char *operation) {
+  bool keeps, cycle = false;
+  const raw_list none = {0};
+  CCH__RETURN_FAILURE(cch__graph_keeps_nodes(&keeps, graph));
+  int status = keeps ? 0 : find_cycle(&cycle, graph, &none, operation);
+  if (cycle)
+    status = cch__fail(CCH_EINVAL, operation,
+                       "nodes of the graph wait for each other in a cycle: remove it first, because no edge can be "
+                       "removed from a graph that has nodes that allocate or free memory");
   return status;
 }
 

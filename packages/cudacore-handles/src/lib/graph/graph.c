@@ -89,15 +89,15 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
   CCH__RETURN_FAILURE(cch__graph_new(&clone, operation));
   cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
   CUgraph raw = NULL;
-  cch__clone_uses uses;
-  int status = cch__clone_uses_list(&uses, graph, operation);
+  cch__level uses;
+  int status = cch__level_copy(&uses, graph, operation);
   if (status == 0)
     status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
   if (status == 0) {
     cch__graph_made(clone, raw, true);
-    status = cch__clone_uses_give(&uses, clone, operation);
+    status = cch__level_give(&uses, graph->raw, clone->level, operation);
   }
-  cch__clone_uses_drop(&uses);
+  cch__level_end(&uses);
   if (status == 0)
     *out = clone;
   else if (raw != NULL)

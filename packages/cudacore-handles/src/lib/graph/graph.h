@@ -33,11 +33,13 @@ typedef struct cch__record {
  */
 struct cch__level {
   CUgraph raw;
-  cch_graph *box;     /* weak */
-  cch_bundle *kept;   /* objects that the graph uses in addition to its nodes' bundles; NULL if there are none */
-  cch__table records; /* of cch__record */
-  bool exported;      /* its handle was exported: the driver keeps the objects that the graph used at that time */
-  cch__level *next;   /* the next level of the same node */
+  cch_graph *box;      /* weak */
+  cch_bundle *kept;    /* objects that the graph uses in addition to its nodes' bundles; NULL if there are none */
+  cch__table records;  /* of cch__record */
+  bool exported;       /* its handle was exported: the driver keeps the objects that the graph used at that time */
+  CUuserObject object; /* by which it keeps them; NULL if there were none */
+  bool has_memory;     /* a node that allocates or frees memory was added; guarded by the turn */
+  cch__level *next;    /* the next level of the same node */
 };
 
 /*
@@ -164,18 +166,18 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
  * use nothing.
  */
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
-/* What a clone of a graph keeps. */
-typedef struct cch__clone_uses {
-  cch__record *records; /* of nodes of the graph; the bundles are references */
-  size_t count;
-  cch_bundle *kept; /* what the clone keeps as a whole; NULL if there is nothing */
-} cch__clone_uses;
-
-/* Lists what a clone of a graph keeps. cch__clone_uses_drop() must be called, even after a failure. */
-int cch__clone_uses_list(cch__clone_uses *out, const cch_graph *graph, const char *operation);
-/* Gives the clone what it keeps: the copy of each node gets the bundle of the node. */
-int cch__clone_uses_give(cch__clone_uses *uses, cch_graph *clone, const char *operation);
-void cch__clone_uses_drop(cch__clone_uses *uses);
+/*
+ * Copies what the library knows about a graph and about the child graphs in it, for a clone of the graph. Whatever the
+ * result is, cch__level_end() must be called for the copy.
+ */
+int cch__level_copy(cch__level *out, const cch_graph *graph, const char *operation);
+/*
+ * Gives such a copy to a clone of the graph `source`: the copy of each node gets a record of its own, with the bundle
+ * of the node. Nodes that other code has destroyed are left out: the driver must not be asked for their copies. The
+ * driver keeps the same for the clone as for the graph. What it keeps for code that has the graph's handle is given
+ * back.
+ */
+int cch__level_give(cch__level *from, CUgraph source, cch__level *clone, const char *operation);
 /*
  * Makes the driver keep the bundle of `count` new nodes, if the graph is shared, by one reference for each. Otherwise
  * no user object is made.
@@ -308,6 +310,16 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Finds whether the attributes of a kernel node differ from those in the parameters. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
+
+/* ---- edges.c ---- */
+
+/* Lists the handles of a graph's nodes. The caller frees the array, which is NULL if there are none. */
+int cch__driver_nodes(CUgraphNode **out, size_t *count, CUgraph graph, const char *operation);
+/*
+ * Checks that there is no cycle in a graph to which the first node that allocates or frees memory is to be added. It
+ * could not be removed after that.
+ */
+int cch__check_no_cycle(const cch_graph *graph, const char *operation);
 
 /* ---- node_read.c ---- */
 

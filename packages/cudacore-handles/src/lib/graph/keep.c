@@ -82,74 +82,81 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
 
 /* ---- clones ---- */
 
-/*
- * Adds a record for the copy of a node. The bundle of a conditional node has the node's bodies, so the copy cannot have
- * it. The lock is held.
- */
-static int add_record(cch__clone_uses *uses, const cch__record *record) {
-  cch_bundle *bundle = record->bundle;
-  if (bundle != NULL && bundle->is_condition)
-    return cch_bundle_add(uses->kept, bundle);
-  if (bundle != NULL || record->context != NULL)
-    uses->records[uses->count++] =
-        (cch__record){.raw = record->raw, .bundle = cch_bundle_ref(bundle), .context = record->context};
+/* Copies the records of a level, without boxes, and those of the child graphs in it. The lock is held. */
+static int copy_level(cch__level *out, const cch__level *level, const char *operation) {
+  out->object = level->object;
+  /* The list itself is copied. Otherwise it would get longer with each clone of a clone. */
+  for (size_t i = 0; level->kept != NULL && i < level->kept->count; i++)
+    CCH__RETURN_FAILURE(add_kept(out, level->kept->owners[i].object));
+  if (!cch__level_reserve(out, level->records.count))
+    return cch__fail_nomem(operation);
+  for (const cch__record *one = NULL; (one = cch__record_next(level, one)) != NULL;) {
+    cch__record *copy = cch__record_enter(out, one->raw);
+    copy->bundle = cch_bundle_ref(one->bundle);
+    copy->object = one->object;
+    copy->context = one->context;
+    if (one->children == NULL)
+      continue;
+    copy->children = calloc(1, sizeof *copy->children); /* of a child node: the driver clones no conditional nodes */
+    if (copy->children == NULL)
+      return cch__fail_nomem(operation);
+    CCH__RETURN_FAILURE(copy_level(copy->children, one->children, operation));
+  }
   return 0;
 }
 
-/* The lock is held. */
-static int add_records(cch__clone_uses *uses, const cch__level *level) {
-  int status = 0;
-  /* The list itself is copied. Otherwise it would get longer with each clone of a clone. */
-  for (size_t i = 0; level->kept != NULL && status == 0 && i < level->kept->count; i++)
-    status = cch_bundle_add(uses->kept, level->kept->owners[i].object);
-  for (const cch__record *record = NULL; status == 0 && (record = cch__record_next(level, record)) != NULL;) {
-    status = add_record(uses, record);
-    for (const cch__level *child = record->children; status == 0 && child != NULL; child = child->next)
-      status = add_uses(uses->kept, child);
-  }
-  return status;
-}
-
-int cch__clone_uses_list(cch__clone_uses *out, const cch_graph *graph, const char *operation) {
-  *out = (cch__clone_uses){0};
-  CCH__RETURN_FAILURE(cch_bundle_create(&out->kept, 0));
+int cch__level_copy(cch__level *out, const cch_graph *graph, const char *operation) {
+  *out = (cch__level){0};
   cch__graph_lock(graph);
   const cch__level *level = graph->level;
-  int status = level != NULL ? 0 : cch__fail_gone(graph, operation);
-  if (status == 0 && (out->records = malloc((level->records.count + 1) * sizeof *out->records)) == NULL)
-    status = cch__fail_nomem(operation);
-  /* Other code can have destroyed nodes of a shared graph. The driver must not be asked for the copy of such a node. */
-  if (status == 0)
-    status = graph->hierarchy->shared ? add_uses(out->kept, level) : add_records(out, level);
+  int status = level != NULL ? copy_level(out, level, operation) : cch__fail_gone(graph, operation);
+  if (status == 0 && graph->parent != NULL && out->kept == NULL)
+    status = cch_bundle_create(&out->kept, 1);
   if (status == 0)
     status = add_uses_around(out->kept, graph);
   cch__graph_unlock(graph);
   return status;
 }
 
-int cch__clone_uses_give(cch__clone_uses *uses, cch_graph *clone, const char *operation) {
-  if (cch_bundle_count(uses->kept) != 0) {
-    clone->level->kept = uses->kept;
-    uses->kept = NULL;
-  }
-  if (!cch__level_reserve(clone->level, uses->count))
+/* Gives a record to the copy of its node. */
+static int give_record(cch__record *from, cch__level *clone, const char *operation) {
+  if (from->bundle == NULL && from->context == NULL && from->children == NULL)
+    return 0;
+  CUgraphNode raw;
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUgraph source;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeFindInClone, (&raw, from->raw, clone->raw)));
+  cch__record *record = cch__record_begin(clone, raw);
+  *record = (cch__record){.raw = raw, .bundle = from->bundle, .object = from->object, .context = from->context};
+  from->bundle = NULL;
+  if (from->children != NULL)
+    CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeGetType, (raw, &type)));
+  if (type != CU_GRAPH_NODE_TYPE_GRAPH)
+    return 0;
+  record->children = calloc(1, sizeof *record->children);
+  if (record->children == NULL)
     return cch__fail_nomem(operation);
-  for (size_t i = 0; i < uses->count; i++) {
-    CUgraphNode raw;
-    CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeFindInClone, (&raw, uses->records[i].raw, clone->raw)));
-    cch__record *record = cch__record_begin(clone->level, raw);
-    record->bundle = uses->records[i].bundle;
-    record->context = uses->records[i].context;
-    uses->records[i].bundle = NULL;
-  }
-  return 0;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphChildGraphNodeGetGraph, (from->raw, &source)));
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphChildGraphNodeGetGraph, (raw, &record->children->raw)));
+  return cch__level_give(from->children, source, record->children, operation);
 }
 
-void cch__clone_uses_drop(cch__clone_uses *uses) {
-  for (size_t i = 0; i < uses->count; i++)
-    cch__unref_later(uses->records[i].bundle);
-  free(uses->records);
-  cch__unref_later(uses->kept);
+int cch__level_give(cch__level *from, CUgraph source, cch__level *clone, const char *operation) {
+  clone->kept = from->kept;
+  from->kept = NULL;
+  cch__driver_let_go(clone->raw, from->object, 1);
+  if (!cch__level_reserve(clone, from->records.count))
+    return cch__fail_nomem(operation);
+  CUgraphNode *nodes;
+  size_t count;
+  CCH__RETURN_FAILURE(cch__driver_nodes(&nodes, &count, source, operation));
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; i++) {
+    cch__record *record = cch__record_find(from, nodes[i]);
+    status = record != NULL ? give_record(record, clone, operation) : 0;
+  }
+  free(nodes);
+  return status;
 }
 
 /* ---- by the driver ---- */
@@ -166,15 +173,17 @@ static int share(cch_graph *graph, const char *operation) {
   if (exported)
     return 0;
   cch_bundle *uses = NULL;
-  CUuserObject object;
+  CUuserObject object = NULL;
   int status = cch__graph_uses(&uses, graph, operation);
   if (status == 0 && uses != NULL)
     status = cch__driver_keep(&object, graph->raw, uses, 1);
   if (status == 0) {
     cch__graph_lock(graph);
     graph->hierarchy->shared = true;
-    if (graph->level != NULL)
+    if (graph->level != NULL) {
       graph->level->exported = true;
+      graph->level->object = object;
+    }
     cch__graph_unlock(graph);
   }
   cch__unref_later(uses);

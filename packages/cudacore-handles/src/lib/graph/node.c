@@ -263,6 +263,9 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   cch_graph_node *box = NULL;
   CUgraphEdgeData *programmatic = NULL;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
+  const bool has_memory = params.type->memory != NULL;
+  if (status == 0 && has_memory && !graph->level->has_memory)
+    status = cch__check_no_cycle(graph, operation);
   if (status == 0 && params.programmatic && count > 0) {
     status = cch__edges_programmatic(&programmatic, before, count, operation);
     edges = programmatic;
@@ -289,6 +292,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     status = cch__driver_keep_shared(&object, graph, params.kept, 1);
   if (status == 0)
     status = add_ready(raw, box, graph, &params, object, before, edges, count);
+  if (status == 0 && has_memory)
+    graph->level->has_memory = true;
   free(programmatic);
   cch__node_params_drop(&params);
   if (status == 0 && out != NULL)

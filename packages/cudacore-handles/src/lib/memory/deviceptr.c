@@ -517,7 +517,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
   cch_stream *launched = NULL;
-  if (!cch__graph_is_captured(ptr->graph) && !cch__runs_drop(&launched, ptr->graph, ptr->ptr))
+  if (!cch__graph_is_captured(ptr->graph) && !cch__runs_drop(&launched, ptr))
     return false; /* later: the graph is being launched */
   /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);

@@ -102,7 +102,7 @@ void cch__runs_unref(cch__runs *runs);
  * launch, on which the caller frees the memory now, as a new reference; NULL if there was no launch. False, and nothing
  * is dropped, while the graph is being launched.
  */
-bool cch__runs_drop(cch_stream **out, cch_graph *graph, CUdeviceptr address);
+bool cch__runs_drop(cch_stream **out, cch_deviceptr *ptr);
 /*
  * A launch begins on a stream: it waits for the stream of the last launch, on which dropped memory is freed, because it
  * allocates that memory again. `runs` may be NULL. If this succeeds, cch__runs_launched() must follow.

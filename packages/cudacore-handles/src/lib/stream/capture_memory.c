@@ -76,18 +76,16 @@ void cch__runs_unref(cch__runs *runs) {
   free(runs);
 }
 
-bool cch__runs_drop(cch_stream **out, cch_graph *graph, CUdeviceptr address) {
-  graph = root_of(graph);
+bool cch__runs_drop(cch_stream **out, cch_deviceptr *ptr) {
+  const cch_graph *graph = root_of(ptr->graph);
   *out = NULL;
   pthread_mutex_lock(&cch__captures_lock);
   cch__runs *runs = graph->runs;
   bool can_drop = runs == NULL || runs->launching == 0;
   if (can_drop && runs != NULL) {
-    size_t i = 0;
-    while (i < runs->count && runs->dropped[i] != address)
-      i++;
-    if (i == runs->count && i < runs->capacity)
-      runs->dropped[runs->count++] = address;
+    if (!ptr->dropped && runs->count < runs->capacity)
+      runs->dropped[runs->count++] = ptr->ptr;
+    ptr->dropped = true;
     *out = cch_stream_ref(runs->stream);
   }
   pthread_mutex_unlock(&cch__captures_lock);
