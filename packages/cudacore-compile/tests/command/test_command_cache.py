@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,22 @@ def test_statistics(run: Run) -> None:
     assert (statistics["hits"], statistics["misses"], round(statistics["hit_rate"], 2)) == (2, 1, 0.67)
     assert run("cache", "clear")[0] == 0
     assert json.loads(run("cache", "--format", "json")[1])["statistics"]["hits"] == 0
+
+
+def test_names_that_are_not_utf8(run: Run) -> None:
+    """For a source or a directory whose name is not UTF-8, the command would end with a traceback."""
+    name = os.fsdecode(b"k\xff")
+    for prefix, words in (
+        (f"{name}/cache\n", ["cache", "path", "--cache-dir", f"{name}/cache"]),
+        (f"{name}.cu, ptx for sm_90: miss\n", ["cache", "explain", f"{name}.cu", "-arch=sm_90", "-ptx"]),
+        (f"{name}.cu, cubin for sm_90:\n", [f"{name}.cu", "-arch=sm_90", "--list-kernels"]),
+        (f"{name}.ptx: \\\n {name}.cu", [f"{name}.cu", "-arch=sm_90", "-ptx", "-MD", "-MF", "-"]),
+    ):
+        Path(f"{name}.cu").write_text(Path("k.cu").read_text())
+        command = [sys.executable, "-m", "cudacore_compile", *words]
+        result = subprocess.run(command, env=os.environ | {"PYTHONUTF8": "1"}, capture_output=True, check=False)
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert os.fsdecode(result.stdout).startswith(prefix)
 
 
 @pytest.mark.parametrize("text", ["", "damaged", "[]", '{"hits": []}', '{"hits": "3", "unknown": 1}'])

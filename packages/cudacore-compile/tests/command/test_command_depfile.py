@@ -16,6 +16,7 @@ import pytest
 from cudacore_compile import Program, UncacheableError
 from cudacore_compile._command import files, plan
 from cudacore_compile._command.depfile import make_rule, quote
+from cudacore_handles._sdk.compile import entries
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).resolve().parents[4] / "docs" / "examples"
@@ -183,6 +184,40 @@ def test_cmake_project() -> None:
     shutil.copytree(EXAMPLES / "cmake", "project")
     os.chdir("project")
     check_project(program("cmake"), "-G", "Ninja", "-S", ".", "-B", "build", "-DGPU_ARCHITECTURES=sm_80,sm_90")
+
+
+@pytest.mark.usefixtures("_projects")
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_cmake_language(generator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project with CMake's CUDA language would not build device code where no nvcc is installed, or build it anew."""
+    cmake = program("cmake")
+    version = subprocess.run([cmake, "--version"], capture_output=True, text=True, check=True).stdout.split()[2]
+    if tuple(map(int, version.split(".")[:2])) < (3, 27):
+        pytest.skip(f"CMake {version} has no CUDA_CUBIN_COMPILATION")
+    if generator != "Ninja":
+        program("make")
+    shutil.copytree(EXAMPLES / "cmake-cuda", "project")
+    os.chdir("project")
+    Path("nvcc").symlink_to("/bin/false")
+    monkeypatch.setenv("PATH", os.pathsep.join([os.getcwd(), os.environ["PATH"]]))
+    toolchain = "-DCMAKE_TOOLCHAIN_FILE=cudacore-toolchain.cmake"
+    setup = ["-G", generator, "-S", ".", "-B", "build", toolchain, "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run([cmake, *setup, "-DCMAKE_CUDA_ARCHITECTURES=80;90"], check=True, capture_output=True, timeout=120)
+
+    def build() -> dict[str, bytes]:
+        subprocess.run([cmake, "--build", "build"], check=True, capture_output=True, timeout=120)
+        return {path.suffix: path.read_bytes() for path in Path("build").rglob("saxpy.*") if path.suffix != ".d"}
+
+    first = build()
+    assert b".target sm_80" in first[".ptx"]
+    assert {(one.code_type, one.arch) for one in entries(first[".fatbin"])} == {
+        ("ptx", 80), ("cubin", 80), ("ptx", 90), ("cubin", 90),
+    }  # fmt: skip
+    assert build() == first
+    time.sleep(1.1)  # Make compares whole seconds on some systems
+    header = Path("include/saxpy.h")
+    header.write_text(header.read_text().replace("* BLOCK", "* BLOCK * 3"))
+    assert {suffix for suffix, code in build().items() if code != first[suffix]} == {".ptx", ".cubin", ".fatbin"}
 
 
 @pytest.mark.usefixtures("_projects")

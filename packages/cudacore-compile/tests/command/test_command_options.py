@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,6 +127,27 @@ def test_refused(words: str, message: str, run: Run) -> None:
     status, _, err = run("quick.cu", *reversed(words.split(" ", 1)) if words.startswith("-std") else words.split())
     assert (status, message in err) == (2, True), err
     assert not list(Path().glob("quick.[!c]*"))
+
+
+BY_CMAKE = """
+-forward-unknown-to-host-compiler -ccbin=c++ -DNDEBUG --options-file includes.rsp -isystem=sys -O3 -g -std=c++17
+"--generate-code=arch=compute_80,code=[compute_80,sm_80]" -Xcompiler=-fPIC -Xcompiler=-fvisibility=hidden -pthread -t0
+--threads 0 -m64 -Wno-deprecated-gpu-targets -Xcudafe --display_error_number --source-in-ptx --split-compile=0 -lineinfo
+-MD -MT k.target -MF k.d -x cu -c {} quick.cu -o {}
+"""
+
+
+@pytest.mark.parametrize("target", ["ptx", "cubin", "fatbin"])
+@pytest.mark.usefixtures("_nvfatbin")
+def test_what_cmake_writes(target: str, run: Run) -> None:
+    """CMake's command lines for CUDA_PTX_COMPILATION, CUDA_CUBIN_COMPILATION and CUDA_FATBIN_COMPILATION would fail."""
+    Path("sys").mkdir()
+    Path("includes.rsp").write_text('-I"a b" -isystem=sys')
+    assert run(*shlex.split(BY_CMAKE.format(f"-{target}", f"out/k.{target}"))) == (0, "", "")
+    assert Path(f"out/k.{target}").exists()
+    assert Path("k.d").read_text() == "k.target: \\\n quick.cu\n"
+    assert run("quick.cu", "-M", "-x", "cu", "-MT", "k.o", "-o", "older.d") == (0, "", "")
+    assert Path("older.d").read_text() == "k.o: \\\n quick.cu\n"
 
 
 def test_values_without_a_space() -> None:

@@ -17,6 +17,7 @@ from cudacore_compile._cache.files import FileStreamProgramCache, default_direct
 from cudacore_compile._cache.resource import CacheStatistics
 from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
+from cudacore_compile._command.files import say
 
 _STATISTICS = "command-statistics.json"
 
@@ -31,7 +32,7 @@ def run_cache(words: Sequence[str]) -> int:
     except FileNotFoundError as error:
         return _fail(str(error), as_json=arguments.format == "json")
     if arguments.action == "path":
-        _say(f"{directory}\n")
+        say(f"{directory}\n")
         return SUCCESS
     try:
         # there is nothing to remove, so the directory is not created
@@ -49,13 +50,13 @@ def run_cache(words: Sequence[str]) -> int:
     if arguments.format == "json":
         cleared = arguments.action == "clear"
         facts: dict[str, Any] = {"path": str(directory), "entries": entries, "bytes": size, "cleared": cleared}
-        _say(json.dumps(facts | {"statistics": asdict(statistics) | {"hit_rate": statistics.hit_rate}}) + "\n")
+        say(json.dumps(facts | {"statistics": asdict(statistics) | {"hit_rate": statistics.hit_rate}}) + "\n")
         return SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
     noun = "entry" if entries == 1 else "entries"
-    _say(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {directory}\n")
+    say(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {directory}\n")
     if arguments.action == "show":
-        _say(
+        say(
             f"{statistics.hits} hits, {statistics.misses} misses ({statistics.hit_rate:.0%} hits), "
             f"{statistics.uncacheable} uncacheable, {statistics.stores} stored, {statistics.evictions} evicted, "
             f"{statistics.corrupt + statistics.failures} failures\n"
@@ -122,8 +123,3 @@ def _fail(message: str, *, as_json: bool) -> int:
     else:
         sys.stderr.write(f"cudacore-compile: error: {message}\n")
     return FAILURE
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

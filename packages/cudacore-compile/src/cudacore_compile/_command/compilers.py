@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 
 from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import SUCCESS
+from cudacore_compile._command.files import say
 from cudacore_compile._compilers.versions import versions
 from cudacore_compile.typing import CompilerBackendType
 
@@ -32,13 +32,12 @@ def run_compilers(words: Sequence[str]) -> int:
     found = {CompilerBackendType(backend): one for backend, one in versions().items()}
     if arguments.format == "json":
         listing = {str(backend): None if (one := found.get(backend)) is None else one._asdict() for backend in _TITLES}
-        sys.stdout.write(json.dumps(listing, indent=2) + "\n")
-    else:
-        for backend, (title, purpose) in _TITLES.items():
-            one = found.get(backend)
-            where = "not found" if one is None else f"{one.version}  {one.path}".rstrip()
-            sys.stdout.write(f"{title:10} {purpose:13} {where}\n")
-            if one is not None and one.architectures:
-                sys.stdout.write(f"{'':24} architectures {', '.join(map(str, one.architectures))}\n")
-    sys.stdout.flush()
+        say(json.dumps(listing, indent=2) + "\n")
+        return SUCCESS
+    for backend, (title, purpose) in _TITLES.items():
+        one = found.get(backend)
+        where = "not found" if one is None else f"{one.version}  {one.path}".rstrip()
+        say(f"{title:10} {purpose:13} {where}\n")
+        if one is not None and one.architectures:
+            say(f"{'':24} architectures {', '.join(map(str, one.architectures))}\n")
     return SUCCESS

@@ -17,6 +17,7 @@ from cudacore_compile._command.compilers import run_compilers
 from cudacore_compile._command.completion import add_completion
 from cudacore_compile._command.errors import FAILURE, INTERRUPTED, USAGE, UsageError
 from cudacore_compile._command.explain import note_records, run_explain
+from cudacore_compile._command.files import say
 from cudacore_compile._command.listing import list_kernels
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report, say_usage_error
@@ -95,19 +96,13 @@ def _compile(arguments: argparse.Namespace, plan: Plan, report: Report) -> None:
         plan.write(results, report)
         note_records(plan)
         if arguments.list_kernels:
-            _say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
+            say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
     except BrokenPipeError:  # the standard output is no longer read
         raise
     except (OSError, CUDAError, ValueError) as error:
         report.add_error(str(error))
     finally:
         note_statistics(plan.cache)
-
-
-def _say(text: str) -> None:
-    """Write to the standard output and flush it, because an error of a flush at Python's exit could not be handled."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _exit_now() -> NoReturn:

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._cache.link import LinkFacts, has_directory, link_key
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.errors import SUCCESS, UsageError
+from cudacore_compile._command.files import say
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
@@ -65,11 +65,10 @@ def run_explain(words: Sequence[str]) -> int:
         report.add_error(str(error))
         return report.finish()
     if arguments.format == "json":
-        sys.stdout.write(json.dumps([one._asdict() for one in answers], indent=2) + "\n")
-    for one in answers if arguments.format == "text" else ():
-        sys.stdout.write(f"{one.file}, {one.target} for {one.arch}: {one.state}\n")
-        sys.stdout.writelines(f"  {reason}\n" for reason in one.reasons)
-    sys.stdout.flush()
+        say(json.dumps([one._asdict() for one in answers], indent=2) + "\n")
+        return SUCCESS
+    for one in answers:
+        say(f"{one.file}, {one.target} for {one.arch}: {one.state}\n" + "".join(f"  {why}\n" for why in one.reasons))
     return SUCCESS
 
 

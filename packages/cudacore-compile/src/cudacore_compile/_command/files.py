@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes outputs."""
+"""Writes outputs: files, and text to the standard output."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def write(file: str, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def say(text: str) -> None:
+    """Write to the standard output and flush it, because an error of a flush at Python's exit could not be handled.
+
+    Names of files that are not UTF-8 are written as they are.
+    """
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.flush()

@@ -194,7 +194,7 @@ def _rows() -> dict[str, _Row]:
 
 ROWS = _rows()
 # Options of the host's compiler with which nvcc also preprocesses device code.
-_PREPROCESSES = re.compile(r"-(?:[DUI]|i(?:nclude|system|quote|dirafter|macros|prefix)\b|std=|nostdinc|undef)")
+_PREPROCESSES = re.compile(r"-(?:[DUI]|(?:include|isystem|iquote|idirafter|imacros|iprefix)\b|std=|nostdinc|undef)")
 _NUMBERED_JOBS = re.compile(r"-j\d+")
 _DEPTH = 20  # of response files
 _WERROR: dict[str, list[str]] = {
