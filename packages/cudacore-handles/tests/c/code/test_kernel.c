@@ -28,20 +28,6 @@ static cch_kernel *get(const char *name) {
   return kernel;
 }
 
-/* The same kernel would get a second box, or a kernel that does not exist would be found. */
-static void kernel_is_one_box(void) {
-  cch_kernel *none = NULL;
-  cch_kernel *kernel = get("mixed"), *again = get("mixed"), *other = get("add");
-  CHECK(kernel == again && kernel != other);
-  CHECK(cch_kernel_library(kernel) == library);
-  FAILS(CUDA_ERROR_NOT_FOUND, cch_kernel_get(&none, library, "commented_out"));
-  CHECK(none == NULL);
-  CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 2);
-  cch_kernel_unref(kernel);
-  cch_kernel_unref(again);
-  cch_kernel_unref(other);
-}
-
 /* The offsets of parameters would differ from the driver's, or the driver would be queried again and again. */
 static void parameters_are_asked_for_once(void) {
   static const cch_param expected[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
@@ -202,21 +188,6 @@ static void foreign_kernel_keeps_its_owner(void) {
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
 }
 
-/* A handle that is not a kernel's would be wrapped as a kernel of a library, and be launched. */
-static void no_kernel_of_a_library(void) {
-  cch_kernel *found = NULL;
-  CUkernel none = (CUkernel)(uintptr_t)0x1230;
-  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* otherwise the simulator would report misuse */
-  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
-  CHECK(found == NULL);
-  CHECK_STR(check_error()->operation, "cuKernelGetLibrary");
-  CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 0);
-  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE);
-  OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* without a library, the handle is not checked */
-  CHECK(cch_kernel_library(found) == NULL);
-  cch_kernel_unref(found);
-}
-
 static cch_kernel *shared_kernel;
 
 static void launch_in_thread(int index, void *argument) {
@@ -262,14 +233,12 @@ static void threads_get_one_box(void) {
 int main(void) {
   check_open();
   check_around(open, close);
-  RUN(kernel_is_one_box);
   RUN(parameters_are_asked_for_once);
   RUN(launch_is_as_given);
   RUN(statements_change_nothing);
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);
-  RUN(no_kernel_of_a_library);
   RUN(threads_share_a_kernel);
   RUN(threads_get_one_box);
   return 0;

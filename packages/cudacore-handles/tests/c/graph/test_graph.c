@@ -2,63 +2,6 @@
 /* Graphs: edges, batches, specifications, and how nodes are found. */
 #include "graphs.h"
 
-/* Edges would be added or removed incorrectly, or a refused change would be made partially. */
-static void edges_come_and_go(void) {
-  cch_graph *g = new_graph(), *other = new_graph();
-  cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a), *c = add_empty(g, b),
-                 *stranger = add_empty(other, NULL);
-  cch_node_list list;
-  OK(cch_graph_connect(&a, &c, 1));
-  OK(cch_graph_node_dependencies(&list, c));
-  CHECK_EQ(list.count, 2);
-  cch_node_list_free(&list);
-  OK(cch_graph_node_dependents(&list, a));
-  CHECK(list.count == 2 && list.nodes[0] == b && list.nodes[1] == c);
-  cch_node_list_free(&list);
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(&a, &c, 1)); /* the edge exists already */
-  OK(cch_graph_rewire(&b, &c, 1, NULL, NULL, 0));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_rewire(&b, &c, 1, NULL, NULL, 0));
-  OK(cch_graph_node_dependencies(&list, c));
-  CHECK(list.count == 1 && list.nodes[0] == a);
-  cch_node_list_free(&list);
-  FAILS(CCH_EMISMATCH, cch_graph_connect(&a, &stranger, 1));
-  FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
-  FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
-  OK(cch_graph_connect(NULL, NULL, 0));
-  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the edge (a, c) exists already, so neither of the two is added */
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(from, to, 2));
-  OK(cch_graph_connect(from, to, 1));
-  OK(cch_graph_rewire(from, to, 1, NULL, NULL, 0));
-  from[1] = b;
-  from[0] = a;
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_rewire(from, to, 2, NULL, NULL, 0));
-  OK(cch_graph_node_dependencies(&list, c));
-  CHECK(list.count == 1 && list.nodes[0] == a);
-  cch_node_list_free(&list);
-  OK(cch_graph_connect(&a, &b, 0));
-  FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* no edge is removed */
-  FAILS(CCH_EINVAL, cch_graph_rewire(&a, &c, 1, &b, &b, 1));
-  FAILS(CUDA_ERROR_INVALID_VALUE,
-        cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* the edge (a, b) exists already, so (a, c) is removed again */
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_rewire(&b, &c, 1, NULL, NULL, 0));
-  OK(cch_graph_node_dependencies(&list, c));
-  CHECK(list.count == 1 && list.nodes[0] == a);
-  cch_node_list_free(&list);
-  OK(cch_graph_rewire(&a, &c, 1, &b, &c, 1));
-  OK(cch_graph_node_dependencies(&list, c));
-  CHECK(list.count == 1 && list.nodes[0] == b);
-  cch_node_list_free(&list);
-  OK(cch_graph_node_destroy(b));
-  FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
-  cch_node_list_free(&list); /* the list is empty */
-  cch_graph_node_unref(a);
-  cch_graph_node_unref(b);
-  cch_graph_node_unref(c);
-  cch_graph_node_unref(stranger);
-  cch_graph_unref(g);
-  cch_graph_unref(other);
-}
-
 /* A box of a wrong kind that is passed in a structure or an array would be accepted. */
 static void boxes_in_structures_are_checked(void) {
   cch_graph *g = new_graph();
@@ -228,56 +171,6 @@ static void structures_grow(void) {
   cch_graph_unref(g);
 }
 
-/* A failed batch would leave some of its nodes in the graph, or nodes of a batch would have wrong edges. */
-static void batch_is_all_or_nothing(void) {
-  enum { MANY = 200 };
-  cch_graph *g = new_graph();
-  cch_graph_node *first = add_empty(g, NULL), *nodes[MANY];
-  cch_kernel_node params = kernel_params();
-  static cch_node_spec specs[MANY];
-  static uint32_t earlier[MANY][2];
-  for (uint32_t i = 0; i < MANY; i++) {
-    earlier[i][0] = i - 1, earlier[i][1] = i - 2;
-    specs[i] = (cch_node_spec){.size = sizeof *specs,
-                               .type = i % 2 ? CCH_NODE_KERNEL : CCH_NODE_EMPTY,
-                               .params = i % 2 ? &params : NULL,
-                               .context = world.context,
-                               .dependencies = &first,
-                               .dependency_count = i == 0,
-                               .earlier = earlier[i],
-                               .earlier_count = i < 2 ? i : 2};
-  }
-  size_t failed = 99;
-  cch_edge_list edges;
-  cch_node_list list;
-  OK(cch_graph_add_batch(nodes, g, specs, MANY, &failed));
-  CHECK_EQ(failed, 99);
-  OK(cch_graph_edges(&edges, g));
-  CHECK_EQ(edges.count, 1 + 1 + 2 * (MANY - 2));
-  cch_edge_list_free(&edges);
-  for (int i = 0; i < MANY; i++) {
-    CHECK_EQ(cch_graph_node_type(nodes[i]), i % 2 ? CCH_NODE_KERNEL : CCH_NODE_EMPTY);
-    cch_graph_node_unref(nodes[i]);
-  }
-  CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), MANY / 2);
-  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* no boxes are requested */
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
-  earlier[7][1] = 7;
-  FAILS(CCH_EINVAL, cch_graph_add_batch(nodes, g, specs, MANY, &failed));
-  CHECK_EQ(failed, 7);
-  specs[5].type = 99;
-  FAILS(CCH_EINVAL, cch_graph_add_batch(NULL, g, specs, MANY, &failed));
-  CHECK_EQ(failed, 5);
-  OK(cch_graph_nodes(&list, g));
-  CHECK_EQ(list.count, 1 + MANY + 4);
-  cch_node_list_free(&list);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
-  cch_reclaim_drain();
-  CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), MANY / 2 + 2);
-  cch_graph_node_unref(first);
-  cch_graph_unref(g);
-}
-
 /* A host function would deadlock with another thread that uses the graph, or call the driver, which is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph *g = new_graph(), *other = NULL;
@@ -323,11 +216,9 @@ static void large_graphs_are_linear(void) {
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
-  RUN(edges_come_and_go);
   RUN(boxes_in_structures_are_checked);
   RUN(bad_specs_change_nothing);
   RUN(structures_grow);
-  RUN(batch_is_all_or_nothing);
   RUN(functions_that_cuda_calls_use_no_graph);
   RUN(large_graphs_are_linear);
   return 0;

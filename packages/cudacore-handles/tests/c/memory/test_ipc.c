@@ -124,39 +124,6 @@ static void memory_is_mapped_once(void) {
   close_shared(&s);
 }
 
-/* An invalid import would be accepted, or would map memory. */
-static void bad_imports_are_refused(void) {
-  shared s;
-  cch_deviceptr *out = NULL, *good;
-  cch_pool *pool = NULL;
-  cch_ipc_handle garbage = {{1, 2, 3}}, handle;
-  open_shared(&s);
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_import_part(&out, s.imported, &garbage, 0, SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.pool, &s.handles[0], 0, SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, NULL, 0, SIZE, s.streams[0]));
-  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, SIZE, NULL));
-  FAILS(CCH_EINVAL, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, 0, s.streams[0]));
-  OK(open_import(&good, &s, 0, 0));
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[0], 0, SIZE + 1, s.streams[0]));
-  CHECK_HAS(check_error()->message, "65 bytes");
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 0, SIZE + 1, s.streams[0]));
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
-  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
-  /* Each of the three refused imports was mapped, to query its size, and unmapped. */
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3);
-  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
-  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
-  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
-  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
-  OK(cch_deviceptr_export(&handle, good)); /* returns the exporter's handle: the driver cannot export an import */
-  CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
-  FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
-  CHECK(out == NULL && pool == NULL);
-  cch_deviceptr_unref(good);
-  CHECK_EQ(cch_reclaim_pending(), 0);
-  close_shared(&s);
-}
-
 static size_t position_of(const char *name, const void *stream, size_t from) {
   cudasim_call call;
   for (size_t i = from; sim.log(i, &call, 1) == 1; i++)
@@ -369,40 +336,11 @@ static void threads_import_the_pool(void) {
   close_shared(&s);
 }
 
-/* Events would lose their flags on the way, or an event that cannot be shared would be shared. */
-static void events_are_shared(void) {
-  cch_context *context;
-  cch_event *event, *plain, *import = NULL;
-  cch_ipc_handle handle = exported_event(), own, again, garbage = {{9}};
-  OK(cch_context_primary(&context, 0));
-  OK(cch_event_create(&event, context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
-  OK(cch_event_create(&plain, context, CCH_EVENT_DISABLE_TIMING));
-  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&own, plain));
-  FAILS(CCH_EINVAL, cch_event_export(&own, NULL));
-  OK(cch_event_export(&own, event));
-  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* the event is this process's own */
-  FAILS(CUDA_ERROR_MAP_FAILED, cch_event_import(&import, context, &garbage, 0));
-  FAILS(CCH_EINVAL, cch_event_import(&import, NULL, &handle, 0));
-  FAILS(CCH_EINVAL, cch_event_import(&import, context, NULL, 0));
-  CHECK(import == NULL);
-  OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
-  CHECK(import != event && cch_event_context(import) == context);
-  CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
-  OK(cch_event_export(&again, import)); /* returns the exporter's handle: the driver cannot export an import */
-  CHECK(memcmp(&again, &handle, sizeof handle) == 0);
-  cch_event_unref(event);
-  OK(cch_event_query(import));
-  cch_event_unref(import);
-  cch_event_unref(plain);
-  cch_context_unref(context);
-}
-
 int main(void) {
   check_open();
   RUN(pool_is_one_box);
   RUN(memory_has_one_name);
   RUN(memory_is_mapped_once);
-  RUN(bad_imports_are_refused);
   RUN(end_comes_behind_all_streams);
   RUN(end_without_streams_waits);
   RUN(end_waits_for_a_capture);
@@ -410,6 +348,5 @@ int main(void) {
   RUN(threads_import_what_others_drop);
   RUN(import_ends_beside_another);
   RUN(threads_import_the_pool);
-  RUN(events_are_shared);
   return 0;
 }

@@ -29,53 +29,6 @@ static void close_memory(memory *m) {
   cch_reclaim_drain();
 }
 
-/* A part would refer to wrong memory, or memory would be freed while a part of it is alive. */
-static void parts_keep_the_memory(void) {
-  memory m;
-  cch_deviceptr *part, *of_part, *empty;
-  open_memory(&m);
-  CUdeviceptr base = cch_deviceptr_raw(m.whole);
-  OK(cch_deviceptr_part(&part, m.whole, 16, 32));
-  OK(cch_deviceptr_part(&of_part, part, 8, 4));
-  OK(cch_deviceptr_part(&empty, part, 32, 0));
-  CHECK_EQ(cch_deviceptr_raw(part), base + 16);
-  CHECK_EQ(cch_deviceptr_size(part), 32);
-  CHECK_EQ(cch_deviceptr_raw(of_part), base + 24);
-  CHECK_EQ(cch_deviceptr_offset(of_part), 24);
-  CHECK_EQ(cch_deviceptr_offset(m.whole), 0);
-  CHECK(cch_deviceptr_whole(of_part) == m.whole && cch_deviceptr_whole(m.whole) == m.whole);
-  CHECK(cch_deviceptr_pool(of_part) == m.pool && cch_deviceptr_backing(part) == m.pool);
-  CHECK(cch_deviceptr_context(of_part) == m.context && cch_deviceptr_stream(of_part) == m.streams[0]);
-  CHECK(!cch_deviceptr_is_imported(part) && !cch_deviceptr_is_wrapped(part));
-  cch_deviceptr_unref(m.whole);
-  cch_deviceptr_unref(part);
-  cch_deviceptr_unref(empty);
-  OK(cch_deviceptr_fill(of_part, 7, 1, m.streams[0]));
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
-  cch_deviceptr_unref(of_part);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
-  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* all work was on one stream */
-  close_memory(&m);
-}
-
-/* A part that exceeds the whole allocation would be created. */
-static void bad_parts_are_refused(void) {
-  static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
-  memory m;
-  cch_deviceptr *out = NULL, *part;
-  open_memory(&m);
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    FAILS(CCH_EINVAL, cch_deviceptr_part(&out, m.whole, bad[i][0], bad[i][1]));
-  OK(cch_deviceptr_part(&part, m.whole, 16, 16));
-  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* beyond the part, but not beyond the whole allocation */
-  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, NULL, 0, 0));
-  FAILS(CCH_EINVAL, cch_deviceptr_copy(part, m.whole, 17, m.streams[0]));
-  CHECK(out == NULL);
-  cch_deviceptr_unref(part);
-  cch_deviceptr_unref(m.whole);
-  close_memory(&m);
-}
-
 static size_t position_of(const char *name, const void *stream) {
   cudasim_call call;
   for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
@@ -325,8 +278,6 @@ static void threads_share_an_allocation(void) {
 
 int main(void) {
   check_open();
-  RUN(parts_keep_the_memory);
-  RUN(bad_parts_are_refused);
   RUN(memory_ends_behind_its_parts);
   RUN(frees_share_a_helper_stream);
   RUN(all_recorded_streams_are_waited_for);

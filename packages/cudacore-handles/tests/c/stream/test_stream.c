@@ -6,53 +6,6 @@ static cch_context *context;
 
 static void primary(void) { OK(cch_context_primary(&context, 0)); }
 
-/* A stream would have other flags or another priority than requested, or would be in another context. */
-static void stream_is_as_asked(void) {
-  cch_stream *stream;
-  unsigned flags;
-  int priority;
-  primary();
-  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, -3));
-  OK(cch_stream_flags(&flags, stream));
-  CHECK_EQ(flags, CCH_STREAM_NON_BLOCKING);
-  OK(cch_stream_priority(&priority, stream));
-  CHECK_EQ(priority, -3);
-  CHECK(cch_stream_context(stream) == context);
-  OK(cch_stream_query(stream));
-  OK(cch_stream_synchronize(stream));
-  cch_stream_unref(stream);
-  OK(cch_stream_create(&stream, context, 0, -1000));
-  OK(cch_stream_priority(&priority, stream));
-  CHECK_EQ(priority, -5);
-  cch_stream_unref(stream);
-  cch_context_unref(context);
-}
-
-/* A stream would be destroyed while it is referenced, or its context would be destroyed before the stream. */
-static void references_keep_the_stream(void) {
-  cch_stream *stream;
-  primary();
-  OK(cch_stream_create(&stream, context, 0, 0));
-  cch_context_unref(context);
-  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
-  CHECK(cch_stream_ref(stream) == stream);
-  cch_stream_unref(stream);
-  CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
-  OK(cch_stream_synchronize(stream));
-  cch_stream_unref(stream);
-  CHECK_EQ(sim.calls("cuStreamDestroy"), 1);
-}
-
-/* Unknown flags would be accepted, or a failed creation would leave an object. */
-static void bad_requests_fail(void) {
-  cch_stream *stream = NULL;
-  primary();
-  FAILS(CCH_EINVAL, cch_stream_create(&stream, NULL, 0, 0));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_stream_create(&stream, context, 0x100, 0));
-  CHECK(stream == NULL);
-  cch_context_unref(context);
-}
-
 /* A default stream would get a second box, be destroyed, have a fixed context, or keep an owner. */
 static void default_streams_are_static(void) {
   int one = 1;
@@ -148,32 +101,6 @@ static void own_stream_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* A wait for another stream would have no effect, leave its event behind, or fail across devices. */
-static void stream_waits_for_stream(void) {
-  cch_context *other_context;
-  cch_stream *stream, *other, *legacy = cch_stream_legacy();
-  primary();
-  OK(cch_context_primary(&other_context, 1));
-  OK(cch_stream_create(&stream, context, 0, 0));
-  OK(cch_stream_create(&other, other_context, 0, 0));
-  OK(cch_stream_wait_stream(stream, other));
-  CHECK_EQ(sim.calls("cuEventRecord"), 1);
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 1);
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
-  OK(cch_stream_wait_stream(stream, stream));
-  CHECK_EQ(sim.calls("cuEventRecord"), 1);
-  OK(cch_context_set_current(other_context));
-  OK(cch_stream_wait_stream(stream, legacy));
-  OK(cch_stream_wait_stream(legacy, stream));
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 3);
-  OK(cch_context_set_current(NULL));
-  cch_stream_unref(stream);
-  cch_stream_unref(other);
-  cch_stream_unref(legacy);
-  cch_context_unref(other_context);
-  cch_context_unref(context);
-}
-
 /*
  * A wait for the legacy stream would not fail without a current context, although the stream then belongs to no
  * context.
@@ -206,35 +133,14 @@ static void event_of_a_wait_is_destroyed_later(void) {
   cch_context_unref(context);
 }
 
-/* Waiting for a stream would make more driver calls than it needs, such as queries before its event is destroyed. */
-static void waiting_for_a_stream_makes_few_calls(void) {
-  cch_stream *stream, *other;
-  primary();
-  OK(cch_context_set_current(context));
-  OK(cch_stream_create(&stream, context, 0, 0));
-  OK(cch_stream_create(&other, context, 0, 0));
-  uint64_t before = sim.calls(NULL);
-  OK(cch_stream_wait_stream(stream, other));
-  CHECK_EQ(sim.calls(NULL) - before, 5); /* create, record, wait, destroy, and the query of the current context */
-  OK(cch_context_set_current(NULL));
-  cch_stream_unref(stream);
-  cch_stream_unref(other);
-  cch_context_unref(context);
-}
-
 int main(void) {
   check_open();
   RUN(event_of_a_wait_is_destroyed_later);
-  RUN(waiting_for_a_stream_makes_few_calls);
-  RUN(stream_is_as_asked);
-  RUN(references_keep_the_stream);
-  RUN(bad_requests_fail);
   RUN(default_streams_are_static);
   RUN(default_streams_mean_the_current_context);
   RUN(foreign_stream_keeps_its_owner);
   RUN(failed_wrap_leaves_the_owner);
   RUN(own_stream_is_recognised);
-  RUN(stream_waits_for_stream);
   RUN(waiting_for_the_legacy_stream_needs_a_context);
   return 0;
 }
