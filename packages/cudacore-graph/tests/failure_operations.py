@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from graph_tools import ONE, Numbers
 
@@ -13,26 +13,12 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._stream.stream import is_capturing
+from failing_calls import ON_THE_WAY, Operation
 from pytest_cudacore import driver_version
 
-UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 BIG = ch.LaunchConfig(grid=2, block=1)
 CLUSTER = ch.LaunchConfig(grid=2, block=1, cluster=2)
 
-# Calls that destroy: a failure is reported and does not fail the operation, and the driver's object remains.
-DESTROYS = {
-    "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuGraphReleaseUserObject",
-    "cuMemFreeAsync",
-}  # fmt: skip
-# Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
-ASKED = "cuCtxGetId"  # checks whether a context was reset; if this query fails, the operation itself reports a reset
-ON_THE_WAY = (
-    "cuCtxGetCurrent",
-    "cuCtxGetId",
-    "cuCtxSetCurrent",
-    "cuThreadExchangeStreamCaptureMode",
-    "cuStreamIsCapturing",
-)
 # The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
 # If there are several devices, a copy or a fill finds by these calls a device that has access to the memory. If a call
@@ -117,37 +103,13 @@ class World:
         )
 
 
-class Operation(NamedTuple):
-    """One operation, with functions that prepare it, execute it, undo it after a success, and clean up."""
-
-    name: str
-    do: Callable[[World, Any], Any]
-    undo: Callable[[World, Any], object]
-    begin: Callable[[World], Any]
-    end: Callable[[World, Any], object]
-    quiet: tuple[str, ...]  # driver calls that may fail although the operation succeeds
-    kept: tuple[str, ...]  # kinds of objects that the capture may keep until it ends
-
-
 OPERATIONS: dict[str, Operation] = {}
 OTHERS = "a capture of others"
 
 
-def nothing(*args: object) -> None:
-    pass
-
-
-def operation(
-    name: str,
-    do: Callable[[World, Any], Any],
-    undo: Callable[[World, Any], object] = nothing,
-    begin: Callable[[World], Any] = nothing,
-    end: Callable[[World, Any], object] = nothing,
-    quiet: tuple[str, ...] = (),
-    kept: tuple[str, ...] = (),
-) -> None:
+def operation(name: str, do: Callable[[World, Any], Any], **more: Any) -> None:
     assert name not in OPERATIONS
-    OPERATIONS[name] = Operation(name, do, undo, begin, end, quiet, kept)
+    OPERATIONS[name] = Operation(name, do, **more)
 
 
 def adds(name: str, do: Callable[[World, Any], cg.GraphNode], quiet: tuple[str, ...] = ()) -> None:
