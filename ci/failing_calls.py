@@ -7,6 +7,7 @@ leave everything unchanged: no leak, no incomplete object, no stream in a captur
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -72,11 +73,29 @@ def no_capture(world: Any, begun: Any) -> tuple[bool, int]:
     return False, 0
 
 
-def run_unfailed(op: Operation, world: Any, sim: Any, here: ch.Device) -> list[str]:
-    """Run an operation while a device is current; return the calls that it makes."""
+def make_current(here: ch.Device | None, sim: Any) -> int | None:
+    """Make a device's context current, or none; return its handle."""
+    driver, out = sim.load(), ctypes.c_void_p()
+    if here is None:
+        driver.cuCtxSetCurrent(None)
+    else:
+        here.set_current()
+    driver.cuCtxGetCurrent(ctypes.byref(out))
+    return out.value
+
+
+def is_current(context: int | None, sim: Any) -> bool:
+    """Return whether a context, or none, is current on this thread."""
+    out = ctypes.c_void_p()
+    sim.load().cuCtxGetCurrent(ctypes.byref(out))
+    return out.value == context
+
+
+def run_unfailed(op: Operation, world: Any, sim: Any, here: ch.Device | None) -> list[str]:
+    """Run an operation while a device's context, or none, is current; return the calls that it makes."""
     begun = op.begin(world)
     live_objects()  # destroys queued boxes now, so that they are not destroyed during the operation
-    here.set_current()
+    make_current(here, sim)
     with sim.logging() as made:
         result = op.do(world, begun)
     world.device.set_current()
@@ -87,7 +106,7 @@ def run_unfailed(op: Operation, world: Any, sim: Any, here: ch.Device) -> list[s
 
 
 def run_failing(
-    op: Operation, world: Any, sim: Any, here: ch.Device, name: str, nth: int, captured: Captured
+    op: Operation, world: Any, sim: Any, here: ch.Device | None, name: str, nth: int, captured: Captured
 ) -> Outcome:
     """Run an operation with one failing call; then undo what it did, if anything."""
     world.device.sync()
@@ -97,7 +116,7 @@ def run_failing(
     error: Exception | None = None
     result = None
     failed = True
-    here.set_current()
+    context = make_current(here, sim)
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world, begun)
@@ -106,7 +125,7 @@ def run_failing(
     except Exception as caught:  # stored without its traceback, which keeps objects
         error = caught.with_traceback(None)
         error.__context__ = error.__cause__ = None
-    context_kept = ch.Device() is here
+    context_kept = is_current(context, sim)
     world.device.set_current()
     if error is None:
         op.undo(world, result)
@@ -138,20 +157,24 @@ def fail_each(
     op: Operation,
     world: Any,
     sim: Any,
-    here: ch.Device,
+    here: ch.Device | None,
     *,
     destroys: bool = False,
     quiet: tuple[str, ...] = (),
+    lost: Callable[[list[str], int], bool] = lambda calls, place: False,
     captured: Captured = no_capture,
 ) -> int:
-    """Make each call fail in turn, either the destroying calls or all others; return their number."""
+    """Make each call fail in turn, either the destroying calls or all others; return their number.
+
+    A failed call may leave the operation a success if it is in `quiet`, or if `lost` says so of its place in the calls.
+    """
     run_unfailed(op, world, sim, here)  # the first run makes the queries whose results are cached
     before = world.state()
     calls = run_unfailed(op, world, sim, here)
     assert world.state() == before, "the operation is not undone"
     quiet = (*op.quiet, *quiet, ASKED)
     seen: Counter[str] = Counter()
-    for name in calls:
+    for place, name in enumerate(calls):
         seen[name] += 1
         if (name in DESTROYS) is not destroys:
             continue
@@ -162,7 +185,7 @@ def fail_each(
         assert outcome.context_kept, f"{what}: another context is current"
         assert make_captures_global() == "GLOBAL", f"{what}: the thread's mode changed"
         if error is None:
-            assert destroys or name in quiet, f"{what}: the failure is lost"
+            assert destroys or name in quiet or lost(calls, place), f"{what}: the failure is lost"
         else:
             assert isinstance(error, ch.CUDAError), f"{what}: {error!r}"
             assert name.startswith(error.operation), f"{what}: {error}"

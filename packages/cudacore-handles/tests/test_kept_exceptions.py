@@ -49,6 +49,8 @@ stream = device.create_stream()
 config = ch.LaunchConfig(grid=1, block=1)
 b = device.allocate(8, stream=stream)
 no_code = ch.ObjectCode.from_cubin(b"nothing that could be loaded")
+gc.collect()
+gc.freeze()  # the modules, so that the collections below are short
 
 WRONG = {
     "bytes": lambda: bytes(3), "bytearray": lambda: bytearray(3), "memoryview": lambda: memoryview(bytearray(3)),

@@ -206,9 +206,11 @@ uses = [of_its_own(f"{name} *") for name in (
 )]
 uses += [lambda: lib.cch_error_last().code, lambda: ffi.callback("cch_shared_bytes_fn", int)]
 
+gc.collect()
+gc.freeze()
+
 def in_child(use, threshold):  # types are completed once in a process
     hold = [{} for _ in range(300)], [(i,) for i in range(3000)]  # what is allocated is new
-    gc.collect()
     gc.freeze()
     gc.callbacks.append(lambda phase, info: use())
     gc.set_threshold(threshold)

@@ -28,7 +28,6 @@ from cudacore_handles._launch.launch import PreparedLaunch, launch, set_array_ty
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
-from cudacore_handles._memory.ipc import receive_buffer as receive_buffer  # pickles name it
 from cudacore_handles._memory.resource import (
     LegacyManagedMemoryResource,
     LegacyPinnedMemoryResource,
@@ -217,6 +216,7 @@ _LAZY = {
     "._memory.device_pool_options": ("DeviceMemoryResourceOptions",),
     "._memory.graphics": ("GraphicsResource",),
     "._memory.host": ("Host",),
+    "._memory.ipc": ("receive_buffer",),  # pickles name it
     "._memory.managed": (
         "ManagedBuffer",
         "discard_batch",

@@ -262,7 +262,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
-@settings(deadline=None)  # a busy machine can be slow
+@settings(deadline=None, max_examples=40)  # a busy machine can be slow
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
     """The parser would end a nested type too early, and read all later parameters incorrectly."""
