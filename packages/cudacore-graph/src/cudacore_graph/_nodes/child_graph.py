@@ -21,7 +21,7 @@ class ExecutableChildGraphNode(ExecutableGraphNode):
 
     def update(self, child: GraphDefinition) -> None:
         """Use the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
-        _native.set_exec_node(self._graph, self._node, "embed", child)
+        _native.set_exec_node(self._graph, self._node, child)
 
 
 class ChildGraphNode(GraphNode):
@@ -51,7 +51,7 @@ class ChildGraphNode(GraphNode):
         child : GraphDefinition
             The graph. It must not be in the same hierarchy as the node.
         """
-        _native.set_node(self, "embed", child)
+        _native.set_node(self, child)
 
     @property
     def child_graph(self) -> GraphDefinition:

@@ -16,7 +16,7 @@ class ExecutableEventRecordNode(ExecutableGraphNode):
 
     def update(self, event: Event) -> None:
         """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, "record", event)
+        _native.set_exec_node(self._graph, self._node, event)
 
 
 class EventRecordNode(EventNode):
@@ -29,4 +29,4 @@ class EventRecordNode(EventNode):
 
     def update(self, event: Event) -> None:
         """Record another event from the next instantiation on (cuGraphEventRecordNodeSetEvent)."""
-        _native.set_node(self, "record", event)
+        _native.set_node(self, event)

@@ -16,7 +16,7 @@ class ExecutableEventWaitNode(ExecutableGraphNode):
 
     def update(self, event: Event) -> None:
         """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, "wait", event)
+        _native.set_exec_node(self._graph, self._node, event)
 
 
 class EventWaitNode(EventNode):
@@ -29,4 +29,4 @@ class EventWaitNode(EventNode):
 
     def update(self, event: Event) -> None:
         """Wait for another event from the next instantiation on (cuGraphEventWaitNodeSetEvent)."""
-        _native.set_node(self, "wait", event)
+        _native.set_node(self, event)

@@ -24,7 +24,7 @@ class ExecutableHostCallbackNode(ExecutableGraphNode):
 
         See :meth:`GraphDefinition.callback`.
         """
-        _native.set_exec_node(self._graph, self._node, "callback", fn, user_data)
+        _native.set_exec_node(self._graph, self._node, fn, user_data)
 
 
 class HostCallbackNode(GraphNode):
@@ -42,7 +42,7 @@ class HostCallbackNode(GraphNode):
 
         See :meth:`GraphDefinition.callback`.
         """
-        _native.set_node(self, "callback", fn, user_data)
+        _native.set_node(self, fn, user_data)
 
     @property
     def function(self) -> Callable[[], Any] | None:

@@ -36,7 +36,7 @@ class ExecutableKernelNode(SwitchableNode):
         """
         if type(args) is not tuple:
             args = check_args(kernel, args)
-        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, args)
+        _native.set_exec_node(self._graph, self._node, config, kernel, *args)
 
 
 class KernelNode(GraphNode):
@@ -76,14 +76,14 @@ class KernelNode(GraphNode):
         config = self.config if config is None else check_config(config)
         if args is None:
             try:
-                _native.set_kernel_node(self, config, None, None)
+                _native.set_config(self, config)
             except CUDAError as error:
                 if error.code == lib.CCH_EMISMATCH:
                     error.hint = "Another library added this node, so its arguments are unknown: give args, too"
                 raise
             return
         kernel = self.kernel if kernel is None else kernel
-        _native.set_kernel_node(self, config, kernel, check_args(kernel, args))
+        _native.set_node(self, config, kernel, *check_args(kernel, args))
 
     @property
     def config(self) -> LaunchConfig:

@@ -45,7 +45,6 @@ class ExecutableMemcpyNode(SwitchableNode):
         _native.set_exec_node(
             self._graph,
             self._node,
-            "memcpy",
             dst,
             src,
             size,
@@ -113,7 +112,7 @@ class MemcpyNode(GraphNode):
             extents[:3] = int(known.width) if size is None else size, known.height or 1, known.depth or 1
             if known.height > 1 or known.depth > 1:  # a copy of one row has no pitch to preserve
                 extents[3:] = known.dst_pitch, known.src_pitch, known.dst_height, known.src_height
-        _native.set_node(self, "memcpy", dst, src, *extents, dst_owner, src_owner)
+        _native.set_node(self, dst, src, *extents, dst_owner, src_owner)
 
     @property
     def dst(self) -> int:

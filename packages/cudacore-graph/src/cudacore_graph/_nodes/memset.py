@@ -32,7 +32,7 @@ class ExecutableMemsetNode(SwitchableNode):
 
         See :meth:`GraphDefinition.memset`.
         """
-        _native.set_exec_node(self._graph, self._node, "memset", dst, value, width, height, pitch, dst_owner)
+        _native.set_exec_node(self._graph, self._node, dst, value, width, height, pitch, dst_owner)
 
 
 class MemsetNode(GraphNode):
@@ -68,7 +68,6 @@ class MemsetNode(GraphNode):
             value = int(known.value).to_bytes(4, "little")[: known.element_size]
         _native.set_node(
             self,
-            "memset",
             dst,
             value,
             int(known.width) if width is None else width,

@@ -25,8 +25,8 @@ from cudacore_handles._native import (
     neighbours,
     numbered_node,
     read_node,
+    set_config,
     set_exec_node,
-    set_kernel_node,
     set_node,
     update_exec,
 )
@@ -52,8 +52,8 @@ __all__ = [
     "neighbours",
     "numbered_node",
     "read_node",
+    "set_config",
     "set_exec_node",
-    "set_kernel_node",
     "set_node",
     "update_exec",
 ]

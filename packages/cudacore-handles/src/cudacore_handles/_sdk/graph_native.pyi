@@ -447,19 +447,17 @@ def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode
 def capture_add(stream: Stream, graph: GraphHandle, method: str, /, *arguments: Any) -> Any:
     """Add a node at the end of a stream's capture into a graph, and return it. Later captured work depends on it."""
 
-def set_node(node: NodeHandle, method: str, /, *arguments: Any) -> None:
-    """Set the parameters of a node (cuGraphKernelNodeSetParams and similar functions)."""
+def set_node(node: NodeHandle, /, *arguments: Any) -> None:
+    """Set the parameters of a node (cuGraphKernelNodeSetParams and similar functions).
 
-def set_kernel_node(
-    node: NodeHandle, config: LaunchConfig, kernel: Kernel | None, args: tuple[Any, ...] | None, /
-) -> None:
-    """Set parameters of a kernel node. Parameters that are None do not change."""
-
-def set_exec_node(graph: ExecHandle, node: NodeHandle, method: str, /, *arguments: Any) -> None:
-    """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions).
-
-    The arguments of a kernel are one tuple.
+    The arguments are those of the method that adds such nodes.
     """
+
+def set_config(node: NodeHandle, config: LaunchConfig, /) -> None:
+    """Set the configuration of a kernel node. Its kernel and arguments do not change."""
+
+def set_exec_node(graph: ExecHandle, node: NodeHandle, /, *arguments: Any) -> None:
+    """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions)."""
 
 def alloc_address(node: NodeHandle, /) -> int:
     """Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams)."""

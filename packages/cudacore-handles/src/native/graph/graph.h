@@ -82,22 +82,18 @@ typedef struct node_params {
 /* A method that adds a node: its arguments, and the function that reads them. */
 typedef struct node_method node_method;
 
+/* The method callback(), whose arguments Stream.callback() has, too. */
+extern const node_method *const callback_method;
 /* Finds a method by its name; NULL with an exception on failure. */
 const node_method *node_method_find(PyObject *name);
-const char *node_method_name(const node_method *method);
 
 /*
- * Reads the arguments of a method. Returns -1 with an exception on failure. `scratch` is room for an argument block of
- * SCRATCH_SIZE, or NULL. Runs Python code. The caller calls node_params_drop() in any case.
+ * Reads the arguments of a method, some of them by their names in `keywords`, which can be NULL. `by_position`: those
+ * that users must name can be given by their position. Returns -1 with an exception on failure. `scratch` is room for
+ * an argument block of SCRATCH_SIZE, or NULL. Runs Python code. The caller calls node_params_drop() in any case.
  */
-int node_params_read(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
-                     PyObject *keywords, void *scratch, node_params *out);
-/* Like node_params_read(), for positional arguments: the items of a tuple from `first` on. */
-int node_params_read_tuple(state *st, const node_method *method, PyObject *tuple, Py_ssize_t first, void *scratch,
-                           node_params *out);
-/* Like node_params_read(), for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
-int node_params_read_given(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
-                           void *scratch, node_params *out);
+int node_params_read(state *st, const node_method *method, values given, bool by_position, PyObject *keywords,
+                     void *scratch, node_params *out);
 /* Checks whether a node with these parameters can be in a graph. Returns 0, or -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
 /* Returns the pointer to pass to the library as `params`. */

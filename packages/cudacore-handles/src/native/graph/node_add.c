@@ -17,7 +17,7 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
 }
 
 PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place) {
-  return raise_failed(st, status, node_method_name(method), place);
+  return raise_failed(st, status, method->name, place);
 }
 
 /* ---- adding ---- */
@@ -56,7 +56,8 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
     return handle_hold(self);
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
-  if (node_params_read(st, method, arguments, count, keywords, scratch, &params) < 0) {
+  const values given = {.array = arguments, .count = count};
+  if (node_params_read(st, method, given, false, keywords, scratch, &params) < 0) {
     node_params_drop(&params);
     return NULL;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds many nodes in one call, with little Python code for each. */
-#include "graph/graph.h"
+#include "graph/node_methods.h"
 
 /* The dependencies of one node of the batch: ranges of the two lists below. */
 typedef struct span {
@@ -104,7 +104,9 @@ static int read_item(batch *self, size_t place, PyObject *item) {
   if (self->methods[place] == NULL || read_dependencies(self, place, PyTuple_GetItem(item, 1)) < 0)
     return -1;
   node_params *params = &self->params[place];
-  if (node_params_read_tuple(self->st, self->methods[place], item, 2, NULL, params) < 0 ||
+  const values given = {.tuple = item, .first = 2, .count = PyTuple_Size(item) - 2};
+  const node_method *method = self->methods[place];
+  if (node_params_read(self->st, method, given, true, NULL, NULL, params) < 0 ||
       node_params_check(self->st, params, self->graph) < 0)
     return -1;
   return node_params_take(self->st, params); /* no other node of the batch can use its condition */

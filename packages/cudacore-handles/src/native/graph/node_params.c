@@ -136,6 +136,8 @@ const node_method node_methods[] = {
 #undef ROW
 };
 
+const node_method *const callback_method = &node_methods[METHOD_callback];
+
 const node_method *node_method_find(PyObject *name) {
   for (size_t i = 0; PyUnicode_Check(name) && i < NODE_METHOD_COUNT; i++)
     if (PyUnicode_CompareWithASCIIString(name, node_methods[i].name) == 0)
@@ -147,76 +149,27 @@ const node_method *node_method_find(PyObject *name) {
   return NULL;
 }
 
-const char *node_method_name(const node_method *method) { return method->name; }
-
-/* A variadic method checks its arguments itself. */
-static int read_sorted(state *st, const node_method *method, const node_arguments *given, node_params *out) {
-  for (int i = 0; i < method->required && !method->variadic; i++)
-    if (given->named[i] == NULL) {
+int node_params_read(state *st, const node_method *method, values given, bool by_position, PyObject *keywords,
+                     void *scratch, node_params *out) {
+  PyObject *named[MAX_ARGUMENTS] = {NULL}, *items[MAX_ARGUMENTS];
+  node_arguments read = {.named = named, .scratch = scratch};
+  Py_ssize_t positional = by_position ? method->name_count : method->positional;
+  if (method->variadic && (keywords == NULL || PyTuple_Size(keywords) == 0)) {
+    positional = given.count < method->positional ? given.count : method->positional;
+    read.rest = values_from(given, positional);
+    given.count = positional;
+  }
+  for (Py_ssize_t i = 0; given.array == NULL && i < given.count && i < MAX_ARGUMENTS; i++)
+    items[i] = value_at(&given, i);
+  if (sort_arguments(method->name, method->names, method->name_count, positional,
+                     given.array != NULL ? given.array : items, given.count, keywords, named) < 0)
+    return -1;
+  for (int i = 0; i < method->required && !method->variadic; i++) /* a variadic method checks its arguments itself */
+    if (named[i] == NULL) {
       PyErr_Format(PyExc_TypeError, "%s() needs %s", method->name, method->names[i]);
       return -1;
     }
-  return method->read(st, given, out);
-}
-
-static int check_count(const node_method *method, Py_ssize_t count) {
-  if (count <= method->name_count)
-    return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes at most %d arguments, but %zd were given", method->name, method->name_count,
-               count);
-  return -1;
-}
-
-int node_params_read(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
-                     PyObject *keywords, void *scratch, node_params *out) {
-  node_arguments given = {.scratch = scratch};
-  if (method->variadic && count >= method->positional && (keywords == NULL || PyTuple_Size(keywords) == 0)) {
-    given.named = arguments;
-    given.rest = (values){.array = arguments + method->positional, .count = count - method->positional};
-    return method->read(st, &given, out);
-  }
-  PyObject *named[MAX_ARGUMENTS] = {NULL};
-  given.named = named;
-  if (sort_arguments(method->name, method->names, method->name_count, method->positional, arguments, count, keywords,
-                     named) < 0)
-    return -1;
-  return read_sorted(st, method, &given, out);
-}
-
-int node_params_read_tuple(state *st, const node_method *method, PyObject *tuple, Py_ssize_t first, void *scratch,
-                           node_params *out) {
-  Py_ssize_t count = PyTuple_Size(tuple) - first;
-  PyObject *named[MAX_ARGUMENTS] = {NULL};
-  node_arguments given = {.named = named, .scratch = scratch};
-  if (method->variadic && count > method->positional) {
-    given.rest = (values){.tuple = tuple, .first = first + method->positional, .count = count - method->positional};
-    count = method->positional;
-  }
-  if (check_count(method, count) < 0)
-    return -1;
-  for (Py_ssize_t i = 0; i < count; i++)
-    named[i] = PyTuple_GetItem(tuple, first + i);
-  return read_sorted(st, method, &given, out);
-}
-
-int node_params_read_given(state *st, const node_method *method, PyObject *const *arguments, Py_ssize_t count,
-                           void *scratch, node_params *out) {
-  PyObject *named[MAX_ARGUMENTS] = {NULL};
-  node_arguments given = {.named = named, .scratch = scratch};
-  if (method->variadic) {
-    if (count != method->positional + 1 || !PyTuple_Check(arguments[count - 1])) {
-      PyErr_Format(PyExc_TypeError, "%s takes %d arguments and a tuple of the others", method->name,
-                   method->positional);
-      return -1;
-    }
-    count--;
-    given.rest = (values){.tuple = arguments[count], .count = PyTuple_Size(arguments[count])};
-  }
-  if (check_count(method, count) < 0)
-    return -1;
-  for (Py_ssize_t i = 0; i < count; i++)
-    named[i] = arguments[i];
-  return read_sorted(st, method, &given, out);
+  return method->read(st, &read, out);
 }
 
 const void *node_params_of(const node_params *params) { return params->type == CCH_NODE_EMPTY ? NULL : &params->of; }

@@ -17,7 +17,8 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
-  if (node_params_read_given(st, method, arguments + 3, count - 3, scratch, &params) < 0)
+  const values given = {.array = arguments + 3, .count = count - 3};
+  if (node_params_read(st, method, given, true, NULL, scratch, &params) < 0)
     goto done;
   cch_graph *graph = handle_use(arguments[1]);
   if (graph == NULL)
@@ -107,19 +108,32 @@ static void leave_context(const context_change *change) {
   box_let_go(change->before);
 }
 
+/* Returns the method that adds nodes of the type of a node; NULL with an exception if such nodes cannot be set. */
+static const node_method *method_for(const cch_graph_node *node) {
+  static const int methods[] = {
+      [CCH_NODE_KERNEL] = METHOD_launch,   [CCH_NODE_MEMCPY] = METHOD_memcpy,       [CCH_NODE_MEMSET] = METHOD_memset,
+      [CCH_NODE_HOST] = METHOD_callback,   [CCH_NODE_GRAPH] = METHOD_embed,         [CCH_NODE_EMPTY] = METHOD_empty,
+      [CCH_NODE_EVENT_WAIT] = METHOD_wait, [CCH_NODE_EVENT_RECORD] = METHOD_record,
+  };
+  const int type = cch_graph_node_type(node);
+  if (type >= 0 && (size_t)type < sizeof methods / sizeof *methods)
+    return &node_methods[methods[type]];
+  PyErr_Format(PyExc_TypeError, "nodes of type %d cannot be set", type);
+  return NULL;
+}
+
 /* Reads the remaining arguments as parameters, and sets them in a node. */
-static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObject *const *arguments, Py_ssize_t count) {
-  const node_method *method = node_method_find(arguments[0]);
-  if (method == NULL)
-    return NULL;
+static PyObject *read_and_set(state *st, PyObject *exec, PyObject *face, values given) {
+  const cch_graph_node *node = node_box(st, face, "node");
+  const node_method *method = node != NULL ? method_for(node) : NULL;
   node_params params = {0};
   context_change change;
-  if (enter_context(st, node, &change) < 0)
+  if (method == NULL || enter_context(st, face, &change) < 0)
     return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
-  if (node_params_read_given(st, method, arguments + 1, count - 1, scratch, &params) == 0)
-    result = set(st, method, node, exec, &params);
+  if (node_params_read(st, method, given, true, NULL, scratch, &params) == 0)
+    result = set(st, method, face, exec, &params);
   leave_context(&change);
   node_params_drop(&params);
   owners_drain(st);
@@ -127,71 +141,46 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
 }
 
 static PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (count < 2)
-    return PyErr_Format(PyExc_TypeError, "set_node(node, method, ...) takes 2 arguments, not %zd", count);
-  return read_and_set(PyModule_GetState(module), NULL, arguments[0], arguments + 1, count - 1);
+  if (count < 1)
+    return PyErr_Format(PyExc_TypeError, "set_node(node, ...) takes an argument, not %zd", count);
+  return read_and_set(PyModule_GetState(module), NULL, arguments[0],
+                      (values){.array = arguments + 1, .count = count - 1});
 }
 
 static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, method, ...) takes 3 arguments, not %zd", count);
+  if (count < 2)
+    return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, ...) takes 2 arguments, not %zd", count);
   if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type)) {
     raise_about(PyExc_TypeError, "graph must be a Graph, not '%U'", arguments[0], 0, 0);
     return NULL;
   }
-  return read_and_set(st, arguments[0], arguments[1], arguments + 2, count - 2);
+  return read_and_set(st, arguments[0], arguments[1], (values){.array = arguments + 2, .count = count - 2});
 }
 
-/*
- * Reads the parameters that a kernel node has now. `*kernel` becomes a reference, and so does `*kept`, which has the
- * argument block. Returns -1 with an exception on failure.
- */
-static int read_kernel_node(const state *st, PyObject *face, node_params *out, cch_kernel **kernel, cch_bundle **kept) {
-  cch_graph_node *node = node_box(st, face, "node");
-  if (node == NULL)
-    return -1;
-  cch_kernel_node *params = &out->of.kernel;
-  out->type = CCH_NODE_KERNEL;
-  params->size = sizeof *params;
-  int status;
-  WITHOUT_GIL(status = cch_graph_node_read(params, kept, &out->bundle, node));
-  if (status != 0) {
-    raise_status(st, status);
-    return -1;
-  }
-  *kernel = params->kernel;
-  return 0;
-}
-
-static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+/* Sets the configuration of a kernel node, and leaves its kernel and arguments as they are. */
+static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
+  if (check_argument_count("set_config(node, config)", count, 2) < 0)
     return NULL;
-  PyObject *face = arguments[0], *settings = arguments[1], *args = arguments[3];
+  PyObject *face = arguments[0];
+  cch_graph_node *node = node_box(st, face, "node");
   context_change change;
-  if (enter_context(st, face, &change) < 0)
+  if (node == NULL || enter_context(st, face, &change) < 0)
     return NULL;
-  node_params params = {0};
-  unsigned char scratch[SCRATCH_SIZE];
-  cch_kernel *kernel = NULL; /* references, if the kernel does not change */
-  cch_bundle *kept = NULL;
+  node_params params = {.type = CCH_NODE_KERNEL, .config = ((config *)arguments[1])->config};
+  cch_kernel_node *kernel = &params.of.kernel;
+  kernel->size = sizeof *kernel;
+  cch_bundle *kept = NULL; /* has the argument block */
   int status;
-  if (args == Py_None) { /* only the configuration is new */
-    status = read_kernel_node(st, face, &params, &kernel, &kept);
-    params.config = ((config *)settings)->config;
-    params.of.kernel.config = &params.config;
-  } else { /* the caller has filled in the missing values */
-    const node_arguments given = {.named = (PyObject *const[]){settings, arguments[2]},
-                                  .rest = {.tuple = args, .count = PyTuple_Size(args)},
-                                  .scratch = scratch};
-    status = read_launch(st, &given, &params);
-  }
-  PyObject *result = status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : NULL;
+  WITHOUT_GIL(status = cch_graph_node_read(kernel, &kept, &params.bundle, node));
+  kernel->config = &params.config;
+  PyObject *result =
+      status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : raise_status(st, status);
   leave_context(&change);
   node_params_drop(&params);
   box_let_go(kept);
-  box_let_go(kernel);
+  box_let_go(kernel->kernel);
   owners_drain(st);
   return result;
 }
@@ -259,7 +248,7 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
 static PyMethodDef functions[] = {
     {"capture_add", FASTCALL(capture_add), METH_FASTCALL, DOC_capture_add},
     {"set_node", FASTCALL(set_node), METH_FASTCALL, DOC_set_node},
-    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, DOC_set_kernel_node},
+    {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},
     {"alloc_address", alloc_address, METH_O, DOC_alloc_address},
     {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, DOC_exec_enabled},

@@ -138,6 +138,12 @@ static inline PyObject *value_at(const values *given, Py_ssize_t index) {
   return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, given->first + index);
 }
 
+/* Returns the arguments from the one with an index on. */
+static inline values values_from(values given, Py_ssize_t index) {
+  return (values){given.array != NULL ? given.array + index : NULL, given.tuple, given.count - index,
+                  given.first + index};
+}
+
 /*
  * Packs all values into `out`, which has room for the whole block, and adds the owners of the memory that they point
  * into to `keep`. -1 with an exception; `keep` then has the owners that were added before. `device` is the ordinal of

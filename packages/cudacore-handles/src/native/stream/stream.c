@@ -159,18 +159,16 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  PyObject *name = PyUnicode_FromString("callback"); /* arguments are read like those of a graph's callback() */
-  const node_method *method = name != NULL ? node_method_find(name) : NULL;
+  const values given = {.array = arguments, .count = count};
   node_params params = {0};
   int status = -1;
-  bool called = method != NULL && node_params_read(st, method, arguments, count, keywords, NULL, &params) == 0;
+  bool called = node_params_read(st, callback_method, given, false, keywords, NULL, &params) == 0;
   if (called) {
     WITHOUT_GIL(status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle));
     if (status != 0)
       raise_status(st, status);
   }
   node_params_drop(&params);
-  Py_XDECREF(name);
   handle_done(self);
   owners_drain(st);
   if (!called || status != 0)
