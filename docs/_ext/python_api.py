@@ -43,6 +43,7 @@ UMBRELLA = (
     cudacore.system,
 )
 PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
+MANY_MEMBERS = 5  # a class with fewer members has no table of them
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
 # Private type names of the stubs, and the simpler types that the documentation shows instead.
 PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_OnStream": "Stream | None", "_C": "Any"}
@@ -133,6 +134,32 @@ def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
             annotation.children = [nodes.Text(f": {found[1]}")]
 
 
+def first_sentence(member: addnodes.desc) -> str:
+    """Return the first sentence of a description, without the functions of CUDA that it names in parentheses."""
+    paragraph = next(member[-1].findall(nodes.paragraph), None)
+    text = paragraph.astext().replace("\n", " ") if paragraph is not None else ""
+    sentence = re.split(r"(?<=\.)\s", text)[0]
+    return re.sub(r" \((cu|nv)\w+[^)]*\)", "", sentence)
+
+
+def list_members(app: Sphinx, doctree: nodes.document) -> None:
+    """Put a table of the members behind the first paragraph of each class that has several, protocols last."""
+    for described in doctree.findall(addnodes.desc):
+        members = [node for node in described[-1] if isinstance(node, addnodes.desc) and node[0]["ids"]]
+        if described["objtype"] != "class" or len(members) < MANY_MEMBERS:
+            continue
+        body = nodes.tbody()
+        for member in sorted(members, key=lambda node: node[0]["fullname"].rpartition(".")[2].startswith("__")):
+            name = member[0]["fullname"].rpartition(".")[2] + ("()" if "method" in member["objtype"] else "")
+            link = nodes.reference("", "", nodes.literal(name, name), refid=member[0]["ids"][0], internal=True)
+            cells = (nodes.paragraph("", "", link), nodes.paragraph("", first_sentence(member)))
+            body += nodes.row("", *(nodes.entry("", cell) for cell in cells))
+        columns = [nodes.colspec(colwidth=width) for width in (30, 70)]
+        table = nodes.table("", nodes.tgroup("", *columns, body, cols=2), classes=["members"])
+        place = next((i for i, node in enumerate(described[-1]) if isinstance(node, nodes.paragraph)), -1)
+        described[-1].insert(place + 1, table)
+
+
 def find_in_packages(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, contnode: nodes.TextElement
 ) -> nodes.reference | None:
@@ -167,6 +194,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the extension to the build."""
     app.connect("autodoc-process-signature", complete_signature)
     app.connect("doctree-read", name_as_imported)
+    app.connect("doctree-read", list_members)
     app.connect("missing-reference", find_in_packages, priority=400)  # called before the handler of intersphinx
     app.connect("env-check-consistency", add_names_of_packages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -202,6 +202,23 @@ class TestViews:
         assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
         assert node.kernel == add
 
+    def test_kernel_arguments_alone(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """The kernel or the configuration would have to be given again, or those of another node would be used."""
+        cooperative = ch.LaunchConfig(grid=1, block=1, is_cooperative=True)  # the driver refuses another one in updates
+        first = definition.launch(cooperative, add, numbers.buffer, 1)
+        second = first.launch(ONE, times, numbers.buffer, 1)
+        graph = definition.instantiate()
+        graph[first].update(args=(numbers.buffer, 5))
+        graph[second].update(args=(numbers.buffer, 3))
+        launch(graph)
+        assert numbers[0] == 15
+        graph[second].update(kernel=add, args=(numbers.buffer, 3))
+        launch(graph)
+        assert numbers[0] == 23
+        assert second.kernel == times
+
     @pytest.mark.parametrize("iterable", [list, iter, type("Pair", (tuple,), {})])
     def test_kernel_arguments(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch, iterable: Any

@@ -178,6 +178,7 @@ class TestMemset:
             ((4096, 256, 4), OverflowError, "value is 256"),
             ((4096, -1, 4), OverflowError, "value is -1"),
             ((4096, b"abc", 4), ValueError, "value must be 1, 2, or 4 bytes"),
+            ((4096, b"12345678", 8), ValueError, "value must be 1, 2, or 4 bytes, got 8$"),
             ((4096, 1.5, 4), TypeError, "value must be an int"),
             ((2**64, 0, 4), ValueError, "dst is 18446744073709551616, which is not an address"),
             ((4096, 0, 0), ValueError, "width is 0; it must be at least 1"),

@@ -79,7 +79,7 @@ typedef struct cch_api {
   cch_status (*deviceptr_set_stream)(cch_deviceptr *ptr, cch_stream *stream);
   size_t (*deviceptr_size)(const cch_deviceptr *ptr);
   cch_status (*deviceptr_copy)(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
-  cch_status (*deviceptr_fill)(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
+  cch_status (*deviceptr_fill)(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream);
   CUdeviceptr (*deviceptr_raw)(const cch_deviceptr *ptr);
   cch_status (*library_load)(cch_library **out, const void *image, size_t size);
   cch_status (*library_wrap)(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);

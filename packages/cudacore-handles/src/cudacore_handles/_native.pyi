@@ -493,7 +493,7 @@ def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: Stream
     """Copy a part of a buffer, described by a cch_copy_shape (cuMemcpy3DAsync)."""
 
 def fill(buffer: BufferHandle, value: int, width: int, stream: Stream | IsStreamType, /) -> None:
-    """Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and similar functions)."""
+    """Fill a buffer with a value of 1, 2, 4 or 8 bytes (cuMemsetD8Async and similar functions)."""
 
 def launch(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: KernelArgumentType

@@ -67,7 +67,7 @@ def test_fill_takes_the_byte_of_a_bool(
     buffer.fill(np.bool_(True), stream=stream)
     stream.sync()
     assert bytes(buffer.__buffer__()) == b"\1\1\1\1"
-    with pytest.raises(TypeError, match="value must be an int from 0 to 255 or 1, 2 or 4 bytes, not bool"):
+    with pytest.raises(TypeError, match="value must be an int from 0 to 255, or a value with a size, not bool"):
         buffer.fill(True, stream=stream)
 
 

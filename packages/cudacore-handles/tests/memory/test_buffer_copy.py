@@ -92,6 +92,10 @@ def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method
         (np.array([1.5], np.float32), np.float32(1.5).tobytes()),
         (np.float32(1.5), np.float32(1.5).tobytes()),
         (np.array([258], np.uint16), b"\x02\x01"),
+        (np.float64(0.1), np.float64(0.1).tobytes()),
+        (np.int64(-2), np.int64(-2).tobytes()),
+        (np.uint64(0x1234_5678_1234_5678), bytes.fromhex("7856341278563412")),
+        (np.complex64(1 + 2j), np.complex64(1 + 2j).tobytes()),
     ],
 )
 def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, content: Content) -> None:
@@ -105,13 +109,13 @@ def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, 
     [
         (-1, OverflowError, "value is -1; an int fills bytes, 0 to 255"),
         (256, OverflowError, "value is 256; an int fills bytes"),
-        (True, TypeError, "value must be an int from 0 to 255 or 1, 2 or 4 bytes, not bool"),
+        (True, TypeError, "value must be an int from 0 to 255, or a value with a size, not bool"),
         (1.0, TypeError, "value must be an int .* not float"),
         ("x", TypeError, "value must be an int .* not str"),
         (None, TypeError, "value must be an int .* not NoneType"),
-        (b"", ValueError, "value must be 1, 2, or 4 bytes, got 0"),
+        (b"", ValueError, "value must be 1, 2, or 4 bytes, got 0; a buffer can also be filled with 8 bytes"),
         (b"abc", ValueError, "value must be 1, 2, or 4 bytes, got 3"),
-        (b"12345678", ValueError, "value must be 1, 2, or 4 bytes, got 8"),
+        (b"1234567890123456", ValueError, "value must be 1, 2, or 4 bytes, got 16"),
     ],
 )
 def test_bad_fill(
@@ -155,8 +159,8 @@ def test_fill_with_formats_of_other_packages(
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     buffer.fill(make(ml_dtypes.bfloat16(1.5)), stream=stream)
     assert content(buffer) == b"\xc0\x3f" * 32
-    with pytest.raises(ValueError, match="value must be 1, 2, or 4 bytes, got 8"):
-        buffer.fill(np.array([5], "M8[s]"), stream=stream)
+    buffer.fill(np.array([5], "M8[s]"), stream=stream)
+    assert content(buffer) == np.int64(5).tobytes() * 8
 
 
 def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> None:

@@ -22,18 +22,28 @@ class ExecutableKernelNode(SwitchableNode):
 
     __slots__ = ()
 
-    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Sequence[KernelArgumentType]) -> None:
+    def update(
+        self,
+        *,
+        config: LaunchConfig | None = None,
+        kernel: Kernel | None = None,
+        args: Sequence[KernelArgumentType],
+    ) -> None:
         """Change the kernel, its configuration and arguments from the next launch on (cuGraphExecKernelNodeSetParams).
 
         Parameters
         ----------
-        config : LaunchConfig
-            The launch configuration.
-        kernel : Kernel
-            The kernel.
+        config : LaunchConfig, optional
+            The launch configuration. Default: that of the node in the definition, whatever was set here before.
+        kernel : Kernel, optional
+            The kernel. Default: that of the node in the definition.
         args : tuple
             All of its arguments; ``()`` for a kernel without parameters.
         """
+        if config is None:
+            config = self._node.config
+        if kernel is None:
+            kernel = self._node.kernel
         if type(args) is not tuple:
             args = check_args(kernel, args)
         _native.set_exec_node(self._graph, self._node, config, kernel, *args)

@@ -444,7 +444,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         Parameters
         ----------
         value : int, scalar, bytes-like or array
-            A byte, 0 to 255; or a value of 1, 2 or 4 bytes in host memory, such as ``np.float32(1.5)`` or
+            A byte, 0 to 255; or a value of 1, 2, 4 or 8 bytes in host memory, such as ``np.float32(1.5)`` or
             ``ml_dtypes.bfloat16(1.5)``. The buffer's size must be a multiple of it.
         stream : Stream
             The stream that the fill is ordered on.
@@ -458,7 +458,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         --------
         >>> buffer = device.allocate(16, stream=stream)
         >>> buffer.fill(0, stream=stream)  # bytes
-        >>> buffer.fill(np.float32(1.5), stream=stream)  # or elements of 2 or 4 bytes
+        >>> buffer.fill(np.float32(1.5), stream=stream)  # or elements of 2, 4 or 8 bytes
         """
         if type(value) is int and 0 <= value < 256:
             width = 1

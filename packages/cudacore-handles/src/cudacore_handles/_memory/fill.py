@@ -9,8 +9,8 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, is_numpy
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 
-def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
-    """Return the pattern of a fill as an integer, and its size in bytes."""
+def fill_pattern(value: object, size: int, stream: Stream | IsStreamType, *, max_size: int = 8) -> tuple[int, int]:
+    """Return the pattern of a fill as an integer, and its size in bytes, at most `max_size`."""
     check_values(value, "value")
     try:
         # Tried first, because NumPy's integers are numbers too, but have a definite size.
@@ -23,8 +23,9 @@ def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tup
             pattern = _host_bytes(value, stream)
         else:
             return _fill_byte(value), 1
-    if len(pattern) not in (1, 2, 4):
-        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
+    if len(pattern) not in (1, 2, 4, max_size):
+        more = "; a buffer can also be filled with 8 bytes" if max_size == 8 else ""
+        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}{more}")
     if size % len(pattern):
         raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
     return int.from_bytes(pattern, "little"), len(pattern)
@@ -42,7 +43,9 @@ def _fill_byte(value: object) -> int:
     number = as_integer(value)
     if number is None:
         more = f"; np.float32({value}) fills with floats" if isinstance(value, float) else ""
-        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}{more}")
+        raise TypeError(f"value must be an int from 0 to 255, or a value with a size, not {type(value).__name__}{more}")
     if not 0 <= number < 256:
-        raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
+        raise OverflowError(
+            f"value is {number}; an int fills bytes, 0 to 255; give np.int32({number}) for wider values"
+        )
     return number

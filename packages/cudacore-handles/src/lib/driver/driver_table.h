@@ -135,6 +135,7 @@
   X(cuMemcpy3DPeerAsync, 4000)                                                                                         \
   X(cuMemsetD8Async, 3020)                                                                                             \
   X(cuMemsetD16Async, 3020)                                                                                            \
+  X(cuMemsetD2D32Async, 3020)                                                                                          \
   X(cuMemsetD32Async, 3020)                                                                                            \
   X(cuPointerGetAttribute, 4000)                                                                                       \
   X(cuPointerGetAttributes, 7000)                                                                                      \

@@ -297,7 +297,7 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
   return size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, copy(dst, src, size, stream, __func__));
 }
 
-static int fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream, const char *operation) {
+static int fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream, const char *operation) {
   if (!cch__is_one_device())
     CCH__RETURN_FAILURE(cch__peers_check_fill(dst, stream));
   CCH__RETURN_FAILURE(cch__memory_keep(dst, NULL, stream, operation));
@@ -305,12 +305,17 @@ static int fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *
     return CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
   if (width == 2)
     return CCH__CALL(cuMemsetD16Async, (dst->ptr, (unsigned short)value, dst->size / 2, stream->raw));
-  return CCH__CALL(cuMemsetD32Async, (dst->ptr, value, dst->size / 4, stream->raw));
+  const uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32);
+  if (width == 4 || low == high)
+    return CCH__CALL(cuMemsetD32Async, (dst->ptr, low, dst->size / 4, stream->raw));
+  /* No driver has a fill of 8 bytes: each half is a column of a matrix with two. */
+  int status = CCH__CALL(cuMemsetD2D32Async, (dst->ptr, 8, low, 1, dst->size / 8, stream->raw));
+  return status != 0 ? status : CCH__CALL(cuMemsetD2D32Async, (dst->ptr + 4, 8, high, 1, dst->size / 8, stream->raw));
 }
 
-int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
+int cch_deviceptr_fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, stream);
-  if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
+  if ((width != 1 && width != 2 && width != 4 && width != 8) || dst->size % width != 0)
     return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
   return dst->size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, fill(dst, value, width, stream, __func__));
 }

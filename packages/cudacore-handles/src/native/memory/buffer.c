@@ -293,7 +293,7 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     return operands_failed(&of);
   }
   int status;
-  WITHOUT_GIL(status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, of.stream));
+  WITHOUT_GIL(status = cch_deviceptr_fill(dst, value, (unsigned)width, of.stream));
   return operands_end(st, &of, status);
 }
 

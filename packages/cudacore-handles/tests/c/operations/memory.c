@@ -153,6 +153,7 @@ DOES(deviceptr_copy, cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream))
 DOES(deviceptr_fill_1, cch_deviceptr_fill(w->ptr, 1, 1, w->stream))
 DOES(deviceptr_fill_2, cch_deviceptr_fill(w->ptr, 1, 2, w->stream))
 DOES(deviceptr_fill_4, cch_deviceptr_fill(w->ptr, 1, 4, w->stream))
+DOES(deviceptr_fill_8, cch_deviceptr_fill(w->ptr, 1, 8, w->stream))
 DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)))
 GIVES(pointer_attributes, int, cch_pointer_attributes(&out, &(int){0}, &(int){0}, cch_deviceptr_raw(w->pinned)))
 MAKES(pool_of, cch_pool, cch_pool_of(&out, CCH_LOCATION_HOST, 0, CCH_ALLOCATION_PINNED))
@@ -318,6 +319,7 @@ const operation memory_operations[] = {
     DONE(deviceptr_fill_1, 0),
     DONE(deviceptr_fill_2, 0),
     DONE(deviceptr_fill_4, 0),
+    DONE(deviceptr_fill_8, 0),
     DONE(pointer_check, OPERATION_NEEDS_CURRENT),
     DONE(pointer_attributes, 0),
     MADE(pool_of, 0),
