@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
 from cudacore_compile._compilers.option_values import encode
-from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.options import ProgramOptions, bundled_headers
 from cudacore_compile._compilers.request import Request
 from cudacore_compile._compilers.result import Result
 from cudacore_compile._compilers.sources import check_headers, check_names, check_no_path, check_source
@@ -322,14 +322,13 @@ class Program(Closing):
         except NVRTCError as error:
             from cudacore_compile._compilers.hints import explain
 
-            uses_bundled = bool(options.use_bundled_headers)
             error.hint = explain(
                 error.code_name,
                 error.log,
                 names,
                 compiler.version_text,
                 compiler.architectures,
-                uses_bundled=uses_bundled,
+                bundled=bundled_headers(flags),
             )
             raise
         if target is ObjectCodeFormatType.CUBIN:

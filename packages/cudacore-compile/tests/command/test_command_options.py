@@ -200,6 +200,7 @@ def test_ptx_in_fat_binaries(run: Run) -> None:
         0, ["quick.fatbin, cubin for sm_90:", "quick.fatbin, ptx for sm_90:"],
     )  # fmt: skip
     assert arches("--arch", "sm_90") == {"sm_90": "90"}
+    assert arches("-arch=sm_90a") == {"sm_90a": "90a", "compute_90a": "90a", "compute_90": "90"}
     assert arches("-arch=compute_80", "-code=sm_86,lto_80") == {"sm_86": "80", "lto_80": "80"}
     assert arches("-arch=sm_90", "-gencode=arch=compute_90,code=sm_90", target="ptx") == {"sm_90": "90"}
     assert arches("-gencode=arch=compute_80,code=[compute_80,sm_80]", target="cubin") == {"sm_80": "80"}

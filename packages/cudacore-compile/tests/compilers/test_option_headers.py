@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,13 @@ def test_use_bundled_headers(
     if nvrtc_version >= (13, 3):
         assert ".entry k" in build(source, use_bundled_headers=True).text
         version = ".".join(map(str, nvrtc_version))
-        assert (tmp_path / "cudacore" / "nvrtc-headers" / version / "cuda_fp16.h").is_file()
+        unpacked = tmp_path / "cudacore" / "nvrtc-headers" / version
+        assert (unpacked / "cuda_fp16.h").is_file()
+        named = f"If the headers in {re.escape(str(unpacked))} are damaged, remove this directory"
+        for damage in (lambda: (unpacked / "cuda_fp16.h").write_text("__half x;"), (unpacked / "cuda_fp16.h").unlink):
+            damage()  # NVRTC does not notice this
+            with pytest.raises(NVRTCError, match=named):
+                build(source, use_bundled_headers=True)
         (tmp_path / "file").touch()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         with pytest.raises(NVRTCError, match="failed to create directory"):

@@ -78,7 +78,9 @@ def _of_nvcc(arguments: argparse.Namespace, target: str | None, combines: bool) 
         group = _group(word, combines)
         given += [(code, _number(code)) for code in group or [word]]
         if group is None and word.startswith("sm_"):  # also PTX, for later devices
-            given.append((f"compute_{_number(word)}", _number(word)))
+            number = _number(word)
+            later = [number, number.rstrip("af")] if combines else [number]
+            given += [(f"compute_{one}", one) for one in dict.fromkeys(later)]
     for spec in arguments.generate_code:
         match = re.fullmatch(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))", re.sub(r'["\\ ]', "", spec))
         if match is None:

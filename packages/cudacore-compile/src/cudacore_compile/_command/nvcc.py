@@ -136,7 +136,7 @@ _TABLE = """
 --keep-device-functions -keep-device-functions -   no compile with -rdc=true, which keeps all functions
 --source-in-ptx -src-in-ptx          -             ignored
 --restrict -restrict                 -             option restrict
---Wreorder -Wreorder                 -             raw
+--Wreorder -Wreorder                 -             words -diag-warn=1719
 --Wdefault-stream-launch -Wdefault-stream-launch - ignored
 --Wmissing-launch-bounds -Wmissing-launch-bounds - ignored
 --Wext-lambda-captures-this -Wext-lambda-captures-this - ignored
@@ -199,7 +199,7 @@ _NUMBERED_JOBS = re.compile(r"-j\d+")
 _DEPTH = 20  # of response files
 _WERROR: dict[str, list[str]] = {
     "all-warnings": ["--warnings-as-errors"],
-    "reorder": ["-Wreorder", "-diag-error=1719"],
+    "reorder": ["-diag-error=1719"],
     "deprecated-declarations": ["-diag-error=1215,1444"],
     # always an error of NVRTC, or about host code
     "cross-execution-space-call": [],

@@ -53,7 +53,7 @@ def explain(
     version: str,
     architectures: Callable[[], Sequence[int]],
     *,
-    uses_bundled: bool = False,
+    bundled: str = "",
 ) -> str:
     """Return a hint for a failure, or an empty string.
 
@@ -69,15 +69,17 @@ def explain(
         The compiler's version, such as ``"13.0"``.
     architectures : callable
         Returns the architectures that the compiler supports.
-    uses_bundled : bool, optional
-        Whether the program could include the headers that are bundled with NVRTC. Default False.
+    bundled : str, optional
+        The directory of the headers that are bundled with NVRTC, if the program could include them. Default none.
     """
     if code_name == "NVRTC_ERROR_INVALID_OPTION":
         return _invalid_option(log, version, architectures)
+    if code_name == "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" and bundled and bundled in log:
+        return _damaged(bundled)
     if code_name == "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" and "builtins" in log:
         return "libnvrtc-builtins must be of the same version as NVRTC, and beside it: install NVRTC anew"
     if code_name == "NVRTC_ERROR_COMPILATION":
-        return _compilation(log, names, version, uses_bundled)
+        return _compilation(log, names, version, bundled)
     return ""
 
 
@@ -96,7 +98,7 @@ def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence
     return f"See ProgramOptions.{field}"
 
 
-def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: bool) -> str:
+def _compilation(log: str, names: Sequence[str], version: str, bundled: str) -> str:
     # NVRTC writes an expression as a list of tokens, separated by spaces.
     rejected = {_squeeze(text) for text in _NAME_EXPRESSION.findall(log)}
     wrong = [name for name in names if _squeeze(name) in rejected]
@@ -107,7 +109,9 @@ def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: boo
         )
     missing = _MISSING_FILE.search(log)
     if missing:
-        return _missing_file(missing[1], uses_bundled)
+        return _missing_file(missing[1], bundled)
+    if bundled and re.search(rf"^{re.escape(bundled)}/.*\(\d+\): (catastrophic )?error", log, re.MULTILINE):
+        return _damaged(bundled)
     unresolved = dict.fromkeys(_UNRESOLVED.findall(log))
     if any(name.startswith(_DEVICE_RUNTIME) for name in unresolved):
         return _LAUNCHES
@@ -134,7 +138,12 @@ def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: boo
     return ""
 
 
-def _missing_file(name: str, uses_bundled: bool) -> str:
+def _damaged(bundled: str) -> str:
+    """Name the directory of bundled headers. NVRTC checks only that it was complete once."""
+    return f"If the headers in {bundled} are damaged, remove this directory: NVRTC unpacks them again"
+
+
+def _missing_file(name: str, bundled: str) -> str:
     instead = instead_of(name)
     if instead:
         return f"NVRTC has no C++ standard library, and so no <{name}>: {instead}"
@@ -142,8 +151,8 @@ def _missing_file(name: str, uses_bundled: bool) -> str:
     if package:
         return f'To find "{name}", install "{package}", and set ProgramOptions.include_path to cuda_include_path()'
     advice = f'To find "{name}", set ProgramOptions.include_path, or give it to the Program in headers='
-    if uses_bundled:
-        return f"{advice}. The headers that NVRTC carries (use_bundled_headers) do not contain it"
+    if bundled:
+        return f"{advice}. The headers that NVRTC carries (use_bundled_headers) do not contain it. {_damaged(bundled)}"
     return (
         f"{advice}. CUDA's own headers are found with include_path=cuda_include_path(); NVRTC 13.3 and later carry "
         "them: use_bundled_headers=True"

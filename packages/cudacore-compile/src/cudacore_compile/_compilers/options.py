@@ -437,6 +437,12 @@ def since(field: str) -> str:
     return _SINCE.get(field, "12.0")
 
 
+def bundled_headers(flags: Sequence[bytes]) -> str:
+    """Return the directory of NVRTC's bundled headers in flags; empty if they have none."""
+    prefix = f"{_BUNDLED_HEADERS}=".encode()
+    return next((os.fsdecode(flag.removeprefix(prefix)) for flag in flags if flag.startswith(prefix)), "")
+
+
 def _headers_directory() -> str:
     """Return the directory of the loaded NVRTC's bundled headers. Each version has its own directory."""
     from cudacore_compile._compilers.nvrtc import load
