@@ -553,6 +553,19 @@ def bench(session: nox.Session) -> None:
     session.run("python", "ci/benchmarks/run.py", "--wheels", str(WHEELS), *session.posargs)
 
 
+@nox.session(requires=["build"], default=False)
+def instructions(session: nox.Session) -> None:
+    """Count the instructions of each row on a driver that does nothing, and compare them with the record.
+
+    ``-- --compare before=FOLDER`` compares with another version, installed in a folder; ``-- --record`` makes the
+    counts the new record. Needs valgrind.
+    """
+    if shutil.which("valgrind") is None:
+        session.error("valgrind counts the instructions, and is not installed")
+    install(session, "bench")
+    session.run("python", "ci/benchmarks/instructions.py", *session.posargs, env={"CUDACORE_DRIVER": "sim"})
+
+
 @nox.session(venv_backend="none", default=False)
 def gpu(session: nox.Session) -> None:
     """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh describes the parts."""

@@ -14,6 +14,7 @@ from cuda.pathfinder import find_nvidia_header_directory
 from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 
 SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor_graphs.c")]
+NULL_DRIVER = Path(__file__).resolve().parent / "null_driver.c"
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
@@ -43,27 +44,29 @@ def compile_kernels(folder: Path) -> None:
         subprocess.run([sys.executable, "-c", COMPILE, str(folder / name)], input=source, text=True, check=True)
 
 
+def compiler() -> str | None:
+    return shutil.which((os.environ.get("CC") or "cc").split()[-1])
+
+
 def build(folder: Path) -> Path | None:
     """Compile the floor into the folder that has the kernels; return the path of the program.
 
     Without a C compiler or cuda.h, print a message to stderr and return None.
     """
-    compiler, include = shutil.which(os.environ.get("CC", "cc")), find_nvidia_header_directory("cudart")
-    if not compiler or not include:
-        missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler else "a C compiler"
-        print(f"no floor: there is no {missing}", file=sys.stderr)
+    return compile_c(folder / "floor", *map(str, SOURCES), "-ldl", "-pthread")
+
+
+def build_null_driver(folder: Path) -> Path | None:
+    """Compile the driver that does nothing into a folder; return the path of the library, or None like build()."""
+    name = "libcuda.so.1"
+    return compile_c(folder / name, str(NULL_DRIVER), "-fPIC", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
+
+
+def compile_c(output: Path, *arguments: str) -> Path | None:
+    include = find_nvidia_header_directory("cudart")
+    if not compiler() or not include:
+        missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler() else "a C compiler"
+        print(f"no {output.name}: there is no {missing}", file=sys.stderr)
         return None
-    program = folder / "floor"
-    command = [
-        str(compiler),
-        "-std=gnu11",
-        "-O2",
-        f"-I{include}",
-        *map(str, SOURCES),
-        "-ldl",
-        "-pthread",
-        "-o",
-        str(program),
-    ]
-    subprocess.run(command, check=True)
-    return program
+    subprocess.run([str(compiler()), "-std=gnu11", "-O2", f"-I{include}", *arguments, "-o", str(output)], check=True)
+    return output

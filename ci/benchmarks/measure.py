@@ -53,6 +53,7 @@ class Candidate:
     env: dict[str, str] = field(default_factory=dict)
     version: str | None = None
     device: str | None = None
+    calls: dict[str, dict[str, float]] = field(default_factory=dict)  # of the driver, by row: see instructions.py
 
     def run(self, rows: list[Row], where: set[int]) -> Measurements:
         """Measure rows in one process."""
@@ -71,7 +72,7 @@ class Candidate:
 
     def read(self, output: str, rows: list[Row]) -> Measurements:
         report = json.loads(output)
-        self.version, self.device = report["version"], report["device"]
+        self.version, self.device, self.calls = report["version"], report["device"], report["calls"]
         return report["rows"]
 
 

@@ -3,10 +3,15 @@
 """Measure the rows of one module in this process; print nanoseconds of each measurement as JSON.
 
 usage: worker.py MODULE [ROW...]          ROW: the name of a row; default: all rows
+
+instructions.py sets $NULL_DRIVER_CODE, a file with the compiled kernels. Then instructions are counted instead of
+nanoseconds, and calls of the driver, too.
 """
 
 from __future__ import annotations
 
+import collections
+import ctypes
 import importlib
 import importlib.util
 import itertools
@@ -19,6 +24,7 @@ import threading
 import timeit
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import graphs
@@ -26,6 +32,7 @@ import sharing
 from rows import KERNELS, LARGE, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
+CODE = os.environ.get("NULL_DRIVER_CODE")
 
 
 def prepare(core: types.ModuleType) -> dict[str, Any]:
@@ -51,7 +58,10 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
     views = importlib.import_module(f"{core.__name__}.utils").StridedMemoryView
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
-    module = core.Program(KERNELS, "c++", options).compile(TARGET)
+    if CODE:
+        module = core.ObjectCode.from_ptx(Path(CODE).read_bytes())
+    else:
+        module = core.Program(KERNELS, "c++", options).compile(TARGET)
     stream, *_ = streams = [device.create_stream() for _ in range(1 + MAX_THREADS)]
     buffer = device.allocate(4096, stream=stream)
     pointer = int(buffer.handle)
@@ -178,6 +188,35 @@ def measure(row: Row, names: dict[str, Any]) -> list[float]:
     return [time * 1e9 for time in times[1:]]
 
 
+def count(row: Row, names: dict[str, Any], driver: ctypes.CDLL) -> tuple[list[float], dict[str, float]]:
+    """Return the number of instructions of a row's statement, and its calls of the driver by name.
+
+    They are the difference of two loops, so that whatever happens once in a loop makes no difference.
+    """
+    driver.null_clock.restype = ctypes.c_double
+    timer = timeit.Timer(row.statement, row.setup, driver.null_clock, names)
+    number = 1 if row.per > 1 or row.number == 1 else 20
+    timer.timeit(number)
+    counts = []
+    for times in (number, 2 * number):
+        before = calls_of(driver)
+        counts.append((timer.timeit(times), calls_of(driver) - before))
+    (once, calls), (twice, more) = counts
+    per = number * row.per
+    return [(twice - once) / per], {name: value / per for name, value in (more - calls).items()}
+
+
+def calls_of(driver: ctypes.CDLL) -> collections.Counter[str]:
+    """Return how often each function of the driver has been called."""
+    calls: collections.Counter[str] = collections.Counter()
+    name = ctypes.c_char_p()
+    number = 0
+    while (value := driver.null_calls(number, ctypes.byref(name))) or name.value:
+        calls[(name.value or b"").decode()] += value
+        number += 1
+    return calls
+
+
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -185,6 +224,7 @@ def main() -> None:
     core = importlib.import_module(module)
     names = prepare(core)
     results: dict[str, list[float] | str] = {}
+    calls: dict[str, dict[str, float]] = {}
     for row in ROWS:
         if (chosen and row.name not in chosen) or (row.ours and module != OURS):
             continue
@@ -203,13 +243,17 @@ def main() -> None:
                 names |= sharing.names_of(module, core)
             if row.needs and row.needs not in sys.modules:
                 names |= arrays_of(row.needs, names)
-            results[row.name] = measure(row, names)
+            if CODE:
+                results[row.name], calls[row.name] = count(row, names, ctypes.CDLL("libcuda.so.1"))
+            else:
+                results[row.name] = measure(row, names)
         except Exception as error:  # the failure is reported for this row only; the other rows are still measured
             results[row.name] = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, DeadlockError):
                 break
     device = names.get("device")
-    json.dump({"version": core.__version__, "device": device.name if device else None, "rows": results}, sys.stdout)
+    about = {"version": core.__version__, "device": device.name if device else None}
+    json.dump(about | {"rows": results, "calls": calls}, sys.stdout)
     sys.stdout.flush()
     if any("DeadlockError" in str(result) for result in results.values()):
         os._exit(0)  # threads that hang would prevent a normal exit

@@ -113,7 +113,9 @@ class Device:
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
-            device_id = max(_native.current_device(), 0)
+            device_id = _native.current_device()
+            if device_id < 0:  # there is no current device
+                device_id = 0
         elif type(device_id) is not int:
             return _find(device_id)
         try:

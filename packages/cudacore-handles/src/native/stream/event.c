@@ -48,14 +48,13 @@ static PyObject *is_done(PyObject *self, void *closure) {
 }
 
 static PyObject *subtract(PyObject *left, PyObject *right) {
-  /* Python calls this for either operand, so the event can be on both sides. */
-  const state *st = NULL;
-  PyTypeObject *type = Py_TYPE(left); /* `left` may be of a subclass whose own __sub__ calls this function */
+  /* Python calls this if either operand is an event. */
+  PyTypeObject *type = Py_TYPE(left) != Py_TYPE(right) ? Py_TYPE(left) : NULL;
+  /* `left` may be of a subclass whose own __sub__ calls this function */
   while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
     type = PyType_GetSlot(type, Py_tp_base);
-  if (type != NULL)
-    st = ((handle *)left)->st;
-  if (st == NULL || (Py_TYPE(left) != Py_TYPE(right) && !PyType_IsSubtype(Py_TYPE(right), st->event_type)))
+  const state *st = type != NULL || Py_TYPE(left) == Py_TYPE(right) ? ((handle *)left)->st : NULL;
+  if (st == NULL || (type != NULL && !PyType_IsSubtype(Py_TYPE(right), st->event_type)))
     Py_RETURN_NOTIMPLEMENTED;
   cch_event *end = handle_use(left);
   if (end == NULL)

@@ -357,8 +357,9 @@ static PyObject *get_readonly(PyObject *object, void *closure) {
 
 static PyObject *get_shape(PyObject *object, void *closure) {
   (void)closure;
-  const view *self = (view *)object;
-  return tuple_of(self->tensor.shape, self->tensor.ndim);
+  view *self = (view *)object;
+  PyObject *known = field_get(self, &self->shape);
+  return known != NULL ? known : field_keep(self, &self->shape, tuple_of(self->tensor.shape, self->tensor.ndim));
 }
 
 static PyObject *get_strides(PyObject *object, void *closure) {
@@ -463,6 +464,7 @@ static int view_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->exporting);
   Py_VISIT(self->dtype);
   Py_VISIT(self->layout);
+  Py_VISIT(self->shape);
   return 0;
 }
 
@@ -475,6 +477,7 @@ static int view_clear(PyObject *object) {
   Py_CLEAR(self->exporting);
   Py_CLEAR(self->dtype);
   Py_CLEAR(self->layout);
+  Py_CLEAR(self->shape);
   return 0;
 }
 
