@@ -38,7 +38,8 @@ GROWTH = 1.02
 
 def environment() -> str:
     """Return what the counts depend on."""
-    compiler = subprocess.check_output([floor.compiler() or "cc", "--version"], text=True).splitlines()[0]
+    version = subprocess.check_output([floor.compiler() or "cc", "--version"], text=True).splitlines()[0]
+    compiler = version.partition(" ")[2]  # gcc is also called cc
     python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
     return f"{python}, {compiler}, {' '.join(platform.libc_ver())}, {platform.machine()}"
 
@@ -50,6 +51,8 @@ def counted(row: Row) -> bool:
 def count(rows: list[Row], options: argparse.Namespace, folder: Path) -> tuple[dict[str, dict[str, Any]], Any]:
     """Return the counts of each candidate by row, or texts why there are none, and the driver's calls."""
     floor.compile_kernels(folder)
+    if options.profiles:
+        options.profiles.mkdir(parents=True, exist_ok=True)
     library, program = floor.build_null_driver(folder), floor.build(folder)
     if library is None or program is None:
         sys.exit(2)

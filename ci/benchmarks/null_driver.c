@@ -303,29 +303,24 @@ static struct {
 } functions[1024];
 static unsigned looked_up;
 
-static CUresult call(unsigned k, word a, word b, word c, word d, word e, word f, word g, word h) {
-  functions[k].calls++;
-  if (functions[k].answer)
-    return functions[k].answer(a, b, c, d, e, f, g, h);
+static CUresult unanswered(unsigned k) {
   fprintf(stderr, "null_driver.c: no answer for %s\n", functions[k].name);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 #define STUB(k)                                                                                                        \
   static CUresult stub_##k(word a, word b, word c, word d, word e, word f, word g, word h) {                           \
-    return call(0x##k, a, b, c, d, e, f, g, h);                                                                        \
+    functions[0x##k].calls++;                                                                                          \
+    return functions[0x##k].answer ? functions[0x##k].answer(a, b, c, d, e, f, g, h) : unanswered(0x##k);              \
   }
 #define ADDRESS(k) stub_##k,
-#define HEX(F, k)                                                                                                      \
-  F(k##0)                                                                                                              \
-  F(k##1)                                                                                                              \
-  F(k##2) F(k##3) F(k##4) F(k##5) F(k##6) F(k##7) F(k##8) F(k##9) F(k##a) F(k##b) F(k##c) F(k##d) F(k##e) F(k##f)
-#define HEX2(F, k)                                                                                                     \
-  HEX(F, k##0)                                                                                                         \
-  HEX(F, k##1)                                                                                                         \
-  HEX(F, k##2)                                                                                                         \
-  HEX(F, k##3) HEX(F, k##4) HEX(F, k##5) HEX(F, k##6) HEX(F, k##7) HEX(F, k##8) HEX(F, k##9) HEX(F, k##a) HEX(F, k##b) \
-      HEX(F, k##c) HEX(F, k##d) HEX(F, k##e) HEX(F, k##f)
+/* clang-format off */
+#define HEX(F, k) F(k##0) F(k##1) F(k##2) F(k##3) F(k##4) F(k##5) F(k##6) F(k##7) \
+                  F(k##8) F(k##9) F(k##a) F(k##b) F(k##c) F(k##d) F(k##e) F(k##f)
+#define HEX2(F, k) HEX(F, k##0) HEX(F, k##1) HEX(F, k##2) HEX(F, k##3) HEX(F, k##4) HEX(F, k##5) HEX(F, k##6) \
+                   HEX(F, k##7) HEX(F, k##8) HEX(F, k##9) HEX(F, k##a) HEX(F, k##b) HEX(F, k##c) HEX(F, k##d) \
+                   HEX(F, k##e) HEX(F, k##f)
+/* clang-format on */
 #define STUBS(F) HEX2(F, 0) HEX2(F, 1) HEX2(F, 2) HEX2(F, 3)
 STUBS(STUB)
 static const answer addresses[] = {STUBS(ADDRESS)};

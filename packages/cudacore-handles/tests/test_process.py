@@ -273,6 +273,33 @@ assert ch.live_counts() == before
     )
 
 
+def test_fork_on_a_thread(run_on_driver: Callable[..., str]) -> None:
+    """In the child of another thread's fork, which is its main thread, Ctrl+C would be delayed by waits."""
+    run_on_driver(
+        """
+import os, threading
+from cudacore_handles._native import call_interruptibly
+
+def is_main():
+    return call_interruptibly(threading.get_native_id) != threading.get_native_id()
+
+def fork():
+    assert not is_main()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if is_main() else 1)
+    results.append(os.waitpid(child, 0)[1])
+
+results = []
+assert is_main()
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+assert results == [0], results
+"""
+    )
+
+
 def test_fork_before_the_first_use(run_on_driver: Callable[..., str]) -> None:
     """A child that was forked before its parent used CUDA could not use CUDA."""
     run_on_driver(

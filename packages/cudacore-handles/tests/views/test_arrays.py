@@ -329,6 +329,14 @@ def test_numpy_is_being_imported(buffer: ch.Buffer, stream: ch.Stream, monkeypat
     assert back == bytes(range(buffer.size))
 
 
+def test_shape(device: ch.Device, stream: ch.Stream) -> None:
+    """Each use of a view's shape would make another tuple, or views would share one."""
+    view = device.allocate(24, stream=stream).view("u1", (2, 3, 4))
+    assert view.shape == (2, 3, 4)
+    assert view.shape is view.shape
+    assert (view[1].shape, view[:, 0].shape, view.shape) == ((3, 4), (2, 4), (2, 3, 4))
+
+
 def test_copies_of_arrays(device: ch.Device, stream: ch.Stream) -> None:
     """An array of NumPy would need to be wrapped for a copy, or a part of a view would have other elements."""
     values = np.arange(24, dtype="f4").reshape(4, 6)

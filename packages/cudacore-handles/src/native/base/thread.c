@@ -138,7 +138,18 @@ static PyObject *call_on_thread(PyObject *module, PyObject *function) {
   return result;
 }
 
-bool handles_signals(const state *st) { return runtime_is_main(st->base.runtime) && syscall(SYS_gettid) == getpid(); }
+/* 1 on the main thread of the process, -1 on others; 0 until a thread has asked the system. */
+static _Thread_local int is_main;
+
+static void after_fork_in_child(void) { is_main = 1; } /* the only thread of the child */
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
+
+bool handles_signals(const state *st) {
+  if (is_main == 0)
+    is_main = syscall(SYS_gettid) == getpid() ? 1 : -1;
+  return is_main > 0 && runtime_is_main(st->base.runtime);
+}
 
 /* Returns whether the stack of this thread is at least as large as that of a thread that start() makes. */
 static bool has_large_stack(void) {

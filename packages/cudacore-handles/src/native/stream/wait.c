@@ -92,24 +92,19 @@ static void drain(void) {
 int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   unsigned flags = cch_event_flags(event);
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
-  *status = 0;
+  const bool queries = handles_signals(st);
   drain();
-  if (handles_signals(st)) {
-    WITHOUT_GIL(*status = cch_event_query(event));
-    if (*status == CCH_NOT_READY)
-      return poll_event(event, !blocks, now(), status);
-  }
-  if (*status == 0)
-    WITHOUT_GIL(*status = cch_event_synchronize(event));
-  return 0;
+  WITHOUT_GIL(*status = queries ? cch_event_query(event) : 0; if (*status == 0) *status = cch_event_synchronize(event));
+  return queries && *status == CCH_NOT_READY ? poll_event(event, !blocks, now(), status) : 0;
 }
 
 /* Waits for a short time. If that is not enough, makes an event behind the work that the stream has now. */
-static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t began) {
-  cch_status status;
-  do
+static cch_status wait_shortly(cch_event **out, int64_t *began, cch_stream *stream) {
+  cch_status status = cch_stream_query(stream);
+  if (status == 0)
+    return cch_stream_synchronize(stream);
+  for (*began = now(); status == CCH_NOT_READY && now() - *began < SHORT;)
     status = cch_stream_poll(stream);
-  while (status == CCH_NOT_READY && now() - began < SHORT);
   if (status != CCH_NOT_READY)
     return status;
   status = cch_stream_mark(out, stream);
@@ -122,19 +117,11 @@ static cch_status wait_shortly(cch_event **out, cch_stream *stream, int64_t bega
  */
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
   cch_event *mark = NULL;
-  *status = 0;
+  int64_t began = 0;
+  const bool queries = handles_signals(st);
   drain();
-  if (handles_signals(st)) {
-    WITHOUT_GIL(*status = cch_stream_query(stream));
-    int64_t began = now();
-    if (*status == CCH_NOT_READY)
-      WITHOUT_GIL(*status = wait_shortly(&mark, stream, began));
-    if (mark != NULL)
-      return poll_mark(mark, began, status);
-  }
-  if (*status == 0)
-    WITHOUT_GIL(*status = cch_stream_synchronize(stream));
-  return 0;
+  WITHOUT_GIL(*status = queries ? wait_shortly(&mark, &began, stream) : cch_stream_synchronize(stream));
+  return mark != NULL ? poll_mark(mark, began, status) : 0;
 }
 
 /* A context cannot be queried, so the main thread waits for an event behind all work that the context has now. */
