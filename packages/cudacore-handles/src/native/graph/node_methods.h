@@ -27,6 +27,7 @@ struct node_method {
   int positional, required;
   bool variadic; /* any number of arguments may follow the positional ones */
   int name_count;
+  const int *type;
   int (*read)(state *st, const node_arguments *given, node_params *out);
   const char *names[MAX_ARGUMENTS + 1];
 };
@@ -40,10 +41,12 @@ enum {
 extern const node_method node_methods[];
 
 /*
- * The functions read_METHOD(). Each reads the arguments of its method, and sets the type and the class of the node.
- * Returns -1 with an exception on failure. Runs Python code.
+ * The types of the nodes that the methods add, and the functions read_METHOD(), which read the arguments. They return
+ * -1 with an exception on failure. They run Python code.
  */
-#define DECLARE(method, ...) int read_##method(state *st, const node_arguments *given, node_params *out);
+#define DECLARE(method, ...)                                                                                           \
+  extern const int type_of_##method;                                                                                   \
+  int read_##method(state *st, const node_arguments *given, node_params *out);
 NODE_METHODS(DECLARE)
 #undef DECLARE
 

@@ -130,6 +130,7 @@ const node_method node_methods[] = {
    required,                                                                                                           \
    variadic,                                                                                                           \
    sizeof((const char *[]){__VA_ARGS__ NULL}) / sizeof(char *) - 1,                                                    \
+   &type_of_##method,                                                                                                  \
    read_##method,                                                                                                      \
    {__VA_ARGS__ NULL}},
     NODE_METHODS(ROW)
@@ -169,6 +170,7 @@ int node_params_read(state *st, const node_method *method, values given, bool by
       PyErr_Format(PyExc_TypeError, "%s() needs %s", method->name, method->names[i]);
       return -1;
     }
+  out->type = out->class = *method->type;
   return method->read(st, &read, out);
 }
 

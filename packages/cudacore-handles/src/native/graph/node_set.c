@@ -108,16 +108,12 @@ static void leave_context(const context_change *change) {
   box_let_go(change->before);
 }
 
-/* Returns the method that adds nodes of the type of a node; NULL with an exception if such nodes cannot be set. */
+/* Returns the method that adds nodes of the type of a node; NULL with an exception if there is none. */
 static const node_method *method_for(const cch_graph_node *node) {
-  static const int methods[] = {
-      [CCH_NODE_KERNEL] = METHOD_launch,   [CCH_NODE_MEMCPY] = METHOD_memcpy,       [CCH_NODE_MEMSET] = METHOD_memset,
-      [CCH_NODE_HOST] = METHOD_callback,   [CCH_NODE_GRAPH] = METHOD_embed,         [CCH_NODE_EMPTY] = METHOD_empty,
-      [CCH_NODE_EVENT_WAIT] = METHOD_wait, [CCH_NODE_EVENT_RECORD] = METHOD_record,
-  };
   const int type = cch_graph_node_type(node);
-  if (type >= 0 && (size_t)type < sizeof methods / sizeof *methods)
-    return &node_methods[methods[type]];
+  for (size_t i = 0; i < NODE_METHOD_COUNT; i++)
+    if (*node_methods[i].type == type)
+      return &node_methods[i];
   PyErr_Format(PyExc_TypeError, "nodes of type %d cannot be set", type);
   return NULL;
 }

@@ -26,10 +26,10 @@ static int read_place(PyObject *place, node_params *out) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
+const int type_of_allocate = CCH_NODE_ALLOC;
 int read_allocate(state *st, const node_arguments *arguments, node_params *out) {
   PyObject *const *given = arguments->named;
   cch_alloc_node *alloc = &out->of.alloc;
-  out->type = out->class = CCH_NODE_ALLOC;
   alloc->size = sizeof *alloc;
   if (read_size(st, given[0], "size", 1, &alloc->bytes) < 0)
     return -1;

@@ -28,9 +28,9 @@ static int read_function(const state *st, PyObject *function, node_params *out) 
   return 0;
 }
 
+const int type_of_callback = CCH_NODE_HOST;
 int read_callback(state *st, const node_arguments *arguments, node_params *out) {
   PyObject *const *given = arguments->named;
-  out->type = out->class = CCH_NODE_HOST;
   out->of.host.size = sizeof out->of.host;
   PyObject *function = given[0], *data = given[1] != NULL ? given[1] : Py_None;
   if (data == Py_None && is_python_function(function))

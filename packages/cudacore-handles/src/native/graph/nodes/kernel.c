@@ -26,6 +26,7 @@ static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face,
   return result;
 }
 
+const int type_of_launch = CCH_NODE_KERNEL;
 int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   PyObject *settings = arguments->named[0], *face = arguments->named[1];
   if (settings == NULL || face == NULL) {
@@ -36,7 +37,6 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
                  (int)one, one ? "was" : "were");
     return -1;
   }
-  out->type = out->class = CCH_NODE_KERNEL;
   PyObject *made_ready = NULL;
   if (!is_ready(st, settings, face)) {
     made_ready = make_ready(st, settings, face, &arguments->rest);

@@ -104,10 +104,10 @@ static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy
   return complete_layout(copy, &src, &copy->src_pitch, &copy->src_height);
 }
 
+const int type_of_memcpy = CCH_NODE_MEMCPY;
 int read_memcpy(state *st, const node_arguments *arguments, node_params *out) {
   owners keep;
   owners_init(&keep, false);
-  out->type = out->class = CCH_NODE_MEMCPY;
   out->of.memcpy.size = sizeof out->of.memcpy;
   return take_bundle(st, &keep, out, read_copy(st, arguments->named, &keep, &out->of.memcpy));
 }

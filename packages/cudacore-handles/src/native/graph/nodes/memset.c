@@ -49,10 +49,10 @@ static int read_set(state *st, PyObject *const *given, owners *keep, cch_memset_
   return check_extent(&dst, extent_of(row, fill->height, 1, fill->pitch, 1));
 }
 
+const int type_of_memset = CCH_NODE_MEMSET;
 int read_memset(state *st, const node_arguments *arguments, node_params *out) {
   owners keep;
   owners_init(&keep, false);
-  out->type = out->class = CCH_NODE_MEMSET;
   out->of.memset.size = sizeof out->of.memset;
   return take_bundle(st, &keep, out, read_set(st, arguments->named, &keep, &out->of.memset));
 }
