@@ -383,10 +383,16 @@ def stress(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def fuzz_cache(session: nox.Session) -> None:
-    """Compile random programs with a cache while their headers change, for 60 s or as given by ``-- SECONDS SEED``."""
-    install(session, "editable")
-    session.run("python", str(COMPILE / "tests" / "cache" / "fuzz_cache.py"), *(session.posargs or ("60",)))
+@nox.parametrize("cuda", list(CUDA))
+def fuzz_cache(session: nox.Session, cuda: str) -> None:
+    """Compile random programs with a cache while their headers change, for 60 s or as given by ``-- SECONDS SEED``.
+
+    Then check, for as long, that each path that NVRTC opens for headers of CUDA is in the key.
+    """
+    install(session, "editable", cuda=cuda)
+    for env in ({}, {"INCLUDE_PATH": "cuda"}):
+        program = str(COMPILE / "tests" / "cache" / "fuzz_cache.py")
+        session.run("python", program, *(session.posargs or ("60",)), env=env)
 
 
 @nox.session(default=False)

@@ -71,14 +71,7 @@ def is_installed(directory: str) -> bool:
 
 
 class Search:
-    """Finds the files of a program.
-
-    Parameters
-    ----------
-    include_path : iterable of str
-        The directories that are searched.
-    bundled : sequence of str
-        Directories in it of headers that NVRTC has unpacked.
+    """Finds the files of a program. Some places of the include path are `bundled`: NVRTC has unpacked headers there.
 
     Raises
     ------
@@ -95,40 +88,23 @@ class Search:
         self._listings: dict[str, frozenset[str]] = {}
         self._seen: set[tuple[str, ...]] = set()
         self._macros: dict[bytes, set[bytes]] = {}
-        # The texts with #include MACRO REST, by macro: REST, the directory and the top
-        self._included: dict[bytes, set[tuple[bytes, str | None, str | None]]] = {}
+        # #include MACRO REST, with the directory and the top of the text
+        self._computed: set[tuple[bytes, bytes, str | None, str | None]] = set()
         self._expanded: set[tuple[bytes, str | None]] = set()  # names in which there may be a macro
         self._atoms: set[bytes] = set()
         self._todo: list[Callable[[], None]] = []
 
     def add_text(self, shown: str, directory: str | None, scanned: Scan, top: str | None = None) -> None:
-        """Add a text: the program, a header in memory, a file.
-
-        Parameters
-        ----------
-        shown : str
-            The name of the text, for messages.
-        directory : str or None
-            The directory that is searched first for quoted names.
-        scanned : Scan
-            The result of scanning it.
-        top : str, optional
-            The first part of the name of an installed header.
-        """
+        """Add a text: the program, a header in memory, a file. Quoted names are searched for in the directory first."""
         self.time = self.time or (scanned.time and f"{shown} {scanned.time}")
         if scanned.error and top is None:
             raise UncacheableError(f"{shown} {scanned.error}")
         self._atoms |= scanned.atoms
         self._expanded |= {(name, top) for name in scanned.expanded}
+        self._computed |= {(macro, rest, directory, top) for macro, rest in scanned.computed}
         for macro, bodies in scanned.macros.items():
-            known = self._macros.setdefault(macro, set())
-            for body in bodies - known:
-                known.add(body)
-                for place in self._included.get(macro, ()):
-                    self._use(macro, body, *place)
+            self._macros.setdefault(macro, set()).update(bodies)
         self._todo.append(lambda: self._add_names(scanned.names, directory, top))
-        for macro, rest in scanned.computed:
-            self._include(macro, rest, directory, top)
 
     def add_name(self, name: bytes, directory: str) -> None:
         """Add a name, in all places where the compiler may look for it."""
@@ -139,34 +115,33 @@ class Search:
         while self._todo:
             while self._todo:
                 self._todo.pop()()
-            for name, top in self._expanded:
-                reason = macros_in(name, self._macros.keys())
-                if reason:
-                    self._add_unknown(f"the program computes the file name {_shown(name)}> {reason}", top)
+            self._follow_macros()
         word = pasted_word(self._atoms)
         if word is not None:
             raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
 
-    def _include(self, macro: bytes, rest: bytes, directory: str | None, top: str | None) -> None:
-        """Follow ``#include MACRO`` in a text. All definitions count, and a macro without one is an error."""
-        if may_be_name(macro):
-            self._add_unknown("the program computes a file name with a macro of the compiler", top)
-        places = self._included.setdefault(macro, set())
-        if (rest, directory, top) not in places:
-            places.add((rest, directory, top))
-            for body in self._macros.get(macro, ()):
-                self._use(macro, body, rest, directory, top)
-
-    def _use(self, macro: bytes, body: bytes, rest: bytes, directory: str | None, top: str | None) -> None:
-        name, other = meaning(body, rest)
-        if name:
-            self._expanded |= {(name, top)} if name.startswith(b"<") else set()
-            self._todo.append(lambda: self._add_names({name}, directory, top))
-        elif other:
-            self._todo.append(lambda: self._include(other, b"", directory, top))
-        else:
-            shown = _shown(macro + rest)
-            self._add_unknown(f"the program has #include {shown}, which is not defined as the name of a file", top)
+    def _follow_macros(self) -> None:
+        """Follow each ``#include MACRO``. All definitions count, and a macro without one is an error."""
+        todo = list(self._computed)
+        for macro, rest, directory, top in todo:  # it grows
+            if may_be_name(macro):
+                self._add_unknown("the program computes a file name with a macro of the compiler", top)
+            for body in tuple(self._macros.get(macro, ())):  # added files can have more
+                name, other = meaning(body, rest)
+                if name:
+                    self._add_names({name}, directory, top)
+                    self._expanded |= {(name, top)} if name.startswith(b"<") else set()
+                elif not other:
+                    shown = _shown(macro + rest)
+                    reason = f"the program has #include {shown}, which is not defined as the name of a file"
+                    self._add_unknown(reason, top)
+                elif (other, b"", directory, top) not in self._computed:
+                    self._computed.add((other, b"", directory, top))
+                    todo.append((other, b"", directory, top))
+        for name, top in self._expanded:
+            reason = macros_in(name, self._macros.keys())
+            if reason:
+                self._add_unknown(f"the program computes the file name {_shown(name)}> {reason}", top)
 
     def _add_unknown(self, reason: str, top: str | None) -> None:
         """Add the files of which the name of one is not known: all files in the directories of an installed header."""
@@ -243,14 +218,9 @@ class Search:
         self.add_text(path, os.path.dirname(path), scanned, top)
 
     def known(self, names: Sequence[str], *, has_times: bool) -> Known:
-        """Return a hash of all files, and of their times if these matter.
+        """Return a hash of all files, and of their times if the code has these.
 
-        Parameters
-        ----------
-        names : sequence of str
-            The names of the program and of headers in memory, which can also be files.
-        has_times : bool
-            Whether the code has the times of files.
+        The names of the program and of headers in memory can also be those of files.
         """
         names = names if self.files or has_times or len(names) > 1 else ()
         own = sorted({*self.files, *names})
@@ -304,22 +274,9 @@ def inputs_of(
     headers: Mapping[bytes, bytes],
     has_times: bool = False,
 ) -> Inputs:
-    """Return an object that finds the files that a C++ program reads.
+    """Return an object that finds the files that a C++ program reads. `flags` are the options in NVRTC's form.
 
-    Parameters
-    ----------
-    source : bytes
-        The program.
-    flags : sequence of bytes
-        The options in NVRTC's form.
-    options : ProgramOptions
-        The same options.
-    names : sequence of bytes
-        The name expressions.
-    headers : mapping
-        Files in memory: contents by name.
-    has_times : bool, optional
-        Whether times of files matter, even that of a file with the name of the program. Default False.
+    If the code has times of files, that of a file with the name of the program matters, too.
     """
     program, program_key = _scan_program(source)
     expressions, expressions_key = _scan_program(b"\n".join(names))

@@ -31,18 +31,10 @@ def check_cache(cache: object) -> None:
 def compile_cached(
     cache: ProgramCacheResource, request: Request, compile_now: Callable[[Any], ObjectCode], logs: Any
 ) -> ObjectCode:
-    """Return the code from a cache, or compile it and store it.
+    """Return the code from a cache, or compile it with a function that takes the object for the log, and store it.
 
-    Parameters
-    ----------
-    cache : ProgramCacheResource
-        The cache. If it fails, the program is compiled, with a RuntimeWarning.
-    request : Request
-        The program, and how to compile it.
-    compile_now : callable
-        Compiles; takes the object to write the log to.
-    logs : object with a ``write`` method, or None
-        Receives the compiler's log, even if it is from the cache.
+    The compiler's log is written to `logs`, even if it is from the cache. If the cache fails, the program is compiled,
+    with a RuntimeWarning.
     """
     cached = CachedCompilation(cache, request)
     found = cached.find()
@@ -79,13 +71,6 @@ class Watch:
     """The inputs of one compilation, compared before and after the compilation in the process that compiles.
 
     If a file was written just now, it waits for a few milliseconds, until every later change will be detected.
-
-    Parameters
-    ----------
-    request : Request
-        The program, and how to compile it.
-    notes : Notes, optional
-        Where results are kept for other processes.
     """
 
     def __init__(self, request: Request, notes: Notes | None = None) -> None:
@@ -125,14 +110,7 @@ class Watch:
 class CachedCompilation:
     """A compilation whose code is looked up in a cache, and stored there.
 
-    Parameters
-    ----------
-    cache : ProgramCacheResource
-        The cache.
-    request : Request
-        The program, and how to compile it.
-    look : Look, optional
-        Looks up files; shared by compilations that are looked up at the same time.
+    Compilations that are looked up at the same time share a :class:`Look`.
     """
 
     def __init__(self, cache: ProgramCacheResource, request: Request, look: Look | None = None) -> None:

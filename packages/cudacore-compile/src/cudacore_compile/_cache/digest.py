@@ -37,19 +37,7 @@ class Key(NamedTuple):
 
 
 class Digest:
-    """A hash of parts, each preceded by its length.
-
-    Parameters
-    ----------
-    schema : bytes
-        The meaning of the parts.
-    target : ObjectCodeFormatType
-        The format of the code.
-    flags : sequence of bytes
-        The options of the compiler or linker.
-    has_directory : bool
-        Whether the code contains the current directory.
-    """
+    """A hash of parts, each preceded by its length. It begins with what all keys have."""
 
     def __init__(
         self, schema: bytes, target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_directory: bool

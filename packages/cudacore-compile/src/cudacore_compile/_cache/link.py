@@ -22,40 +22,19 @@ _SCHEMA = b"cudacore-link-3"
 
 
 class LinkFacts(NamedTuple):
-    """Everything that a link depends on.
-
-    Attributes
-    ----------
-    linker : NVJitLink
-        The library that links.
-    target : ObjectCodeFormatType
-        The format.
-    options : LinkerOptions
-        The options.
-    flags : sequence of bytes
-        The options as they are passed to nvJitLink.
-    inputs : sequence of Input
-        The input as it was read. Later changes of files have no effect.
-    """
+    """Everything that a link depends on."""
 
     linker: NVJitLink
     target: ObjectCodeFormatType
     options: LinkerOptions
-    flags: Sequence[bytes]
-    inputs: Sequence[Input]
+    flags: Sequence[bytes]  # the options as they are passed to nvJitLink
+    inputs: Sequence[Input]  # the input as it was read: later changes of files have no effect
 
 
 def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callable[[], Linked]) -> Linked:
     """Return the linked code from a cache, or link it and store it.
 
-    Parameters
-    ----------
-    cache : ProgramCacheResource
-        The cache. If it fails, the code is linked, with a RuntimeWarning.
-    facts : LinkFacts
-        The input, the options and the linker.
-    link_now : callable
-        Links the input.
+    If the cache fails, the code is linked, with a RuntimeWarning.
     """
     before = environment()
     try:

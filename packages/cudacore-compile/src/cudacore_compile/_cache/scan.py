@@ -78,15 +78,7 @@ _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
 def scan(data: bytes, *, is_installed: bool = False) -> Scan:
-    """Scan a file.
-
-    Parameters
-    ----------
-    data : bytes
-        Its contents.
-    is_installed : bool, optional
-        Whether it is an installed header. Default False.
-    """
+    """Scan a file: all of it, or the directives of an installed header."""
     names: set[bytes] = set()
     expanded: set[bytes] = set()
     computed: set[tuple[bytes, bytes]] = set()

@@ -126,10 +126,7 @@ def is_same_way(before: Way, after: Way) -> bool:
 
     Renaming a directory changes its `ctime`, but not its `mtime`. A link that is created again has another inode.
     """
-    if before.keys() != after.keys():
-        return False
-    for path, (inode, mtime, ctime) in before.items():
-        now = after[path]
-        if now[0] != inode or (now[1] == mtime and now[2] != ctime):
-            return False
-    return True
+    return before.keys() == after.keys() and all(
+        after[path][0] == inode and (after[path][1] != mtime or after[path][2] == ctime)
+        for path, (inode, mtime, ctime) in before.items()
+    )
