@@ -6,11 +6,14 @@ and threads at once. It orders its work by events, and frees memory in every way
 computes in the order of the program must be what the devices compute.
 
     python fuzz_memory.py --seconds 600 --seed 7
+
+Each step is printed before it is done, so that a program that ends the process can be repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import os
 import random
@@ -68,13 +71,15 @@ class Root:
         self.last: Place | None = None
         self.event: ch.Event | None = None
 
+    def __str__(self) -> str:
+        return f"{self.kind} of device {self.device.device_id}"
+
 
 class Program:
     """A random program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.log: list[str] = []
         self.devices = ch.Device.get_all_devices()[:2]
         self.threads = [ThreadPoolExecutor(1) for _ in range(2)]
         self.roots: list[Root] = []
@@ -110,9 +115,16 @@ class Program:
 
     # ---- order
 
+    def log(self, text: str) -> None:
+        """Print what is done next."""
+        print(text, flush=True)
+
     def do(self, place: Place, text: str, work: Callable[[Any], None], *roots: Root) -> None:
         """Do work on a stream, after all earlier work with the same memory; sometimes on another thread."""
-        self.log.append(f"{place.name}: {text}")
+        thread = self.random.choice(self.threads) if self.random.random() < 0.2 else None
+        if "per-thread" in place.name:  # one thread for each such stream
+            thread = self.threads[place.device.device_id]
+        self.log(f"{place.name}{' on a thread' if thread else ''}: {text}")
 
         def run() -> None:
             place.enter()
@@ -125,12 +137,7 @@ class Program:
             for root in roots:
                 root.last, root.event = place, event
 
-        if "per-thread" in place.name:  # one thread for each such stream
-            self.threads[place.device.device_id].submit(run).result()
-        elif self.random.random() < 0.2:
-            self.random.choice(self.threads).submit(run).result()
-        else:
-            run()
+        thread.submit(run).result() if thread else run()
         # Something else is current while the next step chooses its stream.
         self.random.choice(self.places).enter()
 
@@ -165,7 +172,7 @@ class Program:
             made = resource.allocate(size, stream=stream)
             root.parts.append((made if made.size == size else made[:size], 0, size))
 
-        self.do(place, f"allocate {size} bytes, {kind} of device {device.device_id}", work, root)
+        self.do(place, f"allocate {size} bytes, {root}", work, root)
         self.roots.append(root)
         self.fill(root)
 
@@ -180,7 +187,7 @@ class Program:
             value = self.random.randrange(256)
         chosen = root
         self.do(
-            self.place_on(root.device), f"fill {size} bytes at {offset}",
+            self.place_on(root.device), f"fill {size} bytes at {offset}, {root}",
             lambda stream: buffer.fill(value, stream=stream), chosen,
         )  # fmt: skip
         chosen.values[offset : offset + size] = value
@@ -212,7 +219,7 @@ class Program:
                 views = [buffer.view("u1", (8, size // 8)) for buffer in (dst, src)]
                 views[0].view(views[0]._layout[:, ::2]).copy_from(views[1].view(views[1]._layout[:, ::2]), stream)
 
-        self.do(self.random.choice(self.places), f"{how} {size} bytes", work, root, source)
+        self.do(self.random.choice(self.places), f"{how} {size} bytes, {source} to {root}", work, root, source)
         step = 2 if how == "columns" else 1
         root.values[at : at + size].reshape(8, -1)[:, ::step] = (
             source.values[origin : origin + size].reshape(8, -1)[:, ::step]
@@ -225,7 +232,7 @@ class Program:
         root, buffer, offset, _ = found
         amount, kernel = self.random.randrange(1000), self.kernels[root.device.device_id]
         self.do(
-            self.place_on(root.device), f"launch at {offset}",
+            self.place_on(root.device), f"launch at {offset}, {root}",
             lambda stream: ch.launch(stream, ONE, kernel, buffer, amount), root,
         )  # fmt: skip
         root.values[offset : offset + 4].view(np.uint32)[:] += np.uint32(amount)  # as arrays, these wrap around
@@ -238,11 +245,11 @@ class Program:
         begin = 16 * self.random.randrange(size // 32)
         length = max(32, (size - begin) // 32 * 16)
         if self.random.random() < 0.3:
+            self.log(f"borrow {length} bytes at {offset + begin}, {root}")
             part = ch.Buffer.from_handle(int(buffer.handle) + begin, length, owner=buffer)
-            self.log.append(f"borrow {length} bytes at {offset + begin}")
         else:
+            self.log(f"slice {length} bytes at {offset + begin}, {root}")
             part = buffer[begin : begin + length]
-            self.log.append(f"slice {length} bytes at {offset + begin}")
         root.parts.append((part, offset + begin, length))
 
     def close(self) -> None:
@@ -269,7 +276,7 @@ class Program:
                 for part in parts:
                     part.close(stream)
 
-        self.do(place, f"free {root.values.size} bytes: {how}", work)
+        self.do(place, f"free {root.values.size} bytes, {root}: {how}", work)
         self.random.choice(self.places).enter()
         parts.clear()
         work = None  # type: ignore[assignment]
@@ -285,6 +292,7 @@ class Program:
         stream = next(p for p in self.places if p.device is device).stream
         device.set_current()
         foreign = self.random.random() < 0.3
+        self.log(f"capture of {'another library' if foreign else 'a builder'} on device {device.device_id}")
         builder: Any = stream
         if foreign:
             from cuda.bindings import driver
@@ -303,7 +311,9 @@ class Program:
             root = self.random.choice(roots[branch :: len(branches)])  # the branches share no memory
             buffer, offset, size = self.random.choice(root.parts)
             values = root.values[offset : offset + size]
-            if self.random.random() < 0.5:
+            fills = self.random.random() < 0.5
+            self.log(f"capture {'a fill' if fills else 'a launch'} on branch {branch}, {size} bytes at {offset}")
+            if fills:
                 value = self.random.randrange(256)
                 buffer.fill(value, stream=branches[branch])
                 effects.append(lambda values=values, value=value: values.fill(value))
@@ -311,7 +321,7 @@ class Program:
                 amount = self.random.randrange(1000)
                 ch.launch(branches[branch], ONE, self.kernels[device.device_id], buffer, amount)
                 effects.append(lambda values=values, amount=amount: add(values, amount))
-        self.log.append(f"capture of {'another library' if foreign else 'a builder'} with {len(effects)} nodes")
+        self.log("end the capture")
         if foreign:
             raw = call_driver("cuStreamEndCapture", stream.handle)
             graph: Any = call_driver("cuGraphInstantiate", raw, 0)
@@ -345,10 +355,10 @@ class Program:
             graph, roots, *_ = self.graphs.pop(self.random.randrange(len(self.graphs)))
             # The simulator does not see that the driver releases what a graph keeps after the graph's launches.
             waits = not isinstance(graph, cg.Graph) or self.random.random() < 0.5
+            self.log(f"end a graph {'after' if waits else 'during'} its launches")
             for root in roots:
                 if waits:
                     self.settle(root)
-            self.log.append(f"end a graph {'after' if waits else 'during'} its launches")
             if not isinstance(graph, cg.Graph):
                 call_driver("cuGraphExecDestroy", graph)
 
@@ -363,13 +373,12 @@ class Program:
             for buffer, offset, size in root.parts:
                 out = np.zeros(size, np.uint8)
                 self.do(
-                    self.random.choice(self.places), f"read {size} bytes at {offset}",
+                    self.random.choice(self.places), f"read {size} bytes at {offset}, {root}",
                     lambda stream, buffer=buffer, out=out: buffer.copy_to(out, stream=stream), root,
                 )  # fmt: skip
                 self.settle(root)
                 assert (out == root.values[offset : offset + size]).all(), (
-                    f"{root.kind} of device {root.device.device_id}, {size} bytes at {offset}: {out[:16]} instead of "
-                    f"{root.values[offset : offset + 16]}"
+                    f"{root}, {size} bytes at {offset}: {out[:16]} instead of {root.values[offset : offset + 16]}"
                 )
 
     def run(self) -> None:
@@ -380,13 +389,11 @@ class Program:
             for _ in range(STEPS):
                 self.random.choice(steps)()
             self.compare()
-        except BaseException:
-            print("\n".join(self.log[-60:]))
-            raise
         finally:
             self.end()
 
     def end(self) -> None:
+        self.log("end of the program")
         while self.graphs:
             self.end_graph()
         for root in self.roots:
@@ -412,6 +419,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10, help="how long to run; at least one program is run")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first program; the next one has the next seed")
     given = parser.parse_args(arguments)
+    faulthandler.enable()
     sim: Any = None
     if os.environ.get("CUDACORE_DRIVER") == "sim":
         import cudacore_sim
@@ -420,12 +428,9 @@ def main(arguments: list[str] | None = None) -> None:
         sim.load()
     end, seed = time.monotonic() + given.seconds, given.seed
     while True:
-        try:
-            Program(seed).run()
-            assert sim is None or not sim.reports(), sim.reports()
-        except BaseException:
-            print(f"the program of seed {seed} failed: --seconds 0 --seed {seed}")
-            raise
+        print(f"program: --seconds 0 --seed {seed}", flush=True)
+        Program(seed).run()
+        assert sim is None or not sim.reports(), sim.reports()
         seed += 1
         if time.monotonic() > end:
             break

@@ -76,8 +76,8 @@ assert numbers[0] >= 1
 
 def check(run_python: Run, *parts: str) -> None:
     result = run_python("\n".join((SETUP, *parts, END)))
-    assert result.stderr == ""
-    assert result.returncode == 0
+    if result.returncode or result.stderr:
+        pytest.fail(f"exit status {result.returncode}\n{result.stderr}", pytrace=False)
 
 
 FORK = "_, fork = builder.split(2); launch(fork); forked = fork.stream; own = builder.stream; inner = body.stream"
