@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cch_bundle_create(cch_bundle **out, size_t capacity) {
+cch_status cch_bundle_create(cch_bundle **out, size_t capacity) {
   CCH__REQUIRE(out);
   if (capacity > (SIZE_MAX - sizeof(cch_bundle)) / sizeof(cch__owner))
     return cch__fail_nomem(__func__);
@@ -34,7 +34,7 @@ static int add(cch_bundle *bundle, void *object, cch_release_fn release, const c
   return 0;
 }
 
-int cch_bundle_add(cch_bundle *bundle, void *box) {
+cch_status cch_bundle_add(cch_bundle *bundle, void *box) {
   CCH__REQUIRE(bundle, box);
   if (box == bundle)
     return cch__fail(CCH_EINVAL, __func__, "a bundle cannot own itself");
@@ -44,7 +44,7 @@ int cch_bundle_add(cch_bundle *bundle, void *box) {
   return status;
 }
 
-int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
+cch_status cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
   CCH__REQUIRE(bundle, release);
   int status = add(bundle, object, release, __func__);
   if (status == 0)
@@ -79,7 +79,7 @@ size_t cch_bundle_count(const cch_bundle *bundle) {
   return bundle->count;
 }
 
-int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
+cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
   CCH__REQUIRE(out, release, bundle);
   if (index >= bundle->count)
     return cch__fail(CCH_EINVAL, __func__, "the bundle has no owner number %zu, but %zu of them", index, bundle->count);

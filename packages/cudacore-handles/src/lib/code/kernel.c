@@ -41,14 +41,14 @@ static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *ow
   return 0;
 }
 
-int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
+cch_status cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
   CCH__REQUIRE_USABLE(out, library, name);
   CUkernel raw;
   int status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
   return status != 0 ? status : box_of(out, raw, library, NULL, NULL, __func__);
 }
 
-int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
+cch_status cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(library);
   CUlibrary real = NULL; /* remains NULL if the driver cannot report the library */
@@ -129,7 +129,7 @@ bool cch__kernel_has_params(cch_kernel *kernel) {
          atomic_load_explicit(&kernel->params, memory_order_acquire) != NULL;
 }
 
-int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count) {
+cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count) {
   CCH__REQUIRE_USABLE(kernel);
   CCH__REQUIRE_ARRAY(params, count);
   if (cch__kernel_has_params(kernel))
@@ -151,7 +151,7 @@ int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel) {
   return 0;
 }
 
-int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
+cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
   CCH__REQUIRE_USABLE(out, count, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   const cch__params *params;
@@ -166,7 +166,7 @@ void cch__kernel_drop(cch_kernel *kernel) {
   cch_library_unref(kernel->library);
 }
 
-int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device) {
+cch_status cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device) {
   CCH__REQUIRE_USABLE(out, kernel);
   CUdevice raw;
   int status = CCH__CALL(cuDeviceGet, (&raw, device));
@@ -174,7 +174,7 @@ int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device
                      : CCH__CALL(cuKernelGetAttribute, (out, (CUfunction_attribute)attribute, kernel->raw, raw));
 }
 
-int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device) {
+cch_status cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device) {
   CCH__REQUIRE_USABLE(kernel);
   CUdevice raw;
   int status = CCH__CALL(cuDeviceGet, (&raw, device));

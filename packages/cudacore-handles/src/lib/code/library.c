@@ -10,7 +10,7 @@
 /* cch_library_raw() */
 CCH__DEFINE_RAW(cch_library, CUlibrary, raw)
 
-int cch_library_load(cch_library **out, const void *image, size_t size) {
+cch_status cch_library_load(cch_library **out, const void *image, size_t size) {
   CCH__REQUIRE_USABLE(out, image);
   cch__poll();
   cch__format format;
@@ -40,7 +40,7 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
   return 0;
 }
 
-int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
+cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, raw);
   bool is_new;
   int status = cch__box_of_handle(out, &is_new, CCH_KIND_LIBRARY, sizeof **out, raw, owner, release, __func__);
@@ -49,7 +49,7 @@ int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_
   return status;
 }
 
-int cch_library_disown(cch_library *library) {
+cch_status cch_library_disown(cch_library *library) {
   CCH__REQUIRE_USABLE(library);
   /*
    * After other code has unloaded the library, the driver can reuse its handle. So this box must no longer be found by

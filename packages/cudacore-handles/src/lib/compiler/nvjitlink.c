@@ -89,8 +89,8 @@ CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
 /* struct cch_nvjitlink_linker and cch_nvjitlink_linker_raw() */
 CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
 
-int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
-                                const char *const *options) {
+cch_status cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
+                                       const char *const *options) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_COMPILER(nvjitlink);
   CCH__REQUIRE_ALL(options, count);
@@ -108,17 +108,18 @@ int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjit
   return 0;
 }
 
-int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name) {
+cch_status cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
+                                    const char *name) {
   CCH__REQUIRE(linker, code);
   return CCH__PROGRAM_CALL(linker, nvJitLinkAddData, (handle_of(linker), input, code, size, name));
 }
 
-int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
+cch_status cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
   CCH__REQUIRE(linker);
   return CCH__PROGRAM_CALL(linker, nvJitLinkComplete, (handle_of(linker)));
 }
 
-int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {
+cch_status cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {
   CCH__REQUIRE(size, linker);
   return cch__program_get(out, size, &linker->program, output, __func__);
 }

@@ -106,7 +106,7 @@ CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
 /* struct cch_nvrtc_program and cch_nvrtc_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
 
-int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
+cch_status cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   CCH__REQUIRE(count);
   CCH__REQUIRE_COMPILER(nvrtc);
   int there = 0;
@@ -122,13 +122,13 @@ int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   return status;
 }
 
-int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc) {
+cch_status cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_COMPILER(nvrtc);
   return CCH__COMPILER_CALL(nvrtc, nvrtcGetPCHHeapSize, (out));
 }
 
-int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
+cch_status cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
   CCH__REQUIRE_COMPILER(nvrtc);
   return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
 }
@@ -140,8 +140,8 @@ static int is_cancelled(void *flag, void *reserved) {
          atomic_load_explicit(&cch__compilers_end, memory_order_relaxed);
 }
 
-int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
-                             size_t count, const char *const *headers, const char *const *header_names) {
+cch_status cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
+                                    size_t count, const char *const *headers, const char *const *header_names) {
   CCH__REQUIRE(out, source);
   CCH__REQUIRE_COMPILER(nvrtc);
   CCH__REQUIRE_ARRAY(header_names, count);
@@ -167,7 +167,7 @@ int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const ch
   return 0;
 }
 
-int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression) {
+cch_status cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression) {
   CCH__REQUIRE(program, expression);
   return CCH__COMPILER_CALL(library_of(program), nvrtcAddNameExpression, (handle_of(program), expression));
 }
@@ -206,7 +206,7 @@ static void restore_signals(void) {
   atomic_fetch_sub(&compiling, 1);
 }
 
-int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
+cch_status cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
   keep_signals();
@@ -215,7 +215,7 @@ int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const ch
   return status;
 }
 
-int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
+cch_status cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
   CCH__REQUIRE(program);
   const cch_nvrtc *nvrtc = library_of(program);
   if (nvrtc->nvrtcSetFlowCallback == NULL)
@@ -224,17 +224,17 @@ int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
   return 0;
 }
 
-int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {
+cch_status cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {
   CCH__REQUIRE(size, program);
   return cch__program_get(out, size, &program->program, output, __func__);
 }
 
-int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression) {
+cch_status cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression) {
   CCH__REQUIRE(out, program, expression);
   return CCH__COMPILER_CALL(library_of(program), nvrtcGetLoweredName, (handle_of(program), expression, out));
 }
 
-int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
+cch_status cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
   CCH__REQUIRE(out, program);
   const cch_nvrtc *nvrtc = library_of(program);
   if (nvrtc->nvrtcGetPCHCreateStatus == NULL)
@@ -243,7 +243,7 @@ int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
   return 0;
 }
 
-int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program) {
+cch_status cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program) {
   CCH__REQUIRE(out, program);
   return CCH__COMPILER_CALL(library_of(program), nvrtcGetPCHHeapSizeRequired, (handle_of(program), out));
 }

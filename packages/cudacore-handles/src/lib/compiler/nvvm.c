@@ -50,19 +50,19 @@ CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
 /* struct cch_nvvm_program and cch_nvvm_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)
 
-int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {
+cch_status cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {
   CCH__REQUIRE(major, minor, debug_major, debug_minor);
   CCH__REQUIRE_COMPILER(nvvm);
   return CCH__COMPILER_CALL(nvvm, nvvmIRVersion, (major, minor, debug_major, debug_minor));
 }
 
-int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch) {
+cch_status cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch) {
   CCH__REQUIRE(out, arch);
   CCH__REQUIRE_COMPILER(nvvm);
   return CCH__COMPILER_CALL(nvvm, nvvmLLVMVersion, (arch, out));
 }
 
-int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
+cch_status cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_COMPILER(nvvm);
   cch__program *program =
@@ -78,25 +78,26 @@ int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
   return 0;
 }
 
-int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name, int lazy) {
+cch_status cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name,
+                                int lazy) {
   CCH__REQUIRE(program, module);
   return lazy ? CCH__PROGRAM_CALL(program, nvvmLazyAddModuleToProgram, (handle_of(program), module, size, name))
               : CCH__PROGRAM_CALL(program, nvvmAddModuleToProgram, (handle_of(program), module, size, name));
 }
 
-int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
+cch_status cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
   return CCH__PROGRAM_CALL(program, nvvmVerifyProgram, (handle_of(program), (int)count, options));
 }
 
-int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
+cch_status cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
   return CCH__PROGRAM_CALL(program, nvvmCompileProgram, (handle_of(program), (int)count, options));
 }
 
-int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {
+cch_status cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {
   CCH__REQUIRE(size, program);
   return cch__program_get(out, size, &program->program, output, __func__);
 }

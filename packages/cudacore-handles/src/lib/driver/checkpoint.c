@@ -16,7 +16,7 @@ typedef struct restore_args {
 } restore_args;
 _Static_assert(sizeof(restore_args) == sizeof(CUcheckpointRestoreArgs), "the size that the driver reads");
 
-int cch_checkpoint_state(int *out, int pid) {
+cch_status cch_checkpoint_state(int *out, int pid) {
   CCH__REQUIRE(out);
   CUprocessState state;
   int status = cch__ready();
@@ -27,24 +27,24 @@ int cch_checkpoint_state(int *out, int pid) {
   return status;
 }
 
-int cch_checkpoint_restore_thread(int *out, int pid) {
+cch_status cch_checkpoint_restore_thread(int *out, int pid) {
   CCH__REQUIRE(out);
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuCheckpointProcessGetRestoreThreadId, (pid, out));
 }
 
-int cch_checkpoint_lock(int pid, unsigned timeout_ms) {
+cch_status cch_checkpoint_lock(int pid, unsigned timeout_ms) {
   CUcheckpointLockArgs args = {.timeoutMs = timeout_ms};
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuCheckpointProcessLock, (pid, &args));
 }
 
-int cch_checkpoint_save(int pid) {
+cch_status cch_checkpoint_save(int pid) {
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuCheckpointProcessCheckpoint, (pid, NULL));
 }
 
-int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
+cch_status cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
   CCH__REQUIRE_ARRAY(uuids, count);
   CCH__RETURN_FAILURE(cch__ready());
   if (count == 0)
@@ -60,7 +60,7 @@ int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
   return status;
 }
 
-int cch_checkpoint_unlock(int pid) {
+cch_status cch_checkpoint_unlock(int pid) {
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuCheckpointProcessUnlock, (pid, NULL));
 }

@@ -51,7 +51,7 @@ bool cch__context_is_lost(const cch_context *context) {
   return status == CCH_EGONE;
 }
 
-int cch_context_primary(cch_context **out, int device) {
+cch_status cch_context_primary(cch_context **out, int device) {
   CCH__REQUIRE_USABLE(out);
   cch__poll();
   CUdevice raw_device;
@@ -82,7 +82,7 @@ int cch_context_primary(cch_context **out, int device) {
   return 0;
 }
 
-int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
+cch_status cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_ARRAY(resources, count);
   CCH__RETURN_FAILURE(cch__ready());
@@ -112,7 +112,7 @@ int cch_context_create(cch_context **out, int device, const cch_resource *resour
   return 0;
 }
 
-int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
+cch_status cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, raw);
   cch_context *context;
   bool is_new;
@@ -137,7 +137,7 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
   return 0;
 }
 
-int cch_context_current(cch_context **out) {
+cch_status cch_context_current(cch_context **out) {
   CCH__REQUIRE_USABLE(out);
   CUcontext raw = NULL;
   CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&raw)));
@@ -147,7 +147,7 @@ int cch_context_current(cch_context **out) {
   return 0;
 }
 
-int cch_context_set_current(cch_context *context) {
+cch_status cch_context_set_current(cch_context *context) {
   CCH__REQUIRE_USABLE_OR_NULL(context);
   CUresult answer;
   if (context != NULL && cch__is_known_current(&answer, context))
@@ -156,18 +156,18 @@ int cch_context_set_current(cch_context *context) {
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 
-int cch_context_restore(cch_context *context) {
+cch_status cch_context_restore(cch_context *context) {
   CCH__REQUIRE_USABLE_OR_NULL(context);
   return cch__current_again(context != NULL ? context->raw : NULL);
 }
 
-int cch_context_synchronize(cch_context *context) {
+cch_status cch_context_synchronize(cch_context *context) {
   CCH__REQUIRE_USABLE(context);
   cch__poll_waiting();
   return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxSynchronize, ()));
 }
 
-int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
+cch_status cch_context_priorities(int *lowest, int *highest, cch_context *context) {
   CCH__REQUIRE_USABLE(lowest, highest, context);
   return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest)));
 }
@@ -182,12 +182,12 @@ static int memory_info(size_t *free, size_t *total) {
   return status;
 }
 
-int cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
+cch_status cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
   CCH__REQUIRE_USABLE(free, total, context);
   return CCH__IN_CONTEXT(context, memory_info(free, total));
 }
 
-int cch_current_device(int *out) {
+cch_status cch_current_device(int *out) {
   CCH__REQUIRE_USABLE(out);
   CUdevice device;
   int status = CCH__CALL(cuCtxGetDevice, (&device));
@@ -206,7 +206,7 @@ bool cch_context_is_primary(const cch_context *context) {
   return context->box.owned && context->green == NULL;
 }
 
-int cch_context_is_green(int *out, cch_context *context) {
+cch_status cch_context_is_green(int *out, cch_context *context) {
   CCH__REQUIRE_USABLE(out, context);
   int status = 0;
   CUgreenCtx green = context->green;

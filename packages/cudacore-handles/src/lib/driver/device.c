@@ -15,20 +15,20 @@ static int find_device(CUdevice *out, int device) {
 /* Returns the size of a buffer as an int, the type that the driver takes: at most INT_MAX. */
 static int room(size_t size) { return size < INT_MAX ? (int)size : INT_MAX; }
 
-int cch_device_count(int *out) {
+cch_status cch_device_count(int *out) {
   CCH__REQUIRE(out);
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuDeviceGetCount, (out));
 }
 
-int cch_device_attribute(int *out, int attribute, int device) {
+cch_status cch_device_attribute(int *out, int attribute, int device) {
   CCH__REQUIRE(out);
   CUdevice raw;
   int status = find_device(&raw, device);
   return status != 0 ? status : CCH__CALL(cuDeviceGetAttribute, (out, (CUdevice_attribute)attribute, raw));
 }
 
-int cch_device_name(char *out, size_t size, int device) {
+cch_status cch_device_name(char *out, size_t size, int device) {
   CCH__REQUIRE(out);
   CUdevice raw;
   int status = find_device(&raw, device);
@@ -39,7 +39,7 @@ int cch_device_name(char *out, size_t size, int device) {
   return status;
 }
 
-int cch_device_uuid(unsigned char *out, int device) {
+cch_status cch_device_uuid(unsigned char *out, int device) {
   CCH__REQUIRE(out);
   CUdevice raw;
   CUuuid uuid;
@@ -52,14 +52,14 @@ int cch_device_uuid(unsigned char *out, int device) {
   return status;
 }
 
-int cch_device_pci_bus_id(char *out, size_t size, int device) {
+cch_status cch_device_pci_bus_id(char *out, size_t size, int device) {
   CCH__REQUIRE(out);
   CUdevice raw;
   int status = find_device(&raw, device);
   return status != 0 ? status : CCH__CALL(cuDeviceGetPCIBusId, (out, room(size), raw));
 }
 
-int cch_device_can_access_peer(int *out, int device, int peer) {
+cch_status cch_device_can_access_peer(int *out, int device, int peer) {
   CCH__REQUIRE(out);
   CUdevice raw, raw_peer;
   int status = find_device(&raw, device);

@@ -166,7 +166,7 @@ bool cch_driver_is_other(void) {
   return same != library;
 }
 
-int cch_driver_init(void) {
+cch_status cch_driver_init(void) {
   int state = atomic_load_explicit(&cch__state, memory_order_acquire);
   if (state == CCH__READY)
     return 0;
@@ -219,13 +219,13 @@ int cch__fail_missing_version(const char *operation, int needed) {
 
 int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
 
-int cch_driver_version(int *out) {
+cch_status cch_driver_version(int *out) {
   CCH__REQUIRE(out);
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuDriverGetVersion, (out));
 }
 
-int cch_driver_symbol(void **out, const char *name, int version) {
+cch_status cch_driver_symbol(void **out, const char *name, int version) {
   CCH__REQUIRE(out, name);
   CCH__RETURN_FAILURE(cch__ready());
   void *entry = cch__driver_entry(name, version);

@@ -50,7 +50,7 @@ int cch_resource_kind(const cch_resource *resource) {
   return read(resource).kind;
 }
 
-int cch_resource_of_device(cch_resource *out, int device, int kind) {
+cch_status cch_resource_of_device(cch_resource *out, int device, int kind) {
   CCH__REQUIRE_USABLE(out);
   CUdevice raw;
   cch_resource found = {{0}};
@@ -62,7 +62,7 @@ int cch_resource_of_device(cch_resource *out, int device, int kind) {
   return status;
 }
 
-int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
+cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
   CCH__REQUIRE_USABLE(out, context);
   cch_resource found = {{0}};
   CUdevResource *into = driver_form(&found);
@@ -74,8 +74,8 @@ int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
   return status;
 }
 
-int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
-                    const cch_resource *resource) {
+cch_status cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
+                           const cch_resource *resource) {
   CCH__REQUIRE(count, least, together, flags, resource);
   CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
   driver_resource value = read(resource);
@@ -86,7 +86,7 @@ int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32
   return 0;
 }
 
-int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
+cch_status cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
   CCH__REQUIRE(limit, scope, resource);
   CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
   driver_resource value = read(resource);
@@ -95,7 +95,7 @@ int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *reso
   return 0;
 }
 
-int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
+cch_status cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
   CCH__REQUIRE(resource);
   CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
   driver_resource value = read(resource);
@@ -105,8 +105,8 @@ int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope
   return 0;
 }
 
-int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
-                              unsigned flags, uint32_t least) {
+cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
+                                     unsigned flags, uint32_t least) {
   CCH__REQUIRE(out, count, resource);
   int status = cch__ready();
   if (status == 0)
@@ -132,8 +132,8 @@ int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *re
   return status;
 }
 
-int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource, cch_sm_group *groups,
-                       size_t count) {
+cch_status cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource, cch_sm_group *groups,
+                              size_t count) {
   CCH__REQUIRE(resource);
   CCH__REQUIRE_ARRAY(groups, count);
   int status = cch__ready();

@@ -257,8 +257,8 @@ static int add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec
   return status;
 }
 
-int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
-                        size_t *failed) {
+cch_status cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
+                               size_t *failed) {
   CCH__REQUIRE_USABLE(graph);
   CCH__REQUIRE_ARRAY(specs, count);
   if (count == 0)

@@ -47,7 +47,7 @@ static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, 
   return status;
 }
 
-int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
+cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
   CCH__REQUIRE_USABLE(stream, function);
   CCH__REQUIRE_USABLE_OR_NULL(bundle);
   cch__poll();

@@ -84,7 +84,7 @@ static int check_mode(int mode, const char *operation) {
   return 0;
 }
 
-int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
+cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   CCH__REQUIRE_USABLE(out, stream);
   CCH__RETURN_FAILURE(check_mode(mode, __func__));
   cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
@@ -151,8 +151,8 @@ static int begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const 
   return status;
 }
 
-int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
-                         int mode) {
+cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
+                                int mode) {
   CCH__REQUIRE_USABLE(graph, stream);
   CCH__REQUIRE_ARRAY(dependencies, count);
   CCH__RETURN_FAILURE(check_mode(mode, __func__));
@@ -299,7 +299,7 @@ static int end(cch_graph *graph, const cch_stream *stream, const char *operation
   return status;
 }
 
-int cch_capture_end(cch_graph *graph, cch_stream *stream) {
+cch_status cch_capture_end(cch_graph *graph, cch_stream *stream) {
   CCH__REQUIRE(graph);
   if (cch__in_callback())
     return cch__fail_forbidden(__func__);
@@ -412,7 +412,7 @@ static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_no
   return status;
 }
 
-int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec) {
+cch_status cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec) {
   CCH__REQUIRE_USABLE(stream, spec);
   cch_node_spec known;
   CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, __func__));
@@ -437,7 +437,7 @@ static int gather(cch_stream *stream, const char *operation) {
   return add_in_context(NULL, stream, &spec, operation);
 }
 
-int cch_capture_gather(cch_stream *stream) {
+cch_status cch_capture_gather(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   cch__poll();
   return CCH__IN_CONTEXT(stream->context, gather(stream, __func__));

@@ -260,8 +260,8 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
   return status;
 }
 
-int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
-                          size_t count, size_t *failed) {
+cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
+                                 size_t count, size_t *failed) {
   enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
   CCH__REQUIRE_USABLE(first, graph, columns);
   CCH__REQUIRE_ARRAY(out, count);
@@ -299,7 +299,7 @@ int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, c
   return status;
 }
 
-int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number) {
+cch_status cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number) {
   CCH__REQUIRE_USABLE(out, graph, raw);
   if (number == 0)
     return cch__fail(CCH_EGONE, __func__, "no node has the number 0");

@@ -146,17 +146,17 @@ int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation)
   return list_nodes(out, graph, query_nodes, graph->raw, false, operation);
 }
 
-int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
+cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
   return CCH__IN_TURN(graph, NULL, cch__graph_list(out, graph, __func__));
 }
 
-int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
+cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
   return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependencies, node->raw, true, __func__));
 }
 
-int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
+cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
   return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependents, node->raw, true, __func__));
 }
@@ -191,7 +191,7 @@ static int list_edges(cch_edge_list *out, cch_graph *graph, const char *operatio
   return status;
 }
 
-int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
+cch_status cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
   return CCH__IN_TURN(graph, NULL, list_edges(out, graph, __func__));
 }
@@ -435,8 +435,8 @@ static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_
                        rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, operation));
 }
 
-int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                     cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                            cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
   CCH__REQUIRE_ARRAY(lost_from, lost_count);
   CCH__REQUIRE_ARRAY(lost_to, lost_count);
   CCH__REQUIRE_ARRAY(from, count);
@@ -444,7 +444,7 @@ int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lo
   return rewire(lost_from, lost_to, lost_count, from, to, count, __func__);
 }
 
-int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+cch_status cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
   CCH__REQUIRE_ARRAY(from, count);
   CCH__REQUIRE_ARRAY(to, count);
   return rewire(NULL, NULL, 0, from, to, count, __func__);

@@ -107,7 +107,7 @@ static int instantiate(cch_graph_exec *out, cch_graph *graph, CUDA_GRAPH_INSTANT
   return status;
 }
 
-int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params) {
+cch_status cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params) {
   CCH__REQUIRE_USABLE(out, graph);
   enum { PARAMS_0_1 = offsetof(cch_instantiate_params, upload) + sizeof(cch_stream *) };
   cch_instantiate_params known = {0};
@@ -301,7 +301,7 @@ static int update(cch_graph_exec *exec, cch_graph *graph, CUgraphExecUpdateResul
   return status;
 }
 
-int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
+cch_status cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
   CCH__REQUIRE_USABLE(exec, graph);
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   CCH__REQUIRE_CONTEXT(exec->made_in);
@@ -377,8 +377,8 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
   return status;
 }
 
-int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
-                       cch_context *context) {
+cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                              cch_context *context) {
   CCH__REQUIRE_USABLE(exec, node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
   CCH__RETURN_FAILURE(check_has(exec, node, __func__));
@@ -391,14 +391,14 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
   return status;
 }
 
-int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
+cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
   CCH__REQUIRE_USABLE(exec, node);
   CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   return IN_TURN(exec,
                  CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0))));
 }
 
-int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
+cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, exec, node);
   CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   unsigned enabled;
@@ -411,7 +411,7 @@ int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *no
 
 /* ---- launch ---- */
 
-int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
+cch_status cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   cch__poll();
@@ -490,7 +490,7 @@ static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops)
   return status;
 }
 
-int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
+cch_status cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   if (stream->context != exec->made_in)

@@ -64,7 +64,7 @@ void cch__graph_discard(cch_graph *graph) {
   cch__box_discard(graph);
 }
 
-int cch_graph_create(cch_graph **out) {
+cch_status cch_graph_create(cch_graph **out) {
   CCH__REQUIRE_USABLE(out);
   cch__poll();
   cch_graph *graph;
@@ -107,7 +107,7 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
   return status;
 }
 
-int cch_graph_clone(cch_graph **out, cch_graph *graph) {
+cch_status cch_graph_clone(cch_graph **out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   cch__poll();
@@ -150,21 +150,21 @@ static int clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *twi
   return status;
 }
 
-int cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph) {
+cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, nodes, copies, graph);
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   cch__poll();
   return CCH__IN_TURN(graph, NULL, clone_pairs(out, nodes, copies, graph, __func__));
 }
 
-int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
+cch_status cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
   CCH__REQUIRE_USABLE(graph, bundle);
   cch__poll();
   return CCH__IN_TURN(graph, NULL, cch__graph_keep(graph, bundle, __func__));
 }
 
-int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
-                        unsigned value) {
+cch_status cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
+                               unsigned value) {
   CCH__REQUIRE_USABLE(out, graph);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__poll();
@@ -198,7 +198,7 @@ static bool uses_condition(const cch__level *level, CUgraphConditionalHandle con
   return false;
 }
 
-int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
+cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
   CCH__REQUIRE_USABLE(out, graph);
   cch__graph_lock(graph);
   *out = uses_condition(&graph->hierarchy->root, condition);
@@ -206,7 +206,7 @@ int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHa
   return 0;
 }
 
-int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
+cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
   CCH__REQUIRE_USABLE(graph, path);
   return CCH__IN_TURN(graph, NULL, CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags)));
 }

@@ -190,7 +190,7 @@ static int share(cch_graph *graph, const char *operation) {
   return status;
 }
 
-int cch_graph_share(cch_graph *graph) {
+cch_status cch_graph_share(cch_graph *graph) {
   CCH__REQUIRE_USABLE(graph);
   cch__poll();
   return CCH__IN_TURN(graph, NULL, share(graph, __func__));

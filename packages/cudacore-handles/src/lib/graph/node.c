@@ -352,7 +352,7 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
   return status;
 }
 
-int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec) {
+cch_status cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec) {
   CCH__REQUIRE_USABLE(graph, spec);
   cch__poll();
   CUgraphNode raw;
@@ -389,7 +389,7 @@ static int destroy(cch_graph_node *node) {
   return 0;
 }
 
-int cch_graph_node_destroy(cch_graph_node *node) {
+cch_status cch_graph_node_destroy(cch_graph_node *node) {
   CCH__REQUIRE_USABLE(node);
   cch__poll();
   const int status = CCH__IN_TURN(node, NULL, destroy(node));
@@ -429,7 +429,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   return status;
 }
 
-int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {
+cch_status cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {
   CCH__REQUIRE_USABLE(node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
   CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));

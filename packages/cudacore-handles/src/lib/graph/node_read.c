@@ -35,7 +35,7 @@ static int get(void *params, cch_bundle **kept, cch_graph_node *node, const char
   return status;
 }
 
-int cch_graph_node_get(void *params, cch_graph_node *node) {
+cch_status cch_graph_node_get(void *params, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(params, node);
   cch_bundle *kept = NULL;
   int status = CCH__IN_TURN(node, NULL, get(params, &kept, node, __func__));
@@ -43,7 +43,7 @@ int cch_graph_node_get(void *params, cch_graph_node *node) {
   return status;
 }
 
-int cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node) {
+cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(params, kept, bundle, node);
   CCH__RETURN_FAILURE(CCH__IN_TURN(node, NULL, get(params, kept, node, __func__)));
   *bundle = cch_bundle_ref(cch__bundle_given(*kept));
@@ -63,7 +63,7 @@ int cch__node_child(cch_graph **out, cch_graph_node *node, unsigned index, const
   return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, operation);
 }
 
-int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
+cch_status cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
   CCH__REQUIRE_USABLE(out, node);
   return CCH__IN_TURN(node, NULL, cch__node_child(out, node, index, __func__));
 }
@@ -91,7 +91,7 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
   return CCH__IN_TURN(node, NULL, query_context(out, node, type));
 }
 
-int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
   CUcontext raw;
   int status = context_of(&raw, node);
@@ -102,7 +102,7 @@ int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
   return status;
 }
 
-int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+cch_status cch_graph_node_is_current(int *out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
   CUcontext raw, current;
   int status = context_of(&raw, node);

@@ -51,8 +51,8 @@ static inline __attribute__((always_inline)) int launch_block(cch_stream *stream
   return launch(stream, config, kernel, NULL, extra);
 }
 
-int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-               size_t args_size) {
+cch_status cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                      size_t args_size) {
   CCH__REQUIRE_USABLE(stream, config, kernel);
   CCH__REQUIRE_ARRAY(args, args_size);
   cch__poll();
@@ -69,8 +69,8 @@ static int launch_keeping(cch_stream *stream, const cch_launch_config *config, c
   return status != 0 ? status : launch_block(stream, config, kernel, args, args_size);
 }
 
-int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                       size_t args_size, cch_keep_fn keep, void *data) {
+cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                              size_t args_size, cch_keep_fn keep, void *data) {
   CCH__REQUIRE_USABLE(stream, config, kernel, keep);
   CCH__REQUIRE_ARRAY(args, args_size);
   cch__poll();

@@ -19,7 +19,7 @@ struct cch_allocator {
   cch_tracker *trackers[];
 };
 
-int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count) {
+cch_status cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count) {
   CCH__REQUIRE(out, pool);
   CCH__REQUIRE_ARRAY(trackers, count);
   for (size_t i = 0; i < count; i++)
@@ -42,7 +42,7 @@ void cch__allocator_drop(cch_allocator *allocator) {
 
 /* ---- allocating ---- */
 
-int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream raw) {
+cch_status cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream raw) {
   CCH__REQUIRE_USABLE(out, allocator);
   cch_stream *stream;
   CCH__RETURN_FAILURE(cch_stream_wrap(&stream, raw, NULL, NULL));
@@ -72,14 +72,14 @@ static int take(cch_deviceptr **out, CUdeviceptr ptr, const char *operation) {
   return *out != NULL ? 0 : fail_unknown(ptr, operation);
 }
 
-int cch_allocator_free(CUdeviceptr ptr) {
+cch_status cch_allocator_free(CUdeviceptr ptr) {
   cch_deviceptr *box;
   int status = take(&box, ptr, __func__);
   cch_deviceptr_unref(box);
   return status;
 }
 
-int cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
+cch_status cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
   cch_deviceptr *box;
   int status = take(&box, ptr, __func__);
   if (box == NULL)
@@ -95,7 +95,7 @@ int cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
   return status;
 }
 
-int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
+cch_status cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
   CCH__RETURN_FAILURE(cch__ready());
   cch_deviceptr *box = cch__registry_find(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
   if (box == NULL)
@@ -124,7 +124,7 @@ static struct {
 } torch_devices[MAX_DEVICES];
 static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int cch_torch_set_allocator(int device, cch_allocator *allocator) {
+cch_status cch_torch_set_allocator(int device, cch_allocator *allocator) {
   CCH__REQUIRE_USABLE_OR_NULL(allocator);
   if (device < 0 || device >= MAX_DEVICES)
     return cch__fail(CCH_EINVAL, __func__, "the device is %d; it must be from 0 to %d", device, MAX_DEVICES - 1);

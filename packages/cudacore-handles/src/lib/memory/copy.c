@@ -132,8 +132,8 @@ static int copy_all(const batch *all, cch_stream *stream, const char *operation)
   return at_once ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
 }
 
-int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
-                   const cch_copy_attributes *const *attributes, cch_stream *stream) {
+cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
+                          const cch_copy_attributes *const *attributes, cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(dst, count);
   CCH__REQUIRE_ARRAY(src, count);
@@ -195,7 +195,7 @@ static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D 
   return status;
 }
 
-int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
+cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
   cch_copy_shape s;
   CCH__RETURN_FAILURE(cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__));

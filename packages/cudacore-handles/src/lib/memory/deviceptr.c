@@ -48,7 +48,7 @@ cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
   return ptr->context;
 }
 
-int cch_deviceptr_check(const cch_deviceptr *ptr) {
+cch_status cch_deviceptr_check(const cch_deviceptr *ptr) {
   CCH__REQUIRE(ptr);
   if (ptr->box.context == NULL) /* a reset of the context does not free the memory */
     return 0;
@@ -149,7 +149,7 @@ static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
   return 0;
 }
 
-int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
+cch_status cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, pool, stream);
   cch_stream *resolved;
   CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, NULL));
@@ -166,14 +166,14 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
   return status;
 }
 
-int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
+cch_status cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
   CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_DEVICE, size, context, __func__));
   return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAlloc, (&ptr->ptr, size))));
 }
 
-int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
+cch_status cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
   CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_HOST, size, context, __func__));
@@ -183,15 +183,15 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
   return end_alloc(out, ptr, status);
 }
 
-int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
+cch_status cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
   CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_MANAGED, size, context, __func__));
   return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAllocManaged, (&ptr->ptr, size, flags))));
 }
 
-int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size, unsigned flags,
-                                void *owner, cch_release_fn release) {
+cch_status cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
+                                       unsigned flags, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, context);
   CCH__REQUIRE(host);
   cch_deviceptr *ptr = NULL;
@@ -211,8 +211,8 @@ bool cch_deviceptr_is_read_only(const cch_deviceptr *ptr) {
   return ptr->read_only;
 }
 
-int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
-                       cch_free_fn free) {
+cch_status cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
+                              cch_free_fn free) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   cch_deviceptr *ptr = new_memory(CCH__FOREIGN, size, __func__);
@@ -232,7 +232,7 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
  */
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
+cch_status cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
   CCH__REQUIRE_USABLE(ptr, stream);
   cch_stream *resolved;
   CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, ptr->context));
@@ -288,7 +288,7 @@ static int copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream 
   return status;
 }
 
-int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
+cch_status cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, stream);
   if (size > dst->size || size > src->size)
     return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
@@ -313,14 +313,14 @@ static int fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *
   return status != 0 ? status : CCH__CALL(cuMemsetD2D32Async, (dst->ptr + 4, 8, high, 1, dst->size / 8, stream->raw));
 }
 
-int cch_deviceptr_fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream) {
+cch_status cch_deviceptr_fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, stream);
   if ((width != 1 && width != 2 && width != 4 && width != 8) || dst->size % width != 0)
     return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
   return dst->size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, fill(dst, value, width, stream, __func__));
 }
 
-int cch_pointer_check(CUdeviceptr raw) {
+cch_status cch_pointer_check(CUdeviceptr raw) {
   CCH__RETURN_FAILURE(cch__ready());
   CUdevice device;
   CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetDevice, (&device)));
@@ -547,7 +547,7 @@ void cch__deviceptr_drop(cch_deviceptr *ptr) {
   cch_context_unref(ptr->context);
 }
 
-int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
+cch_status cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
   CCH__REQUIRE_USABLE(memory_type, device, is_managed);
   CUmemorytype type = (CUmemorytype)0;
   int ordinal = -1;

@@ -29,13 +29,13 @@ static int register_resource(cch_graphics **out, cch_context *context, unsigned 
   return 0;
 }
 
-int cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer, unsigned flags) {
+cch_status cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   return register_resource(out, context, buffer, 0, flags, __func__);
 }
 
-int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
-                                   unsigned flags) {
+cch_status cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
+                                          unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   if (target == 0)
     return cch__fail(CCH_EINVAL, __func__, "the target is 0, and must be one such as GL_TEXTURE_2D");
@@ -83,7 +83,7 @@ static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream
   return status;
 }
 
-int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream) {
+cch_status cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, resource, stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   cch__poll();
@@ -129,7 +129,7 @@ static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stre
   return status;
 }
 
-int cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
+cch_status cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
   CCH__REQUIRE_USABLE(resource);
   CCH__REQUIRE_USABLE_OR_NULL(stream);
   cch_deviceptr *mapped;
@@ -150,7 +150,7 @@ bool cch_graphics_is_mapped(const cch_graphics *resource) {
   return is_mapped;
 }
 
-int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
+cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
   CCH__REQUIRE_USABLE(resource);
   CCH__REQUIRE_USABLE_OR_NULL(stream);
   cch_deviceptr *mapped;

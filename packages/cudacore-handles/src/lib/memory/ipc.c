@@ -24,7 +24,7 @@ static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are ex
 
 /* ---- pools ---- */
 
-int cch_pool_export(int *out, cch_pool *pool) {
+cch_status cch_pool_export(int *out, cch_pool *pool) {
   CCH__REQUIRE_USABLE(out, pool);
   int descriptor = -1;
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolExportToShareableHandle,
@@ -73,7 +73,7 @@ static int check_known_location(const cch_pool *known, const cch_pool *pool, con
                    is_of_device(pool) ? "device" : "the host, node", pool->location_id);
 }
 
-int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
+cch_status cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
   CCH__REQUIRE_USABLE(out);
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -133,7 +133,7 @@ static int name_memory(cch_deviceptr *whole, const char *operation) {
   return status;
 }
 
-int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
+cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   CCH__REQUIRE_USABLE(out, ptr);
   cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   if (whole->origin == CCH__MAPPED) { /* the driver cannot export imported memory; the exporter's handle is used */
@@ -259,8 +259,8 @@ static int import_from(cch_deviceptr **out, cch_deviceptr *whole, size_t offset,
   return status;
 }
 
-int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
-                              size_t size, cch_stream *stream) {
+cch_status cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
+                                     size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, handle, stream);
   CCH__REQUIRE_USABLE_OR_NULL(pool);
   if (pool != NULL && !pool->imported)
@@ -291,7 +291,7 @@ bool cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
 
 /* ---- events ---- */
 
-int cch_event_export(cch_ipc_handle *out, cch_event *event) {
+cch_status cch_event_export(cch_ipc_handle *out, cch_event *event) {
   CCH__REQUIRE_USABLE(out, event);
   if (event->imported_by != NULL) { /* the driver cannot export an imported event; the exporter's handle is used */
     *out = *event->imported_by;
@@ -305,7 +305,7 @@ int cch_event_export(cch_ipc_handle *out, cch_event *event) {
   return status;
 }
 
-int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags) {
+cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context, handle);
   cch__poll();
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);

@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id) {
+cch_status cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id) {
   CCH__REQUIRE_USABLE(ptr);
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   int status = CCH__RELAXED(CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location)));
   return status;
 }
 
-int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute) {
+cch_status cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute) {
   CCH__REQUIRE_USABLE(out, ptr);
   if (count == 0)
     return cch__fail(CCH_EINVAL, __func__, "there is no room for the attribute: the count is 0");
@@ -73,7 +73,8 @@ static int prefetch(const batch *all, CUstream stream) {
   return status;
 }
 
-int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, cch_stream *stream) {
+cch_status cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
@@ -104,14 +105,14 @@ static int discard(cch_deviceptr *const *ptrs, const cch_location *locations, si
   return status;
 }
 
-int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
+cch_status cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   return discard(ptrs, NULL, count, stream, __func__);
 }
 
-int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                                 cch_stream *stream) {
+cch_status cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                        cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);

@@ -33,7 +33,7 @@ static part *tracked_part(cch_deviceptr *ptr) {
   return ptr->tracks != NULL ? p : p->within;
 }
 
-int cch_deviceptr_borrow(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_deviceptr *owner) {
+cch_status cch_deviceptr_borrow(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_deviceptr *owner) {
   CCH__REQUIRE_USABLE(out, owner);
   part *p = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *p, __func__);
   if (p == NULL)
@@ -51,7 +51,7 @@ int cch_deviceptr_borrow(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_
   return 0;
 }
 
-int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size) {
+cch_status cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size) {
   CCH__REQUIRE_USABLE(out, ptr);
   if (offset > ptr->size || size > ptr->size - offset)
     return cch__fail(CCH_EINVAL, __func__, "%zu bytes from byte %zu on are not within the %zu bytes of the allocation",

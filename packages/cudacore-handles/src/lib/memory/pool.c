@@ -13,7 +13,7 @@ CCH__DEFINE_RAW(cch_pool, CUmemoryPool, raw)
 /* The size of the config in version 0.1. */
 enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
 
-int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
+cch_status cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   CCH__REQUIRE_USABLE(out, config);
   cch_pool_config known;
   CCH__RETURN_FAILURE(
@@ -40,7 +40,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   return 0;
 }
 
-int cch_pool_current(cch_pool **out, int device) {
+cch_status cch_pool_current(cch_pool **out, int device) {
   CCH__REQUIRE_USABLE(out);
   CUdevice raw_device;
   CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
@@ -49,7 +49,7 @@ int cch_pool_current(cch_pool **out, int device) {
   return status != 0 ? status : cch_pool_wrap(out, raw, device, NULL, NULL);
 }
 
-int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
+cch_status cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out, raw);
   bool is_new;
   CCH__RETURN_FAILURE(cch__box_of_handle(out, &is_new, CCH_KIND_POOL, sizeof **out, raw, owner, release, __func__));
@@ -62,7 +62,7 @@ int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch
   return 0;
 }
 
-int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
+cch_status cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
   CCH__REQUIRE_USABLE(out);
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUmemoryPool raw;
@@ -91,7 +91,7 @@ int cch__pool_retain_context(cch_pool *pool) {
 
 void cch__pool_drop(cch_pool *pool) { cch_context_unref(atomic_load_explicit(&pool->context, memory_order_acquire)); }
 
-int cch_pool_trim(cch_pool *pool, size_t keep) {
+cch_status cch_pool_trim(cch_pool *pool, size_t keep) {
   CCH__REQUIRE_USABLE(pool);
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep)));
   return status;
@@ -183,7 +183,7 @@ typedef union value {
   int narrow;
 } value;
 
-int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
+cch_status cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
   CCH__REQUIRE_USABLE(out, pool);
   value found = {0};
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found)));
@@ -192,7 +192,7 @@ int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
   return status;
 }
 
-int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
+cch_status cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
   CCH__REQUIRE_USABLE(pool);
   value wanted = {0};
   if (is_64_bits(attribute))
@@ -203,7 +203,7 @@ int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
   return status;
 }
 
-int cch_pool_access(int *out, cch_pool *pool, int device) {
+cch_status cch_pool_access(int *out, cch_pool *pool, int device) {
   CCH__REQUIRE_USABLE(out, pool);
   CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -213,7 +213,7 @@ int cch_pool_access(int *out, cch_pool *pool, int device) {
   return status;
 }
 
-int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count) {
+cch_status cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count) {
   CCH__REQUIRE_USABLE(pool);
   CCH__REQUIRE_ARRAY(devices, count);
   CCH__REQUIRE_ARRAY(access, count);

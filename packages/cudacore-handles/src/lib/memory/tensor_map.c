@@ -313,7 +313,7 @@ static int encode_in_primary(CUtensorMap *map, const cch_tensor_map_config *conf
   return status;
 }
 
-int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
+cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
   CCH__REQUIRE(out, config);
   cch_tensor_map_config known;
   int status = cch__ready();

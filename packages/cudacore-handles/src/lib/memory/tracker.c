@@ -124,7 +124,7 @@ static int open_log(cch__tracker_log **out, const char *path, const char *operat
   return 0;
 }
 
-int cch_tracker_flush(cch_tracker *tracker) {
+cch_status cch_tracker_flush(cch_tracker *tracker) {
   CCH__REQUIRE(tracker);
   int why = 0;
   if (tracker->log == NULL || cch__forked())
@@ -146,7 +146,7 @@ static cch_tracker *new_tracker(const char *operation) {
   return tracker;
 }
 
-int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config) {
+cch_status cch_tracker_create(cch_tracker **out, const cch_tracker_config *config) {
   CCH__REQUIRE(out, config);
   cch_tracker_config known;
   int status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tracker_config", __func__);
@@ -173,7 +173,7 @@ int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config) {
   return 0;
 }
 
-int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker) {
+cch_status cch_tracker_measure(cch_tracker **out, cch_tracker *tracker) {
   CCH__REQUIRE(out, tracker);
   cch_tracker *measurement = new_tracker(__func__);
   if (measurement == NULL)
@@ -188,7 +188,7 @@ int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker) {
   return 0;
 }
 
-int cch_tracker_stop(cch_tracker *tracker) {
+cch_status cch_tracker_stop(cch_tracker *tracker) {
   CCH__REQUIRE(tracker);
   cch_tracker *root = tracker->measured;
   if (root == NULL)
@@ -249,7 +249,7 @@ static int fail_limit(const cch_tracker *tracker, size_t size, uint64_t used, co
                    tracker->limit, used);
 }
 
-int cch_tracker_begin(cch_tracker *tracker, size_t size) {
+cch_status cch_tracker_begin(cch_tracker *tracker, size_t size) {
   CCH__REQUIRE(tracker);
   if (tracker->limit == 0)
     return 0;
@@ -275,7 +275,7 @@ void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *str
   unlock(tracker, locked);
 }
 
-int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced) {
+cch_status cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced) {
   CCH__REQUIRE(id, tracker, ptr);
   cch__track *track = malloc(sizeof *track);
   if (track == NULL) {
@@ -349,7 +349,7 @@ void cch__tracks_drop(cch_deviceptr *ptr) {
   ptr->tracks = NULL;
 }
 
-int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker) {
+cch_status cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker) {
   CCH__REQUIRE(out, tracker);
   if (out->size < COUNTS_0_1)
     return cch__fail(CCH_EINVAL, __func__, "the cch_tracker_counts has a size of %zu; it must be at least %d",
@@ -363,7 +363,7 @@ int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker) {
   return 0;
 }
 
-int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker) {
+cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker) {
   CCH__REQUIRE(count, tracker);
   CCH__REQUIRE_ARRAY(out, capacity);
   if (!tracker->lists)
@@ -378,8 +378,8 @@ int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_track
   return 0;
 }
 
-int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
-                                cch_tracker *const *trackers, size_t count) {
+cch_status cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
+                                       cch_tracker *const *trackers, size_t count) {
   CCH__REQUIRE_USABLE(out, pool, stream);
   CCH__REQUIRE_ARRAY(trackers, count);
   size_t begun = 0;

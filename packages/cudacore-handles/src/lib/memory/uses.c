@@ -152,7 +152,7 @@ int cch__use_record(cch_deviceptr *whole, cch_stream *resolved, const char *oper
   return 0;
 }
 
-int cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream) {
+cch_status cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream) {
   CCH__REQUIRE_USABLE(ptr, stream);
   cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   cch_stream *resolved;

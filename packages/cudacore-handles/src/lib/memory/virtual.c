@@ -48,7 +48,7 @@ static int granularity(size_t *out, const cch_virtual_config *config) {
   return status;
 }
 
-int cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
+cch_status cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
   CCH__REQUIRE(out, config);
   cch_virtual_config known;
   int status = read_config(&known, config, __func__);
@@ -275,7 +275,7 @@ static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t si
   return 0;
 }
 
-int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
+cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
   CCH__REQUIRE(out, config);
   cch_virtual_config known;
   CCH__RETURN_FAILURE(read_config(&known, config, __func__));
@@ -349,8 +349,8 @@ static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const
   return 0;
 }
 
-int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
-                     size_t size) {
+cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
+                            size_t size) {
   CCH__REQUIRE_USABLE(out, moved, ptr, config);
   cch_virtual_config known;
   CCH__RETURN_FAILURE(read_config(&known, config, __func__));
@@ -414,7 +414,7 @@ static int export_pieces(int *descriptors, size_t *sizes, const cch_deviceptr *w
   return status;
 }
 
-int cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr) {
+cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr) {
   CCH__REQUIRE_USABLE(ptr);
   CCH__REQUIRE_ARRAY(descriptors, count);
   CCH__REQUIRE_ARRAY(sizes, count);
@@ -468,8 +468,8 @@ static int import_pieces(cch_deviceptr **out, const cch_virtual_config *config, 
   return 0;
 }
 
-int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
-                       const size_t *sizes, size_t count) {
+cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
+                              const size_t *sizes, size_t count) {
   CCH__REQUIRE(out, config);
   CCH__REQUIRE_ARRAY(descriptors, count);
   CCH__REQUIRE_ARRAY(sizes, count);

@@ -100,7 +100,7 @@ bool cch__is_capturing(CUstream stream) {
   return is_capturing;
 }
 
-int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
+cch_status cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
   CCH__REQUIRE_USABLE(status, stream);
   cch__capture_info info;
   int result = CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw));
@@ -155,7 +155,7 @@ int cch__capture_query(bool *out, cch_stream *stream) {
   return cch__not_now(result) ? 0 : cch__checked((int)result, name);
 }
 
-int cch_capture_is_active(int *out, cch_stream *stream) {
+cch_status cch_capture_is_active(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   bool active = false;
   int status = CCH__IN_CONTEXT(stream->context, cch__capture_query(&active, stream));
@@ -164,7 +164,7 @@ int cch_capture_is_active(int *out, cch_stream *stream) {
   return status;
 }
 
-int cch_capture_graph(cch_graph **out, cch_stream *stream) {
+cch_status cch_capture_graph(cch_graph **out, cch_stream *stream) {
   CCH__REQUIRE(out, stream);
   cch_graph *known = known_graph(stream);
   int capturing;

@@ -53,7 +53,7 @@ static int reserve(cch_graph *graph, const char *operation) {
   return 0;
 }
 
-int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   CCH__REQUIRE(graph, stream);
   if (cch__is_gone(graph) && graph->capture == NULL && !cch__is_gone(stream) && cch__is_capturing(stream->raw))
     cch__capture_give_up(stream); /* the capture has failed, and could not be ended */

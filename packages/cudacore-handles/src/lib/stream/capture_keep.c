@@ -130,7 +130,7 @@ int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, si
   return status == 0 && *captured ? keep_all(captured, stream, boxes, count) : status;
 }
 
-int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
+cch_status cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ALL(boxes, count);
   int status = 0;
@@ -140,7 +140,7 @@ int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
   return CCH__IN_CONTEXT(stream->context, keep_all(&captured, stream, boxes, count));
 }
 
-int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
+cch_status cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   CCH__REQUIRE_USABLE(graph, object);
   int status = 0;
   pthread_mutex_lock(&cch__captures_lock);

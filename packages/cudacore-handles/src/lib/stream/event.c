@@ -10,7 +10,7 @@
 /* cch_event_raw() */
 CCH__DEFINE_RAW(cch_event, CUevent, raw)
 
-int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
+cch_status cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   if ((flags & CCH_EVENT_INTERPROCESS) && !(flags & CCH_EVENT_DISABLE_TIMING))
     return cch__fail(CCH_EINVAL, __func__, "an interprocess event cannot measure time");
@@ -27,7 +27,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   return 0;
 }
 
-int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
+cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   bool is_new;
@@ -41,7 +41,7 @@ int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *
 }
 
 /* The driver cannot report the context of an event. */
-int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+cch_status cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
   return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
 
@@ -105,7 +105,7 @@ static int record(cch_event *event, const cch_stream *stream) {
   return CCH__IN_CONTEXT(event->context, record_here(event, stream));
 }
 
-int cch_event_record(cch_event *event, cch_stream *stream) {
+cch_status cch_event_record(cch_event *event, cch_stream *stream) {
   CCH__REQUIRE_USABLE(event, stream);
   CCH__REQUIRE_CONTEXT(event->context);
   if (stream->context != event->context)
@@ -120,7 +120,7 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   return record(event, stream);
 }
 
-int cch_event_behind_context(cch_event **out, cch_context *context) {
+cch_status cch_event_behind_context(cch_event **out, cch_context *context) {
   CCH__REQUIRE_USABLE(out, context);
   cch_event *event = NULL;
   int status = cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
@@ -150,14 +150,14 @@ static int check_recorded(const cch_event *event, const char *operation) {
   return captured ? cch__fail_driver(CUDA_ERROR_CAPTURED_EVENT, operation) : 0;
 }
 
-int cch_event_query(cch_event *event) {
+cch_status cch_event_query(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);
   CCH__RETURN_FAILURE(check_recorded(event, "cuEventQuery"));
   return CCH__CALL(cuEventQuery, (event->raw));
 }
 
-int cch_event_poll(cch_event *event) {
+cch_status cch_event_poll(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = cch__context_check(event->context, __func__);
@@ -169,7 +169,7 @@ int cch_event_poll(cch_event *event) {
   return status;
 }
 
-int cch_event_finish(cch_event *event) {
+cch_status cch_event_finish(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = cch_event_synchronize(event);
@@ -177,7 +177,7 @@ int cch_event_finish(cch_event *event) {
   return status;
 }
 
-int cch_event_synchronize(cch_event *event) {
+cch_status cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);
   CCH__RETURN_FAILURE(check_recorded(event, "cuEventSynchronize"));
@@ -185,7 +185,7 @@ int cch_event_synchronize(cch_event *event) {
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }
 
-int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
+cch_status cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
   CCH__REQUIRE_USABLE(out, start, end);
   CCH__REQUIRE_CONTEXT(start->context);
   if (end->context != start->context)

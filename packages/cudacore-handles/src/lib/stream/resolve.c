@@ -55,7 +55,7 @@ int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherw
   return 0;
 }
 
-int cch_stream_resolve(cch_stream **out, cch_stream *stream) {
+cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   return cch__stream_resolve(out, stream, NULL);
 }

@@ -24,7 +24,7 @@ cch_context *cch_stream_context(const cch_stream *stream) {
   return stream->context;
 }
 
-int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
+cch_status cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
   CCH__REQUIRE_USABLE(out, context);
   cch__poll();
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
@@ -38,7 +38,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
   return 0;
 }
 
-int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
+cch_status cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
   CCH__REQUIRE_USABLE(out);
   if (raw == NULL || raw == CU_STREAM_LEGACY || raw == CU_STREAM_PER_THREAD) {
     cch__release_owner(owner, release);
@@ -65,19 +65,19 @@ int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn 
   return 0;
 }
 
-int cch_stream_flags(unsigned *out, cch_stream *stream) {
+cch_status cch_stream_flags(unsigned *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__CALL(cuStreamGetFlags, (stream->raw, out));
 }
 
-int cch_stream_priority(int *out, cch_stream *stream) {
+cch_status cch_stream_priority(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__CALL(cuStreamGetPriority, (stream->raw, out));
 }
 
-int cch_stream_is_capturing(int *out, cch_stream *stream) {
+cch_status cch_stream_is_capturing(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   CUstreamCaptureStatus capture;
   int status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamIsCapturing, (cch__stream_here(stream), &capture)));
@@ -86,7 +86,7 @@ int cch_stream_is_capturing(int *out, cch_stream *stream) {
   return status;
 }
 
-int cch_stream_query(cch_stream *stream) {
+cch_status cch_stream_query(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__IN_CONTEXT(cch__stream_needs(stream), CCH__CALL(cuStreamQuery, (cch__stream_here(stream))));
@@ -103,13 +103,13 @@ static int poll(CUstream stream) {
   return status == 0 ? CCH__CALL(cuStreamSynchronize, (stream)) : status;
 }
 
-int cch_stream_poll(cch_stream *stream) {
+cch_status cch_stream_poll(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__RELAXED(CCH__IN_CONTEXT(cch__stream_needs(stream), poll(cch__stream_here(stream))));
 }
 
-int cch_stream_mark(cch_event **out, cch_stream *stream) {
+cch_status cch_stream_mark(cch_event **out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
   cch_stream *resolved;
   cch_event *event = NULL;
@@ -126,7 +126,7 @@ int cch_stream_mark(cch_event **out, cch_stream *stream) {
   return status;
 }
 
-int cch_stream_synchronize(cch_stream *stream) {
+cch_status cch_stream_synchronize(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
   cch__poll_waiting();
@@ -139,7 +139,7 @@ static int wait_for_event(cch_stream *stream, CUevent event) {
   return CCH__CALL_ON(stream, cuStreamWaitEvent, (cch__stream_here(stream), event, CU_EVENT_WAIT_DEFAULT));
 }
 
-int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
+cch_status cch_stream_wait_event(cch_stream *stream, cch_event *event) {
   CCH__REQUIRE_USABLE(stream, event);
   CCH__REQUIRE_CONTEXT(event->context);
   if (stream->context != event->context)
@@ -178,7 +178,7 @@ static int create_and_record(CUevent *out, CUstream stream) {
 }
 
 /* The event exists only during this call, so it gets no box. */
-int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
+cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   CCH__REQUIRE_USABLE(stream, other);
   if (cch__stream_is_same(stream, other))
     return 0; /* a stream is always in order with itself */

@@ -72,7 +72,7 @@ static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char
   return 0;
 }
 
-int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc) {
+cch_status cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
   cch_array_desc known;
   CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
@@ -93,7 +93,7 @@ int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc
   return 0;
 }
 
-int cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *owner, cch_release_fn release) {
+cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   CUDA_ARRAY3D_DESCRIPTOR found = {0};
@@ -115,7 +115,7 @@ int cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *own
   return 0;
 }
 
-int cch_array_describe(cch_array_desc *out, const cch_array *array) {
+cch_status cch_array_describe(cch_array_desc *out, const cch_array *array) {
   CCH__REQUIRE(out, array);
   return give_desc(out, &array->desc, __func__);
 }
@@ -176,19 +176,19 @@ static int copy(cch_array *array, cch_deviceptr *memory, size_t offset, cch_stre
   return CCH__IN_CONTEXT(stream->context, copy_now(array, memory, &box, stream));
 }
 
-int cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream) {
+cch_status cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream) {
   CCH__REQUIRE_USABLE(array, src, stream);
   return copy(array, src, offset, stream, true, __func__);
 }
 
-int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream) {
+cch_status cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream) {
   CCH__REQUIRE_USABLE(array, dst, stream);
   return copy(array, dst, offset, stream, false, __func__);
 }
 
 /* ---- mipmapped arrays ---- */
 
-int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc) {
+cch_status cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
   cch_array_desc known;
   CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
@@ -205,7 +205,7 @@ int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, 
   return 0;
 }
 
-int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level) {
+cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level) {
   CCH__REQUIRE_USABLE(out, array);
   if (level >= array->desc.levels)
     return cch__fail(CCH_EINVAL, __func__, "there is no level %u: the array has %u", level, array->desc.levels);
@@ -227,7 +227,7 @@ int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsig
   return 0;
 }
 
-int cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array) {
+cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array) {
   CCH__REQUIRE(out, array);
   return give_desc(out, &array->desc, __func__);
 }

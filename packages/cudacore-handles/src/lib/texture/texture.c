@@ -114,8 +114,8 @@ static int create(CUtexObject *out, const CUDA_RESOURCE_DESC *reads, const CUDA_
   return status != 0 ? status : CCH__CALL(cuTexObjectCreate, (out, reads, samples, NULL));
 }
 
-int cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
-                       const cch_texture_desc *desc) {
+cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
+                              const cch_texture_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, resource, desc);
   CUDA_RESOURCE_DESC reads;
   CUDA_TEXTURE_DESC samples;
@@ -139,7 +139,7 @@ cch_context *cch_texture_context(const cch_texture *texture) {
   return texture->context;
 }
 
-int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array) {
+cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array) {
   CCH__REQUIRE_USABLE(out, context, array);
   if ((array->desc.flags & CCH_ARRAY_SURFACE) == 0)
     return cch__fail(CCH_EINVAL, __func__, "a surface needs an array that was created with CCH_ARRAY_SURFACE");

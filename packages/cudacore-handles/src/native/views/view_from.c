@@ -214,13 +214,11 @@ static int order(const state *st, long long consumer, unsigned long long produce
 /* Gets the stream on which a library uses arrays from its exchange API. Returns -1 with an exception on failure. */
 static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
   void *stream = NULL;
-  if (api->current_work_stream(device.type, device.id, &stream) != 0) {
-    if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_BufferError, "the library of the array did not name its current stream");
-    return -1;
-  }
+  const bool failed = api->current_work_stream(device.type, device.id, &stream) != 0;
   *out = (uintptr_t)stream;
-  return 0;
+  if (failed && !PyErr_Occurred())
+    PyErr_SetString(PyExc_BufferError, "the library of the array did not name its current stream");
+  return failed ? -1 : 0;
 }
 
 static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *object, long long stream,
