@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that is used on several streams, and in several contexts, is freed after the work of all of them.
 
-Each scenario runs in a process of its own. On the simulator, the check `order` reports a free that is not ordered after
-the work. On a GPU, the memory would be reused while the work is queued, and the copy would have other values.
+The scenarios run in another process. On the simulator, the check `order` reports a free that is not ordered after the
+work. On a GPU, the memory would be reused while the work is queued, and the copy would have other values.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -20,8 +19,7 @@ import os, threading
 import cudacore_handles as ch
 
 LEGACY, PER_THREAD = ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM
-SIZE = 1 << 20
-ROUNDS = 3 if os.environ.get("CUDACORE_DRIVER") == "sim" else 3000
+SIZE, ROUNDS = (1 << 14, 3) if os.environ.get("CUDACORE_DRIVER") == "sim" else (1 << 20, 3000)
 devices = ch.Device.get_all_devices()
 device = devices[0]
 device.set_current()
@@ -253,9 +251,25 @@ def test_views_of_other_memory(stream: ch.Stream) -> None:
         view.record_stream(stream)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(run_on_driver: Callable[..., str], scenario: str) -> None:
+# Runs the scenarios one after the other.
+RUN = """
+import gc, textwrap
+for name, code in SCENARIOS.items():
+    device.set_current()
+    print(name, flush=True)
+    names = dict(globals())
+    exec(textwrap.dedent(code), names)
+    if "sim" in names:
+        assert not sim.reports(), (name, sim.reports())
+    names.clear()
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_scenarios(run_on_driver: Callable[..., str], devices: int) -> None:
     """Memory would be reused while work that uses it is still queued."""
-    if "device" in scenario and len(ch.Device.get_all_devices()) < 2:
+    if devices > len(ch.Device.get_all_devices()):
         pytest.skip("needs two devices")
-    run_on_driver(PRELUDE + textwrap.dedent(SCENARIOS[scenario]), CUDACORE_SIM_CHECK="order")
+    scenarios = {name: code for name, code in SCENARIOS.items() if ("device" in name) == (devices == 2)}
+    run_on_driver(f"{PRELUDE}\nSCENARIOS = {scenarios!r}\n{RUN}", CUDACORE_SIM_CHECK="order")
