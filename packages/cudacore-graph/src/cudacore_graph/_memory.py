@@ -6,10 +6,13 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import Closing, Made, adopt, as_address, call_driver, check, lib, out_box
+from cudacore_handles._sdk import Closing, adopt, as_address, call_driver, check, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
+    Attribute,
+    MemoryAttributes,
     Pool,
+    Setting,
     Stream_accept,
     allocate,
     check_size,
@@ -20,10 +23,11 @@ from cudacore_handles._sdk.graph import (
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
 
-class GraphMemoryResourceAttributes(Made):
+class GraphMemoryResourceAttributes(MemoryAttributes):
     """The amounts of memory that the graphs of a device use and reserve (cuDeviceGetGraphMemAttribute).
 
-    :attr:`GraphMemoryResource.attributes` returns it. Each property is read from the driver.
+    :attr:`GraphMemoryResource.attributes` returns it. Each property is read from the driver, and maxima can be set
+    to 0.
     """
 
     __slots__ = ("_device_id",)
@@ -36,52 +40,29 @@ class GraphMemoryResourceAttributes(Made):
         self._device_id = device_id
         return self
 
-    def __repr__(self) -> str:
-        names = ("reserved_mem_current", "reserved_mem_high", "used_mem_current", "used_mem_high")
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"GraphMemoryResourceAttributes({values})"
-
-    def _get(self, name: str) -> int:
+    def _read(self, attribute: Attribute[Any]) -> int:
         from cuda.bindings import driver
 
-        attribute = getattr(driver.CUgraphMem_attribute, f"CU_GRAPH_MEM_ATTR_{name}")
-        return int(call_driver("cuDeviceGetGraphMemAttribute", self._device_id, attribute))
+        number = driver.CUgraphMem_attribute(attribute.number)
+        return int(call_driver("cuDeviceGetGraphMemAttribute", self._device_id, number))
 
-    def _reset(self, name: str, value: object) -> None:
+    def _write(self, attribute: Setting[Any], value: int) -> None:
         from cuda.bindings import driver
 
-        if value != 0:
-            raise ValueError(f"a high-water mark can only be set to 0, not to {value!r}")
-        attribute = getattr(driver.CUgraphMem_attribute, f"CU_GRAPH_MEM_ATTR_{name}")
-        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, attribute, driver.cuuint64_t(0))
+        number = driver.CUgraphMem_attribute(attribute.number)
+        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, number, driver.cuuint64_t(value))
 
-    @property
-    def reserved_mem_current(self) -> int:
-        """int: Bytes that graphs have reserved from the system."""
-        return self._get("RESERVED_MEM_CURRENT")
+    def _title(self) -> str:
+        return f"Graph memory of device {self._device_id}"
 
-    @property
-    def reserved_mem_high(self) -> int:
-        """int: The maximum number of bytes reserved so far. Assigning 0 resets it."""
-        return self._get("RESERVED_MEM_HIGH")
-
-    @reserved_mem_high.setter
-    def reserved_mem_high(self, value: int) -> None:
-        self._reset("RESERVED_MEM_HIGH", value)
-
-    @property
-    def used_mem_current(self) -> int:
-        """int: Bytes that graphs use now."""
-        return self._get("USED_MEM_CURRENT")
-
-    @property
-    def used_mem_high(self) -> int:
-        """int: The maximum number of bytes used so far. Assigning 0 resets it."""
-        return self._get("USED_MEM_HIGH")
-
-    @used_mem_high.setter
-    def used_mem_high(self, value: int) -> None:
-        self._reset("USED_MEM_HIGH", value)
+    used_mem_current: Attribute[int] = Attribute(0, int, "Memory that graphs use now, in bytes.")
+    used_mem_high: Setting[int] = Setting(
+        1, int, "The most that they have used since this was last set to 0, in bytes.", 0
+    )
+    reserved_mem_current: Attribute[int] = Attribute(2, int, "Memory that graphs have from the system now, in bytes.")
+    reserved_mem_high: Setting[int] = Setting(
+        3, int, "The most that they have had from the system since this was last set to 0, in bytes.", 0
+    )
 
 
 class GraphMemoryResource(AccessibleMemoryResource, Closing):

@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The descriptor that turns numbered attributes of the driver into properties."""
+"""The descriptors that turn numbered attributes of the driver into properties, and the base of classes that have them."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.made import Made
+from cudacore_handles._base.options import as_flag
 
 T = TypeVar("T", bound=int)
 
 
-class HasAttributes(Protocol):
-    """An object whose attributes are numbered by the driver."""
+class HasAttributes(Made):
+    """The base of classes whose properties are attributes that the driver numbers."""
 
-    def _read(self, attribute: Attribute[Any], /) -> int: ...
+    __slots__ = ()
+
+    def _read(self, attribute: Attribute[Any], /) -> int:
+        raise NotImplementedError
+
+    def _write(self, attribute: Setting[Any], value: int, /) -> None:
+        raise NotImplementedError
+
+    def _title(self) -> str:
+        """Return the title of the table that notebooks show."""
+        return repr(self)[1:-1]
+
+    def _repr_html_(self) -> str:
+        from cudacore_handles._base.html import attributes_table
+
+        return attributes_table(self._title(), self)
 
 
 class Attribute(Generic[T]):
@@ -51,3 +70,42 @@ class Attribute(Generic[T]):
 
     def __set__(self, instance: HasAttributes, value: object) -> NoReturn:
         raise AttributeError(f"{self.name} is read-only")
+
+
+class Setting(Attribute[T]):
+    """A property that can be set.
+
+    Parameters
+    ----------
+    number, kind, doc
+        As for :class:`Attribute`.
+    maximum : int, optional
+        The largest value. Default 1.
+    """
+
+    def __init__(self, number: int, kind: type[T], doc: str, maximum: int = 1) -> None:
+        super().__init__(number, kind, doc)
+        self._maximum = maximum
+
+    def __set__(self, instance: HasAttributes, value: object) -> None:  # type: ignore[override]
+        name = f"attributes.{self.name}"
+        if self.kind is bool and value is not None:
+            number: int | None = as_flag(name, value)
+        else:
+            number = as_integer(value)
+        if number is None:
+            raise TypeError(f"{name} must be {self.kind.__name__}, not {type(value).__name__}")
+        if not 0 <= number <= self._maximum:
+            allowed = "0, which resets it" if self._maximum == 0 else f"values from 0 to {self._maximum}"
+            raise ValueError(f"{name} is {number}; it can be set to {allowed}")
+        instance._write(self, number)
+
+
+class MemoryAttributes(HasAttributes):
+    """Attributes of memory, whose repr lists all of them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        names = sorted(name for name, value in vars(type(self)).items() if isinstance(value, Attribute))
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"

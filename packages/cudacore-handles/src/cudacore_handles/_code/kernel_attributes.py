@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._base.attribute import Attribute, HasAttributes
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
@@ -31,7 +31,7 @@ _INT_MAX = 2**31 - 1
 _SIZE_MAX = 2**63 - 1
 
 
-class KernelAttributes(Made):
+class KernelAttributes(HasAttributes):
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
     :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
@@ -67,11 +67,6 @@ class KernelAttributes(Made):
     def __repr__(self) -> str:
         device = "the current device" if self._device_id is None else f"device {self._device_id}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
-
-    def _repr_html_(self) -> str:
-        from cudacore_handles._base.html import attributes_table
-
-        return attributes_table(repr(self)[1:-1], self)
 
     @classmethod
     def _init(cls, kernel: Kernel) -> KernelAttributes:

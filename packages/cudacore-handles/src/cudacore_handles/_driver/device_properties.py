@@ -6,15 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles._base import results
-from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._base.attribute import Attribute, HasAttributes
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 
 
 @public
-class DeviceProperties(Made):
+class DeviceProperties(HasAttributes):
     """Properties and abilities of a device (cuDeviceGetAttribute).
 
     :attr:`Device.properties` returns it. Each property is one ``CUdevice_attribute``. It is queried at first use and
@@ -35,10 +34,8 @@ class DeviceProperties(Made):
     def __repr__(self) -> str:
         return f"<DeviceProperties of device {self._device_id}>"
 
-    def _repr_html_(self) -> str:
-        from cudacore_handles._base.html import attributes_table
-
-        return attributes_table(f"Properties of device {self._device_id}", self)
+    def _title(self) -> str:
+        return f"Properties of device {self._device_id}"
 
     @classmethod
     def _init(cls, device_id: int) -> DeviceProperties:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For cudacore-graph: arguments of nodes, memory, and streams. The compiled part is in ``graph_native``."""
 
+from cudacore_handles._base.attribute import Attribute, MemoryAttributes, Setting
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._launch.launch_config import check_config
@@ -17,9 +18,12 @@ __all__ = [
     "HAS_VALUE",
     "UNSIGNED",
     "AccessibleMemoryResource",
+    "Attribute",
     "Builder",
+    "MemoryAttributes",
     "ParamKind",
     "Pool",
+    "Setting",
     "Stream_accept",
     "Taken",
     "allocate",
