@@ -79,7 +79,7 @@ def test_attributes(device: ch.Device, stream: ch.Stream) -> None:
     stream.sync()
     assert attributes.used_mem_high >= 1 << 20
     assert attributes.reserved_mem_high >= attributes.used_mem_high
-    with pytest.raises(ValueError, match="attributes.used_mem_high is 5; it can be set to 0"):
+    with pytest.raises(ValueError, match=r"attributes\.used_mem_high is 5; it can be set to 0"):
         attributes.used_mem_high = 5
     graph.close()
     resource.trim()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The descriptors that turn numbered attributes of the driver into properties, and the base of classes that have them."""
+"""Descriptors that turn numbered attributes of the driver into properties, and the base of the classes with them."""
 
 from __future__ import annotations
 
