@@ -16,9 +16,6 @@ CCH_BEGIN_DECLS
 /** A loaded nvJitLink. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvjitlink cch_nvjitlink;
 
-/** Loads nvJitLink, as cch_nvrtc_load() loads NVRTC. */
-CCH_EXPORT cch_status cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
-
 /** The nvJitLink of a dlopen() handle, which must stay open. */
 CCH_EXPORT cch_status cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 

@@ -20,14 +20,8 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvrtc cch_nvrtc;
 
 /**
- * Loads the library `path`, which is a path or a soname. NULL loads the newest NVRTC, from CUDA 12 on, whose soname the
- * dynamic linker finds. CCH_ENOCOMPILER if there is none. The library that NVRTC opens when it compiles
- * (libnvrtc-builtins) is loaded from the same folder.
- */
-CCH_EXPORT cch_status cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
-
-/**
- * The NVRTC of a dlopen() handle, which must stay open. CCH_ENOCOMPILER if the library is not an NVRTC.
+ * The NVRTC of a dlopen() handle, which must stay open. CCH_ENOCOMPILER if the library is not an NVRTC. The library
+ * that NVRTC opens when it compiles (libnvrtc-builtins) is loaded from the same folder.
  */
 CCH_EXPORT cch_status cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
 

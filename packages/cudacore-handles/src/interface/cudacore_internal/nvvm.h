@@ -16,9 +16,6 @@ CCH_BEGIN_DECLS
 /** A loaded libNVVM. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvvm cch_nvvm;
 
-/** Loads libNVVM, as cch_nvrtc_load() loads NVRTC. */
-CCH_EXPORT cch_status cch_nvvm_load(cch_nvvm **out, const char *CCH_NULLABLE path);
-
 /** The libNVVM of a dlopen() handle, which must stay open. */
 CCH_EXPORT cch_status cch_nvvm_wrap(cch_nvvm **out, void *handle);
 

@@ -106,21 +106,6 @@ int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, 
   return 0;
 }
 
-int cch__compiler_load(void *out, const cch__compiler_type *type, const char *path, const char *operation) {
-  void *handle = NULL;
-  if (path != NULL)
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  else
-    for (const char *const *soname = type->sonames; handle == NULL && *soname != NULL; soname++)
-      handle = dlopen(*soname, RTLD_NOW | RTLD_LOCAL);
-  if (handle == NULL)
-    return cch__fail(CCH_ENOCOMPILER, operation, "%s cannot be loaded: %s", type->title, dlerror());
-  int status = cch__compiler_wrap(out, type, handle, operation);
-  if (status != 0)
-    dlclose(handle);
-  return status;
-}
-
 int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *wanted, const char *name,
                                 const char *operation) {
   return cch__fail(CCH_EINVAL, operation,

@@ -26,7 +26,6 @@ typedef struct cch__output {
 typedef struct cch__compiler_type {
   const char *title;
   cch_domain domain;
-  const char *const *sonames; /* names of the library's file, newest first; NULL at the end */
   const cch__entry *entries;
   size_t count, size;
   const cch__output *outputs; /* indexed by the output numbers of the public header */
@@ -65,7 +64,6 @@ struct cch__compiler {
   .entries = (list), .count = sizeof(list) / sizeof *(list), .size = sizeof(library), .outputs = (list_of_outputs),    \
   .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 
-int cch__compiler_load(void *out, const cch__compiler_type *type, const char *path, const char *operation);
 /*
  * Looks up a function of a compiler library. On the simulated driver, some functions are replaced, so that the cubins
  * that the compiler makes contain their PTX.
@@ -92,12 +90,8 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *
       return cch__fail_compiler_argument(argument, &type, #argument, __func__);                                        \
   } while (0)
 
-/* Defines the functions load, wrap and version of a compiler. */
+/* Defines the functions wrap and version of a compiler. */
 #define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
-  int cch_##name##_load(cch_##name **out, const char *path) {                                                          \
-    CCH__REQUIRE(out);                                                                                                 \
-    return cch__compiler_load(out, &type, path, __func__);                                                             \
-  }                                                                                                                    \
   int cch_##name##_wrap(cch_##name **out, void *handle) {                                                              \
     CCH__REQUIRE(out, handle);                                                                                         \
     return cch__compiler_wrap(out, &type, handle, __func__);                                                           \

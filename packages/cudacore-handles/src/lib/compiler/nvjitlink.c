@@ -75,16 +75,11 @@ static const cch__output outputs[] = {
 };
 
 static const cch__compiler_type type = {
-    CCH__COMPILER_TABLE(entries, outputs),
-    .title = "nvJitLink",
-    .domain = CCH_DOMAIN_NVJITLINK,
-    .sonames = (const char *const[]){"libnvJitLink.so.13", "libnvJitLink.so.12", NULL},
-    .complete = complete,
-    .log = CCH_NVJITLINK_ERROR_LOG,
-    .version = version_of,
+    CCH__COMPILER_TABLE(entries, outputs), .title = "nvJitLink",  .domain = CCH_DOMAIN_NVJITLINK, .complete = complete,
+    .log = CCH_NVJITLINK_ERROR_LOG,        .version = version_of,
 };
 
-/* cch_nvjitlink_load(), cch_nvjitlink_wrap() and cch_nvjitlink_version() */
+/* cch_nvjitlink_wrap() and cch_nvjitlink_version() */
 CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
 /* struct cch_nvjitlink_linker and cch_nvjitlink_linker_raw() */
 CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)

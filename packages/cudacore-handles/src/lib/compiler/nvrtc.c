@@ -95,13 +95,12 @@ static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
-    .sonames = (const char *const[]){"libnvrtc.so.13", "libnvrtc.so.12", NULL},
     .complete = complete,
     .log = CCH_NVRTC_LOG,
     .version = version_of,
 };
 
-/* cch_nvrtc_load(), cch_nvrtc_wrap() and cch_nvrtc_version() */
+/* cch_nvrtc_wrap() and cch_nvrtc_version() */
 CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
 /* struct cch_nvrtc_program and cch_nvrtc_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)

@@ -40,12 +40,11 @@ static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "libNVVM",
     .domain = CCH_DOMAIN_NVVM,
-    .sonames = (const char *const[]){"libnvvm.so.4", "libnvvm.so", NULL},
     .log = CCH_NVVM_LOG,
     .version = version_of,
 };
 
-/* cch_nvvm_load(), cch_nvvm_wrap() and cch_nvvm_version() */
+/* cch_nvvm_wrap() and cch_nvvm_version() */
 CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
 /* struct cch_nvvm_program and cch_nvvm_program_raw() */
 CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)

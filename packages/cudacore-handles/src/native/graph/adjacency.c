@@ -131,15 +131,10 @@ typedef struct edges {
 
 /* Returns the node at the other end of an edge; NULL with an exception on failure. */
 static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
-  cch_graph_node *other = node_box(st, face, "value");
-  if (other == NULL)
-    return NULL;
-  if (cch_graph_node_graph(other) != cch_graph_node_graph(node))
-    PyErr_Format(PyExc_ValueError, "%R is a node of another graph; edges are between nodes of one graph", face);
-  else if (other == node)
-    PyErr_Format(PyExc_ValueError, "%R cannot depend on itself", face);
-  else
+  cch_graph_node *other = node_in(st, face, "value", cch_graph_node_graph(node));
+  if (other != node || other == NULL)
     return other;
+  PyErr_Format(PyExc_ValueError, "%R cannot depend on itself", face);
   return NULL;
 }
 

@@ -48,6 +48,9 @@ PyObject *node_face(state *st, cch_graph_node *box, int class);
  */
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
 
+/* Likewise, for a node that must be in a graph; NULL: in any graph. */
+cch_graph_node *node_in(const state *st, PyObject *face, const char *name, const cch_graph *graph);
+
 /* Raises an error for a face whose node was destroyed. */
 void raise_node_gone(const state *st, PyObject *face);
 

@@ -102,6 +102,14 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
   return NULL;
 }
 
+cch_graph_node *node_in(const state *st, PyObject *face, const char *name, const cch_graph *graph) {
+  cch_graph_node *node = node_box(st, face, name);
+  if (node == NULL || graph == NULL || cch_graph_node_graph(node) == graph)
+    return node;
+  PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph", face);
+  return NULL;
+}
+
 static void node_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   state *st = (state *)self->st;

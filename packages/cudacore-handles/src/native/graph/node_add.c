@@ -85,16 +85,9 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
 static int read_nodes(const state *st, PyObject *const *nodes, Py_ssize_t count, cch_graph **graph,
                       cch_graph_node **out) {
   for (Py_ssize_t i = 0; i < count; i++) {
-    if ((out[i] = node_box(st, nodes[i], "nodes")) == NULL)
+    if ((out[i] = node_in(st, nodes[i], "nodes", *graph)) == NULL)
       return -1;
-    cch_graph *of = cch_graph_node_graph(out[i]);
-    if (*graph == NULL)
-      *graph = of;
-    if (of != *graph) {
-      PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph",
-                   nodes[i]);
-      return -1;
-    }
+    *graph = cch_graph_node_graph(out[i]);
   }
   return 0;
 }

@@ -50,14 +50,8 @@ static int read_dependency(batch *self, size_t place, PyObject *item) {
     self->spans[place].index_count++;
     return 0;
   }
-  cch_graph_node *node = node_box(self->st, item, "after");
-  if (node == NULL)
-    return -1;
-  if (cch_graph_node_graph(node) != self->graph) {
-    PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph", item);
-    return -1;
-  }
-  if (PyList_Append(self->kept, item) < 0 ||
+  cch_graph_node *node = node_in(self->st, item, "after", self->graph);
+  if (node == NULL || PyList_Append(self->kept, item) < 0 ||
       grow((void **)&self->nodes, &self->node_room, self->node_count + 1, sizeof(void *)) < 0)
     return -1;
   self->nodes[self->node_count++] = node;

@@ -124,12 +124,8 @@ static int read_after(additions *self, PyObject *after) {
     return -1;
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *item = PyTuple_GetItem(after, i);
-    if ((self->after[i] = node_box(self->st, item, "after")) == NULL)
+    if ((self->after[i] = node_in(self->st, item, "after", self->graph)) == NULL)
       return -1;
-    if (cch_graph_node_graph(self->after[i]) != self->graph) {
-      PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph", item);
-      return -1;
-    }
   }
   self->given.after = self->after;
   self->given.after_count = drop_doubles(self->after, (size_t)count, sizeof *self->after, compare_boxes);

@@ -141,7 +141,7 @@ static void registry_does_without_growing(void) {
  */
 static void failed_programs_are_not_left(void) {
   static const char *const options[] = {"-arch=sm_90"};
-  const char *path = getenv("FAKE_COMPILER");
+  void *library = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
   cch_nvrtc *nvrtc = NULL;
   cch_nvvm *nvvm = NULL;
   cch_nvjitlink *nvjitlink = NULL;
@@ -149,12 +149,12 @@ static void failed_programs_are_not_left(void) {
   cch_nvvm_program *module = NULL;
   cch_nvjitlink_linker *linker = NULL;
   allow(0);
-  int status = cch_nvrtc_load(&nvrtc, path);
+  int status = cch_nvrtc_wrap(&nvrtc, library);
   limited = false;
   CHECK(status == CCH_ENOMEM && nvrtc == NULL);
-  OK(cch_nvrtc_load(&nvrtc, path));
-  OK(cch_nvvm_load(&nvvm, path));
-  OK(cch_nvjitlink_load(&nvjitlink, path));
+  OK(cch_nvrtc_wrap(&nvrtc, library));
+  OK(cch_nvvm_wrap(&nvvm, library));
+  OK(cch_nvjitlink_wrap(&nvjitlink, library));
   allow(0);
   int first = cch_nvrtc_program_create(&program, nvrtc, "source", "name", 0, NULL, NULL);
   int second = cch_nvvm_program_create(&module, nvvm);

@@ -6,6 +6,8 @@
  */
 #include "operations.h"
 
+#include <dlfcn.h>
+
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,11 +71,11 @@ static char room[8][ROOM]; /* memory for pointers to values, such as out-paramet
 
 static void open_boxes(void) {
   static const char *const options[] = {"-arch=sm_90"};
-  const char *path = getenv("FAKE_COMPILER");
+  void *library = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
   world_open(&w);
-  OK(cch_nvrtc_load(&nvrtc, path));
-  OK(cch_nvvm_load(&nvvm, path));
-  OK(cch_nvjitlink_load(&nvjitlink, path));
+  OK(cch_nvrtc_wrap(&nvrtc, library));
+  OK(cch_nvvm_wrap(&nvvm, library));
+  OK(cch_nvjitlink_wrap(&nvjitlink, library));
   void *const made[CCH_KIND_COUNT] = {w.context, w.stream, w.start, w.pool, w.ptr,  w.library, w.kernel,  NULL,
                                       NULL,      w.bundle, w.graph, w.node, w.exec, NULL,      w.graphics};
   memcpy(boxes, made, sizeof boxes);
