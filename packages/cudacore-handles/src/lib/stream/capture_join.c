@@ -4,20 +4,40 @@
 #include "stream/stream.h"
 #include "base/reclaim.h"
 
-#include <stdlib.h>
+#include <cudacore_shared/table.h>
 
 /* A stream of a capture that was joined into another one: from then on, the work of the two is ordered. */
 typedef struct join {
-  CUstream raw; /* of `stream`; it is compared first, because each free in a capture compares it with all */
   cch_stream *stream, *into; /* resolved */
   uint64_t capture;
+  size_t earlier; /* the number of the join before this one of a stream with the same handle; 0: there is none */
 } join;
 
-/* Joins, the latest last. */
+/* The number of the latest join of the streams with a handle. */
+typedef struct latest {
+  CUstream raw;
+  size_t number;
+} latest;
+
+/* Joins, the latest last. Their numbers begin at 1. */
 struct cch__joined {
+  cch__table latest; /* of `latest` */
   size_t count, capacity;
   join items[];
 };
+
+static size_t latest_of(const cch__joined *joined, const cch_stream *stream) {
+  const latest *found = cch__table_find(&joined->latest, sizeof *found, stream->raw);
+  return found != NULL ? found->number : 0;
+}
+
+/* Adds a join, for which there is room. */
+static void add(cch__joined *joined, join one) {
+  latest *entry = cch__table_enter(&joined->latest, sizeof *entry, one.stream->raw);
+  one.earlier = entry->number;
+  joined->items[joined->count++] = one;
+  entry->number = joined->count;
+}
 
 static void drop(join *one) {
   cch__unref_later(one->stream);
@@ -34,23 +54,27 @@ static void forget_latest(cch__joined *joined) {
     one = &joined->items[joined->count - 1];
     if (!one->stream->box.owned || !cch__box_is_last(&one->stream->box))
       return;
+    latest *entry = cch__table_find(&joined->latest, sizeof *entry, one->stream->raw);
+    entry->number = one->earlier;
+    if (entry->number == 0)
+      cch__table_remove(&joined->latest, sizeof *entry, entry);
   }
 }
 
 /* Makes room for one more join. The lock is held. */
 static int reserve(cch_graph *graph, const char *operation) {
   cch__joined *joined = graph->joined;
-  if (joined != NULL && joined->count < joined->capacity)
-    return 0;
-  const size_t capacity = joined != NULL ? 2 * joined->capacity : 8;
-  joined = realloc(joined, sizeof *joined + capacity * sizeof *joined->items);
-  if (joined == NULL)
-    return cch__fail_nomem(operation);
-  if (graph->joined == NULL)
-    joined->count = 0;
-  joined->capacity = capacity;
-  graph->joined = joined;
-  return 0;
+  if (joined == NULL || joined->count == joined->capacity) {
+    const size_t capacity = joined != NULL ? 2 * joined->capacity : 8;
+    joined = realloc(joined, sizeof *joined + capacity * sizeof *joined->items);
+    if (joined == NULL)
+      return cch__fail_nomem(operation);
+    if (graph->joined == NULL)
+      *joined = (cch__joined){0};
+    joined->capacity = capacity;
+    graph->joined = joined;
+  }
+  return cch__table_reserve(&joined->latest, sizeof(latest), 1) ? 0 : cch__fail_nomem(operation);
 }
 
 cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
@@ -79,11 +103,10 @@ cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *in
   if (status == 0)
     status = cch_stream_wait_stream(into, stream);
   if (status == 0) {
-    made.raw = made.stream->raw;
     pthread_mutex_lock(&cch__captures_lock);
     status = reserve(graph, __func__); /* another thread may have used the room */
     if (status == 0)
-      graph->joined->items[graph->joined->count++] = made;
+      add(graph->joined, made);
     pthread_mutex_unlock(&cch__captures_lock);
   }
   if (status != 0)
@@ -99,13 +122,14 @@ cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *in
 static cch_stream *last_joined(const cch__joined *joined, cch_stream *stream, uint64_t capture) {
   /* A stream that others were joined into was itself joined later than they were. */
   size_t earliest = 0;
-  for (size_t i = joined != NULL ? joined->count : 0; i-- > earliest;) {
-    const join *one = &joined->items[i];
-    if (one->raw == stream->raw && one->capture == capture && cch__stream_is_same(one->stream, stream)) {
+  for (size_t i = joined != NULL ? latest_of(joined, stream) : 0; i > earliest;) {
+    const join *one = &joined->items[i - 1];
+    const bool found = one->capture == capture && cch__stream_is_same(one->stream, stream);
+    if (found) {
       stream = one->into;
-      earliest = i + 1;
-      i = joined->count;
+      earliest = i;
     }
+    i = found ? latest_of(joined, stream) : one->earlier;
   }
   return stream;
 }
@@ -120,21 +144,25 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
 void cch__joined_forget(cch_graph *graph, uint64_t capture) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__joined *joined = graph->joined;
-  size_t kept = 0;
-  for (size_t i = 0; joined != NULL && i < joined->count; i++) {
+  const size_t count = joined != NULL ? joined->count : 0;
+  if (count > 0) { /* the kept ones are added again, for which there is room */
+    joined->count = joined->latest.count = 0;
+    memset(joined->latest.entries, 0, joined->latest.capacity * sizeof(latest));
+  }
+  for (size_t i = 0; i < count; i++) {
     join *one = &joined->items[i];
     if (one->capture == capture && cch__box_is_last(&one->stream->box) && !cch__stream_is_default(one->stream))
       drop(one); /* after this, the stream that it was joined into may have no other use */
     else
-      joined->items[kept++] = *one;
+      add(joined, *one);
   }
-  if (joined != NULL)
-    joined->count = kept;
   pthread_mutex_unlock(&cch__captures_lock);
 }
 
 void cch__joined_drop(cch_graph *graph) {
   for (size_t i = 0; graph->joined != NULL && i < graph->joined->count; i++)
     drop(&graph->joined->items[i]);
+  if (graph->joined != NULL)
+    cch__table_free(&graph->joined->latest);
   free(graph->joined);
 }
