@@ -35,6 +35,7 @@ MACHINE = platform.machine()
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 COMPILE = ROOT / "packages" / "cudacore-compile"
+GRAPH = ROOT / "packages" / "cudacore-graph"
 SIM = ROOT / "packages" / "cudacore-sim"
 # The build folder of the simulator's wheel: see ci/build_wheels.py.
 SIM_BUILD = BUILD / "sim"
@@ -187,6 +188,11 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
     return folder
 
 
+def extension_in(site: Path) -> tuple[str, ...]:
+    """Return options to build cudacore-handles, without its tests in C, for a folder that PYTHONPATH begins with."""
+    return ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
+
+
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build the wheels of all packages into build/wheels, and the simulator, with its tests in C++, in build/sim."""
@@ -204,7 +210,7 @@ def dev(session: nox.Session) -> None:
         "--editable",
         str(ROOT / "packages" / "cudacore-compile"),
         "--editable",
-        str(ROOT / "packages" / "cudacore-graph"),
+        str(GRAPH),
         "--editable",
         f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]",
         f"cuda-toolkit[curand]=={CUDA['13.x']}",
@@ -229,16 +235,32 @@ def tests(session: nox.Session, cuda: str) -> None:
 def stress_ft(session: nox.Session) -> None:
     """Use, close and drop shared objects on many threads, without a GIL; and the tests of races, twenty times.
 
-    ``-- --seconds 600 --seed 7`` runs longer, with other random choices. There are no sanitizers here: ThreadSanitizer
-    cannot see the locks of a CPython that was not built with it.
+    ``-- --seconds 600 --seed 7`` runs longer, with other random choices. $CUDACORE_TSAN_PYTHON can be a CPython of the
+    same version that was configured with ``--disable-gil --with-thread-sanitizer``. Both then also run there, with the
+    extension module and the library built with ThreadSanitizer, which cannot see the locks of any other CPython.
     """
-    install(session, "test")
+    install(session, "test", "editable")
     session.run("python", "-c", "import sys, cudacore; assert not sys._is_gil_enabled()")
+    stress = (str(HANDLES / "tests" / "stress.py"), *(session.posargs or ("--seconds", "30")))
+    races = [str(HANDLES / "tests" / "base" / "test_races.py"), str(GRAPH / "tests" / "test_races.py")]
+    pytest = ("-m", "pytest", "-p", "no:cacheprovider")
     for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
         env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_REUSE": reuse}
-        session.run("python", str(HANDLES / "tests" / "stress.py"), *(session.posargs or ("--seconds", "30")), env=env)
-    races = [str(HANDLES / "tests" / "base" / "test_races.py")] * 20
-    session.run("python", "-m", "pytest", "-p", "no:cacheprovider", "--keep-duplicates", *races)
+        session.run("python", *stress, env=env)
+    session.run("python", *pytest, "--keep-duplicates", *races * 20)
+    python = os.environ.get("CUDACORE_TSAN_PYTHON")
+    if python is None:
+        return
+    site = BUILD / "stress-ft" / "site"
+    # CPython 3.14t has no limited API. Under ThreadSanitizer, gcc warns of variables that are initialised.
+    free_threaded = ("-Dpython.allow_limited_api=false", "-Dwerror=false")
+    folder = build_with_meson(session, "stress-ft", HANDLES, *TSAN, *free_threaded, *extension_in(site))
+    session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
+    packages = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    path = os.pathsep.join([str(site), str(packages).strip()])
+    env = {**UNDER_TSAN, "CUDACORE_DRIVER": "sim", "PYTHONPATH": path}
+    for command in (stress, (*pytest, "--capture=no", "-k", "not gil and not subinterpreters", *races)):
+        session.run(*fixed_addresses().split(), python, *command, env=env, external=True)
 
 
 @nox.session(requires=["build"], python=[*PYTHONS, *FREE_THREADED], default=False)
@@ -362,9 +384,7 @@ def stress(session: nox.Session) -> None:
         ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
     ):
         site = BUILD / f"stress-{name}" / "site"
-        # Build cudacore-handles without its tests in C. PYTHONPATH gives this build precedence over the installed one.
-        package = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
-        folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *package)
+        folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *extension_in(site))
         session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
         driver = build_with_meson(session, f"sim-{name}", SIM, *options) / "libcuda.so.1"
         env = {
@@ -401,7 +421,7 @@ def fuzz_memory(session: nox.Session) -> None:
     install(session, "editable")
     env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2", "CUDACORE_SIM_CHECK": "order"}
     arguments = session.posargs or ("--seconds", "60")
-    session.run("python", str(ROOT / "packages" / "cudacore-graph" / "tests" / "fuzz_memory.py"), *arguments, env=env)
+    session.run("python", str(GRAPH / "tests" / "fuzz_memory.py"), *arguments, env=env)
 
 
 @nox.session(requires=["build"], default=False)
