@@ -89,8 +89,8 @@ static void release(void *module) {
    * Objects of the module's types need the data that is freed below. They keep the module alive, so there are no such
    * objects now.
    */
-  drop_launch_names(st);
-  drop_view_names(st);
+  clear_launch_names(st);
+  clear_view_names(st);
 #define CLEAR(name) Py_CLEAR(st->name##_type);
   TYPES(CLEAR)
 #undef CLEAR

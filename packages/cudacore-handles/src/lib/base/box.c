@@ -30,7 +30,7 @@ void *cch__box_new(cch_kind kind, size_t size, const char *operation) {
   return box;
 }
 
-void cch__box_discard(void *opaque) {
+void cch__box_free(void *opaque) {
   cch__box *box = opaque;
   atomic_fetch_sub_explicit(&live[box->kind], 1, memory_order_relaxed);
   free(box);

@@ -44,7 +44,7 @@ typedef struct cch__box {
  */
 void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
-void cch__box_discard(void *box);
+void cch__box_free(void *box);
 /*
  * Completes a new box: `status` is the driver's status for creating the resource. After a failure, the box is
  * discarded; otherwise it owns the resource.
@@ -53,7 +53,7 @@ static inline int cch__box_created(void *box, int status) {
   if (status == 0)
     ((cch__box *)box)->owned = true;
   else
-    cch__box_discard(box);
+    cch__box_free(box);
   return status;
 }
 void *cch__box_ref(void *box);

@@ -88,7 +88,7 @@ cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle 
   return 0;
 }
 
-void cch__bundle_drop(cch_bundle *bundle) {
+void cch__bundle_unref_held(cch_bundle *bundle) {
   for (size_t i = 0; i < bundle->count; i++) {
     if (bundle->owners[i].release == NULL)
       cch__box_unref(bundle->owners[i].object);

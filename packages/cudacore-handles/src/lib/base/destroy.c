@@ -39,12 +39,12 @@ static inline bool needs_of_graph(const cch__box *box) {
   return box->owned || ((const cch_graph *)box)->capture != NULL;
 }
 
-static inline bool nothing_to_end(void *box) {
+static inline bool nothing_to_destroy(void *box) {
   (void)box;
   return true;
 }
 
-static inline void nothing_to_drop(void *box) { (void)box; }
+static inline void nothing_to_unref(void *box) { (void)box; }
 
 bool cch__box_needs_driver(const cch__box *box) {
   switch ((cch_kind)box->kind) {
@@ -59,27 +59,27 @@ bool cch__box_needs_driver(const cch__box *box) {
   return false;
 }
 
-static bool end_resource(cch__box *box) {
+static bool destroy_resource(cch__box *box) {
   switch ((cch_kind)box->kind) {
-#define END(KIND, type, name, text, needs, end, drop)                                                                  \
+#define DESTROY(KIND, type, name, text, needs, destroy, unref_held)                                                    \
   case CCH_KIND_##KIND:                                                                                                \
-    return end((void *)box);
-    CCH__KINDS(END)
-#undef END
+    return destroy((void *)box);
+    CCH__KINDS(DESTROY)
+#undef DESTROY
   case CCH_KIND_COUNT:
     break;
   }
   return true;
 }
 
-static void drop(cch__box *box) {
+static void unref_held_by(cch__box *box) {
   switch ((cch_kind)box->kind) {
-#define DROP(KIND, type, name, text, needs, end, drop)                                                                 \
+#define UNREF_HELD(KIND, type, name, text, needs, destroy, unref_held)                                                 \
   case CCH_KIND_##KIND:                                                                                                \
-    drop((void *)box);                                                                                                 \
+    unref_held((void *)box);                                                                                           \
     break;
-    CCH__KINDS(DROP)
-#undef DROP
+    CCH__KINDS(UNREF_HELD)
+#undef UNREF_HELD
   case CCH_KIND_COUNT:
     break;
   }
@@ -107,14 +107,14 @@ bool cch__box_destroy(cch__box *box, bool is_there) {
   bool by_value = box->value_size > 0;
   if (!by_value)
     cch__registry_remove(box);
-  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && (is_there || !is_lost(box)) && !end_resource(box))
+  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && (is_there || !is_lost(box)) && !destroy_resource(box))
     return false;
   if (by_value)
     cch__registry_remove(box);
-  drop(box);
+  unref_held_by(box);
   void *owner = box->owner;
   cch_release_fn release = box->release;
-  cch__box_discard(box);
+  cch__box_free(box);
   cch__release_owner(owner, release);
   return true;
 }

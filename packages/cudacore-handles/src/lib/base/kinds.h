@@ -263,38 +263,39 @@ struct cch_graph {
 };
 
 /*
- * The two halves of destruction, which kind_list.h describes: the functions `end`, and below them the functions `drop`.
+ * The two halves of destruction, which kind_list.h describes: the functions `destroy`, and below them the functions
+ * `unref_held`.
  */
-bool cch__context_end(cch_context *context);
-bool cch__stream_end(cch_stream *stream);
-bool cch__event_end(cch_event *event);
-bool cch__pool_end(cch_pool *pool);
-bool cch__deviceptr_end(cch_deviceptr *ptr);
-bool cch__graphics_end(cch_graphics *resource);
-bool cch__library_end(cch_library *library);
-bool cch__program_end(cch__program *program);
-bool cch__array_end(cch_array *array);
-bool cch__mipmapped_array_end(cch_mipmapped_array *array);
-bool cch__texture_end(cch_texture *texture);
-bool cch__surface_end(cch_surface *surface);
-bool cch__graph_end(cch_graph *graph);
-bool cch__graph_exec_end(cch_graph_exec *exec);
+bool cch__context_destroy(cch_context *context);
+bool cch__stream_destroy(cch_stream *stream);
+bool cch__event_destroy(cch_event *event);
+bool cch__pool_destroy(cch_pool *pool);
+bool cch__deviceptr_destroy(cch_deviceptr *ptr);
+bool cch__graphics_destroy(cch_graphics *resource);
+bool cch__library_destroy(cch_library *library);
+bool cch__program_destroy(cch__program *program);
+bool cch__array_destroy(cch_array *array);
+bool cch__mipmapped_array_destroy(cch_mipmapped_array *array);
+bool cch__texture_destroy(cch_texture *texture);
+bool cch__surface_destroy(cch_surface *surface);
+bool cch__graph_destroy(cch_graph *graph);
+bool cch__graph_exec_destroy(cch_graph_exec *exec);
 
-void cch__stream_drop(cch_stream *stream);
-void cch__event_drop(cch_event *event);
-void cch__pool_drop(cch_pool *pool);
-void cch__deviceptr_drop(cch_deviceptr *ptr);
-void cch__graphics_drop(cch_graphics *resource);
-void cch__kernel_drop(cch_kernel *kernel);
-void cch__bundle_drop(cch_bundle *bundle);
-void cch__array_drop(cch_array *array);
-void cch__mipmapped_array_drop(cch_mipmapped_array *array);
-void cch__texture_drop(cch_texture *texture);
-void cch__surface_drop(cch_surface *surface);
-void cch__tracker_drop(cch_tracker *tracker);
-void cch__allocator_drop(cch_allocator *allocator);
-void cch__graph_drop(cch_graph *graph);
-void cch__graph_node_drop(cch_graph_node *node);
-void cch__graph_exec_drop(cch_graph_exec *exec);
+void cch__stream_unref_held(cch_stream *stream);
+void cch__event_unref_held(cch_event *event);
+void cch__pool_unref_held(cch_pool *pool);
+void cch__deviceptr_unref_held(cch_deviceptr *ptr);
+void cch__graphics_unref_held(cch_graphics *resource);
+void cch__kernel_unref_held(cch_kernel *kernel);
+void cch__bundle_unref_held(cch_bundle *bundle);
+void cch__array_unref_held(cch_array *array);
+void cch__mipmapped_array_unref_held(cch_mipmapped_array *array);
+void cch__texture_unref_held(cch_texture *texture);
+void cch__surface_unref_held(cch_surface *surface);
+void cch__tracker_unref_held(cch_tracker *tracker);
+void cch__allocator_unref_held(cch_allocator *allocator);
+void cch__graph_unref_held(cch_graph *graph);
+void cch__graph_node_unref_held(cch_graph_node *node);
+void cch__graph_exec_unref_held(cch_graph_exec *exec);
 
 #endif

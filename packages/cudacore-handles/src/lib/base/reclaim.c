@@ -67,7 +67,7 @@ static void push(stack *onto, cch__box *box) {
   cch_kind kind = (cch_kind)box->kind;
   bool has_value = box->value_size > 0;
   if (has_value)
-    cch__registry_hold(kind);
+    cch__registry_lock(kind);
   box->waited = true;
   atomic_store_explicit(&box->queued, true, memory_order_relaxed);
   if (onto == &refused)
@@ -78,7 +78,7 @@ static void push(stack *onto, cch__box *box) {
     box->next = top;
   while (!atomic_compare_exchange_weak_explicit(&onto->top, &top, box, memory_order_release, memory_order_relaxed));
   if (has_value)
-    cch__registry_let_go(kind);
+    cch__registry_unlock(kind);
 }
 
 static void append(cch__box *box) {
@@ -123,7 +123,7 @@ static void put_back(stack *onto, cch__box *rest) {
   }
 }
 
-bool cch__not_now(int result) {
+bool cch__is_retryable(int result) {
   return result == CUDA_ERROR_NOT_PERMITTED ||
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }

@@ -27,14 +27,14 @@ bool cch__reclaim_settle(void);
  * Returns whether `result` means that destruction is not possible at the moment: CUDA calls are forbidden here, or a
  * capture prevents it.
  */
-bool cch__not_now(int result);
+bool cch__is_retryable(int result);
 
 /*
  * Returns the result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not
  * possible at the moment. Reports other failures, because a destructor cannot return them.
  */
-static inline bool cch__ended(int status) {
-  if (cch__not_now(status))
+static inline bool cch__destroyed(int status) {
+  if (cch__is_retryable(status))
     return false;
   cch__report(status);
   return true;

@@ -246,9 +246,9 @@ void cch__registry_made(void *opaque) {
   pthread_mutex_unlock(&r->lock);
 }
 
-void cch__registry_hold(cch_kind kind) { pthread_mutex_lock(&registries[kind].lock); }
+void cch__registry_lock(cch_kind kind) { pthread_mutex_lock(&registries[kind].lock); }
 
-void cch__registry_let_go(cch_kind kind) {
+void cch__registry_unlock(cch_kind kind) {
   pthread_cond_broadcast(&registries[kind].changed);
   pthread_mutex_unlock(&registries[kind].lock);
 }

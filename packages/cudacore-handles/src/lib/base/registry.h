@@ -52,8 +52,8 @@ void cch__registry_made(void *box);
  * Call these before and after a box that has a value is queued, so that threads that wait for the value see that the
  * box is queued.
  */
-void cch__registry_hold(cch_kind kind);
-void cch__registry_let_go(cch_kind kind);
+void cch__registry_lock(cch_kind kind);
+void cch__registry_unlock(cch_kind kind);
 
 /*
  * Does the first step of every function cch_<kind>_wrap: finds or makes the box of a handle. A box that owns the handle

@@ -161,7 +161,7 @@ cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *k
   return 0;
 }
 
-void cch__kernel_drop(cch_kernel *kernel) {
+void cch__kernel_unref_held(cch_kernel *kernel) {
   free(atomic_load_explicit(&kernel->params, memory_order_acquire));
   cch_library_unref(kernel->library);
 }

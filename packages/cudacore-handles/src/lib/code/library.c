@@ -60,6 +60,6 @@ cch_status cch_library_disown(cch_library *library) {
   return 0;
 }
 
-bool cch__library_end(cch_library *library) {
-  return !library->box.owned || cch__ended(CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw))));
+bool cch__library_destroy(cch_library *library) {
+  return !library->box.owned || cch__destroyed(CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw))));
 }

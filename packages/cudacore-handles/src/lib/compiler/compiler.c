@@ -242,7 +242,7 @@ int cch__program_explain(int status, const cch__program *program) {
 }
 
 /* Compilers own only host memory, so this needs neither the driver nor a context. */
-bool cch__program_end(cch__program *program) {
+bool cch__program_destroy(cch__program *program) {
   if (program->raw == NULL)
     return true;
   cch__report(cch__compiled(program->compiler, program->destroy(&program->raw), program->destroyer));

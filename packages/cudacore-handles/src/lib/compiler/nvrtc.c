@@ -153,7 +153,7 @@ cch_status cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, c
   int status =
       CCH__COMPILER_CALL(nvrtc, nvrtcCreateProgram, (&program->raw, source, name, (int)count, headers, header_names));
   if (status != 0) {
-    cch__box_discard(program);
+    cch__box_free(program);
     return status;
   }
   if (nvrtc->nvrtcSetFlowCallback != NULL)

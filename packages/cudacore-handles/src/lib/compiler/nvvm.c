@@ -70,7 +70,7 @@ cch_status cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
     return CCH_ENOMEM;
   int status = CCH__COMPILER_CALL(nvvm, nvvmCreateProgram, (&program->raw));
   if (status != 0) {
-    cch__box_discard(program);
+    cch__box_free(program);
     return status;
   }
   *out = (cch_nvvm_program *)program;

@@ -129,7 +129,7 @@ cch_status cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_r
     if (status == 0 && primary)
       status = identify(context);
     if (status != 0) {
-      cch__box_discard(context);
+      cch__box_free(context);
       return status;
     }
   }
@@ -250,19 +250,19 @@ static bool end_helper(cch_context *context) {
   CUstream helper = atomic_load_explicit(&context->helper, memory_order_acquire);
   if (helper == NULL)
     return true;
-  if (!cch__ended(CCH__CALL(cuStreamDestroy, (helper))))
+  if (!cch__destroyed(CCH__CALL(cuStreamDestroy, (helper))))
     return false;
   atomic_store_explicit(&context->helper, NULL, memory_order_relaxed);
   atomic_fetch_sub_explicit(&helpers, 1, memory_order_relaxed);
   return true;
 }
 
-bool cch__context_end(cch_context *context) {
+bool cch__context_destroy(cch_context *context) {
   if (!context->box.owned)
     return true;
   if (!end_helper(context))
     return false;
   int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
                                       : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
-  return cch__ended(status);
+  return cch__destroyed(status);
 }

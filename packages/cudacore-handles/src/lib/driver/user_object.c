@@ -28,7 +28,7 @@ int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle, size_
   return 0;
 }
 
-void cch__driver_let_go(CUgraph graph, CUuserObject object, size_t count) {
+void cch__driver_unref(CUgraph graph, CUuserObject object, size_t count) {
   if (object == NULL || count == 0)
     return;
   cch__destructor_enter();

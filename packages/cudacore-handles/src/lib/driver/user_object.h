@@ -10,6 +10,6 @@
  */
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle, size_t count);
 /* Makes the graph give back `count` references to the user object of a bundle. */
-void cch__driver_let_go(CUgraph graph, CUuserObject object, size_t count);
+void cch__driver_unref(CUgraph graph, CUuserObject object, size_t count);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
+int cch__graph_forbids_removal(bool *out, const cch_graph *graph) {
   *out = cch__graph_is_captured(graph);
   return *out ? 0 : cch__graph_has_memory(out, graph);
 }
@@ -29,7 +29,7 @@ int cch__graph_has_memory(bool *out, const cch_graph *graph) {
 
 /* ---- trying nodes out in a trial graph ---- */
 
-void cch__trial_drop(CUgraph trial) {
+void cch__trial_destroy(CUgraph trial) {
   cch__destructor_enter();
   cch__report(CCH__CALL(cuGraphDestroy, (trial)));
   cch__destructor_leave();
@@ -51,7 +51,7 @@ int cch__node_try(cch__node_params *params) {
   CUgraph trial;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
   int status = add_to_trial(trial, params);
-  cch__trial_drop(trial);
+  cch__trial_destroy(trial);
   return status;
 }
 
@@ -176,7 +176,7 @@ static int try_node(batch_trial *self, const cch_node_spec *spec, size_t place) 
     status = check_free(self, params.native.free.dptr);
   else if (status == 0)
     status = add_to_trial(self->trial, &params);
-  cch__node_params_drop(&params);
+  cch__node_params_unref(&params);
   cch__current_leave(&current);
   return status;
 }
@@ -195,7 +195,7 @@ static int try_batch(cch_graph *graph, const cch_node_spec *specs, size_t count,
     status = try_node(&self, spec_at(specs, *failed), *failed);
   free(self.allocated.items);
   free(self.freed.items);
-  cch__trial_drop(self.trial);
+  cch__trial_destroy(self.trial);
   return status;
 }
 
@@ -212,7 +212,7 @@ void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
   bool keeps = false;
   cch__destructor_enter();
   if (count > 0)
-    cch__report(cch__graph_keeps_nodes(&keeps, graph));
+    cch__report(cch__graph_forbids_removal(&keeps, graph));
   cch__destructor_leave();
   if (keeps) {
     cch__fail_explain(
@@ -234,7 +234,7 @@ static int add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec
     status = cch__fail_nomem(operation);
   bool keeps = count > 1 && has_memory_nodes(specs, count);
   if (status == 0 && count > 1 && !keeps)
-    status = cch__graph_keeps_nodes(&keeps, graph);
+    status = cch__graph_forbids_removal(&keeps, graph);
   if (status == 0 && keeps)
     status = try_batch(graph, specs, count, &at, operation);
   if (status == 0) {

@@ -47,7 +47,7 @@ static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (!cch__not_now(status)) /* if another thread's illegal call has invalidated the capture, it has ended, too */
+  if (!cch__is_retryable(status)) /* if another thread's illegal call has invalidated the capture, it has ended, too */
     cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
@@ -93,7 +93,7 @@ cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
   int status = new_capture(&capture, stream, mode, true, __func__);
   if (status != 0) {
-    cch__graph_discard(graph);
+    cch__graph_free(graph);
     return status;
   }
   cch__graph_is_of(graph, cch_context_ref(capture->context));
@@ -101,7 +101,7 @@ cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
   if (status != 0) {
     free_capture(capture);
-    cch__graph_discard(graph);
+    cch__graph_free(graph);
     return status;
   }
   cch__graph_made(graph, raw, false);
@@ -177,7 +177,7 @@ static bool can_end_here(const cch_graph *graph, const cch__capture *capture) {
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
 static void forget_capture(cch_graph *graph) {
   cch__capture *capture = cch__capture_ended(graph);
-  cch__joined_forget(graph, capture->id);
+  cch__joined_close(graph, capture->id);
   free_capture(capture);
 }
 
@@ -193,7 +193,7 @@ static void fail_graph(cch_graph *graph) {
   while (root->parent != NULL)
     root = root->parent;
   cch__graph_lock(root);
-  cch__level_end(&root->hierarchy->root);
+  cch__level_close(&root->hierarchy->root);
   cch__invalidate(root);
   cch__graph_unlock(root);
 }
@@ -239,7 +239,7 @@ static void end_abandoned(const cch_graph *graph, const cch__capture *capture) {
     return; /* other code has ended the capture */
   if (info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE || wait_for_all(stream, graph->raw) != 0 ||
       CCH__CALL(cuStreamEndCapture, (stream, &raw)) != 0)
-    cch__capture_give_up(capture->stream);
+    cch__stream_leak(capture->stream);
 }
 
 /* Returns whether the stream is still in the capture. The stream's context must be current. */
@@ -352,7 +352,7 @@ bool cch__capture_abandon(cch_graph *graph) {
     return false; /* the thread that began the capture ends it at its next poll */
   cch__current current;
   int entered = cch__current_enter(&current, capture->context);
-  if (cch__not_now(entered))
+  if (cch__is_retryable(entered))
     return false;
   int status = CUDA_ERROR_NOT_PERMITTED; /* later, if another thread works on the graph */
   if (cch__turn_try(graph)) {
@@ -361,19 +361,19 @@ bool cch__capture_abandon(cch_graph *graph) {
   }
   if (entered == 0)
     cch__current_leave(&current);
-  if (cch__not_now(status))
+  if (cch__is_retryable(status))
     return false;
   cch__report(status);
   forget_capture(graph);
   return true;
 }
 
-void cch__capture_drop(cch_graph *graph) {
+void cch__capture_free(cch_graph *graph) {
   if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph))) {
-    cch__capture_give_up(graph->capture->stream);
+    cch__stream_leak(graph->capture->stream);
     forget_capture(graph);
   }
-  cch__joined_drop(graph);
+  cch__joined_free(graph);
   cch__runs_unref(graph->runs);
 }
 

@@ -10,6 +10,6 @@
  * false if that is not possible now.
  */
 bool cch__capture_abandon(cch_graph *graph);
-void cch__capture_drop(cch_graph *graph);
+void cch__capture_free(cch_graph *graph);
 
 #endif

@@ -152,7 +152,7 @@ static int rehearse(addition *self, size_t *done) {
   CUgraph trial;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
   int status = add_all(self, trial, done);
-  cch__trial_drop(trial);
+  cch__trial_destroy(trial);
   return status;
 }
 
@@ -238,7 +238,7 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     status = room ? 0 : cch__fail_nomem(self->operation);
   }
   if (status == 0)
-    status = cch__graph_keeps_nodes(&keeps, self->graph);
+    status = cch__graph_forbids_removal(&keeps, self->graph);
   if (status == 0 && keeps)
     status = rehearse(self, done);
   if (status == 0)
@@ -255,7 +255,7 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     *first = number;
   } else {
     cch__batch_undo(self->graph, self->added, self->added_count);
-    cch__driver_let_go(self->graph->raw, object, self->count - self->added_count);
+    cch__driver_unref(self->graph->raw, object, self->count - self->added_count);
   }
   return status;
 }
@@ -291,7 +291,7 @@ cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *g
     memcpy(out, self.added, count * sizeof *out);
   else if (failed != NULL)
     *failed = done;
-  cch__node_params_drop(&self.params);
+  cch__node_params_unref(&self.params);
   free(self.order.first);
   free(self.order.earlier);
   free(self.before);

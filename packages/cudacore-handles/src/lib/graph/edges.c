@@ -372,7 +372,7 @@ static int check_acyclic(const cch_graph *graph, const raw_list *gained, const c
 int cch__check_no_cycle(const cch_graph *graph, const char *operation) {
   bool keeps, cycle = false;
   const raw_list none = {0};
-  CCH__RETURN_FAILURE(cch__graph_keeps_nodes(&keeps, graph));
+  CCH__RETURN_FAILURE(cch__graph_forbids_removal(&keeps, graph));
   int status = keeps ? 0 : find_cycle(&cycle, graph, &none, operation);
   if (cycle)
     status = cch__fail(CCH_EINVAL, operation,

@@ -130,7 +130,7 @@ cch_status cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const c
   if (status != 0) {
     cch_context_unref(exec->made_in);
     cch_bundle_unref(exec->whole.bundle);
-    cch__box_discard(exec);
+    cch__box_free(exec);
     return status;
   }
   pthread_mutex_init(&exec->turn, NULL);
@@ -181,7 +181,7 @@ static int mark(cch_event **out, cch_graph_exec *exec) {
   cch__destructor_enter();
   int status =
       CCH__RELAXED(record_in(&exec->behind, exec->context != NULL ? exec->context : exec->stream->context, on));
-  if (!cch__not_now(status))
+  if (!cch__is_retryable(status))
     cch__report(status);
   cch__destructor_leave();
   cch_stream_unref(on);
@@ -200,12 +200,12 @@ static bool is_done(cch_graph_exec *exec, replaced *one) {
   if (one->event == NULL) {
     int status = mark(&one->event, exec);
     if (status != 0)
-      return !cch__not_now(status);
+      return !cch__is_retryable(status);
   }
   CUstreamCaptureMode mode = cch__relaxed_enter();
   cch__destructor_enter();
   int status = CCH__CALL(cuEventQuery, (one->event->raw));
-  bool done = status != CUDA_ERROR_NOT_READY && !cch__not_now(status);
+  bool done = status != CUDA_ERROR_NOT_READY && !cch__is_retryable(status);
   if (done)
     cch__report(status);
   cch__destructor_leave();
@@ -371,7 +371,7 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
   } else {
     free(room);
   }
-  cch__node_params_drop(&filled);
+  cch__node_params_unref(&filled);
   if (status != 0)
     cch__fail_at_node(node->raw);
   return status;
@@ -505,7 +505,7 @@ cch_status cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
 
 /* ---- destruction ---- */
 
-bool cch__graph_exec_end(cch_graph_exec *exec) {
+bool cch__graph_exec_destroy(cch_graph_exec *exec) {
   if (!exec->destroyed) {
     replaced *room = malloc(sizeof *room);
     if (room == NULL)
@@ -513,7 +513,7 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
     int status = 0;
     if (!cch__context_is_lost(exec->made_in))
       status = CCH__RELAXED(CCH__CALL(cuGraphExecDestroy, (exec->raw)));
-    if (cch__not_now(status)) {
+    if (cch__is_retryable(status)) {
       free(room);
       return false;
     }
@@ -525,7 +525,7 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
   return settle(exec);
 }
 
-void cch__graph_exec_drop(cch_graph_exec *exec) {
+void cch__graph_exec_unref_held(cch_graph_exec *exec) {
   pthread_mutex_destroy(&exec->turn);
   for (const current_use *one = NULL; (one = next_use(exec, one)) != NULL;)
     cch_bundle_unref(one->bundle);

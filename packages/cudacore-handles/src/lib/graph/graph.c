@@ -52,16 +52,16 @@ void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned) {
 }
 
 static void free_hierarchy(cch__hierarchy *hierarchy) {
-  cch__level_end(&hierarchy->root);
+  cch__level_close(&hierarchy->root);
   cch_context_unref(hierarchy->context);
   pthread_mutex_destroy(&hierarchy->lock);
   pthread_mutex_destroy(&hierarchy->turn);
   free(hierarchy);
 }
 
-void cch__graph_discard(cch_graph *graph) {
+void cch__graph_free(cch_graph *graph) {
   free_hierarchy(graph->hierarchy);
-  cch__box_discard(graph);
+  cch__box_free(graph);
 }
 
 cch_status cch_graph_create(cch_graph **out) {
@@ -76,7 +76,7 @@ cch_status cch_graph_create(cch_graph **out) {
   if (status == 0)
     status = CCH__CALL(cuGraphCreate, (&raw, 0));
   if (status != 0) {
-    cch__graph_discard(graph);
+    cch__graph_free(graph);
     return status;
   }
   cch__graph_made(graph, raw, true);
@@ -97,13 +97,13 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
     cch__graph_made(clone, raw, true);
     status = cch__level_give(&uses, graph->raw, clone->level, operation);
   }
-  cch__level_end(&uses);
+  cch__level_close(&uses);
   if (status == 0)
     *out = clone;
   else if (raw != NULL)
     cch_graph_unref(clone);
   else
-    cch__graph_discard(clone);
+    cch__graph_free(clone);
   return status;
 }
 
@@ -260,7 +260,7 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
   }
   cch__graph_unlock(parent);
   if (graph->level == NULL)
-    cch__box_discard(graph);
+    cch__box_free(graph);
   if (status == 0)
     *out = known != NULL ? known : graph;
   return status;
@@ -268,13 +268,13 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 
 /* ---- destruction ---- */
 
-bool cch__graph_end(cch_graph *graph) {
+bool cch__graph_destroy(cch_graph *graph) {
   if (graph->capture != NULL && !cch__capture_abandon(graph))
     return false;
   if (!graph->box.owned)
     return true;
   int status = CCH__RELAXED(CCH__CALL(cuGraphDestroy, (graph->raw)));
-  return cch__ended(status);
+  return cch__destroyed(status);
 }
 
 /*
@@ -293,8 +293,8 @@ static void leave_level(cch_graph *graph) {
   cch__graph_unlock(graph);
 }
 
-void cch__graph_drop(cch_graph *graph) {
-  cch__capture_drop(graph);
+void cch__graph_unref_held(cch_graph *graph) {
+  cch__capture_free(graph);
   if (graph->parent != NULL)
     leave_level(graph);
   else

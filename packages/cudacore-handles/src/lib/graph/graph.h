@@ -82,13 +82,13 @@ void cch__record_trim(cch__level *level, cch__record *record);
 /*
  * Ends the record of a destroyed node, and the records of the nodes of all graphs in it. Their boxes become tombstones.
  */
-void cch__record_end(cch__level *level, cch__record *record);
+void cch__record_close(cch__level *level, cch__record *record);
 /* Returns whether a stream is being captured into a graph in a node. The lock is held. */
 bool cch__record_is_captured(const cch__record *record);
 /* Ends the records of the nodes of all graphs in a node. */
-void cch__record_end_children(cch__record *record);
+void cch__record_close_children(cch__record *record);
 /* Ends the records of all nodes of a graph. The level itself remains, and is empty. */
-void cch__level_end(cch__level *level);
+void cch__level_close(cch__level *level);
 /* From the children of a node, removes those that no longer have a box or records. */
 void cch__children_trim(cch__level *level, cch__record *record);
 
@@ -153,7 +153,7 @@ int cch__graph_check(const cch_graph *graph, const char *operation);
 /* Completes the box of a graph that now exists: sets its handle, and registers it. */
 void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned);
 /* Undoes cch__graph_new. */
-void cch__graph_discard(cch_graph *graph);
+void cch__graph_free(cch_graph *graph);
 /* Gets the box of a graph that is in a node, as a new reference. */
 int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation);
 
@@ -168,7 +168,7 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
 /*
  * Copies what the library knows about a graph and about the child graphs in it, for a clone of the graph. Whatever the
- * result is, cch__level_end() must be called for the copy.
+ * result is, cch__level_close() must be called for the copy.
  */
 int cch__level_copy(cch__level *out, const cch_graph *graph, const char *operation);
 /*
@@ -196,11 +196,11 @@ typedef struct cch__kernel_read {
 
 /*
  * Reads a kernel node from the driver. `known` is its kernel, or NULL if the caller does not have it. Arguments are
- * read if `copies` is set. cch__kernel_read_drop() releases the result.
+ * read if `copies` is set. cch__kernel_read_unref() releases the result.
  */
 int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
                           const char *operation);
-void cch__kernel_read_drop(cch__kernel_read *read);
+void cch__kernel_read_unref(cch__kernel_read *read);
 /* Returns the kernel in the bundle of a kernel node, borrowed; NULL if the bundle has none. */
 cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
@@ -242,10 +242,10 @@ typedef struct cch__node_params {
   cch_alloc_node *alloc; /* where to store the address of the allocated memory */
 } cch__node_params;
 
-/* Fills `out`. The context must be current. The caller must call cch__node_params_drop(), even after a failure. */
+/* Fills `out`. The context must be current. The caller must call cch__node_params_unref(), even after a failure. */
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation);
-void cch__node_params_drop(cch__node_params *params);
+void cch__node_params_unref(cch__node_params *params);
 /* Reads the parameters of a node into the structure of its type. The bundle is NULL if it is not known. */
 int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
 /* Checks that the parameters of a node can be changed. Returns 0, or a recorded failure. */
@@ -332,13 +332,13 @@ int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation)
 /* Destroys the nodes that were added before a failure, or reports that they remain. */
 void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count);
 /* Destroys a graph in which nodes were tried out. */
-void cch__trial_drop(CUgraph trial);
+void cch__trial_destroy(CUgraph trial);
 
 /*
  * Finds whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory, or because a
  * stream is being captured into it.
  */
-int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
+int cch__graph_forbids_removal(bool *out, const cch_graph *graph);
 /* Finds whether nodes of a graph allocate or free memory, so that the driver removes neither nodes nor edges from it.
  */
 int cch__graph_has_memory(bool *out, const cch_graph *graph);

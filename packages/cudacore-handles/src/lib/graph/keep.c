@@ -25,7 +25,7 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
   int status = graph->level != NULL ? add_kept(graph->level, bundle) : cch__fail_gone(graph, operation);
   cch__graph_unlock(graph);
   if (status != 0)
-    cch__driver_let_go(graph->raw, object, 1);
+    cch__driver_unref(graph->raw, object, 1);
   return status;
 }
 
@@ -144,7 +144,7 @@ static int give_record(cch__record *from, cch__level *clone, const char *operati
 int cch__level_give(cch__level *from, CUgraph source, cch__level *clone, const char *operation) {
   clone->kept = from->kept;
   from->kept = NULL;
-  cch__driver_let_go(clone->raw, from->object, 1);
+  cch__driver_unref(clone->raw, from->object, 1);
   if (!cch__level_reserve(clone, from->records.count))
     return cch__fail_nomem(operation);
   CUgraphNode *nodes;

@@ -38,11 +38,11 @@ static cch_graph_node *new_node(cch_graph *graph, CUgraphNode raw, int type, con
   return node;
 }
 
-static void discard_box(cch_graph_node *node) {
+static void free_box(cch_graph_node *node) {
   if (node == NULL)
     return;
   cch_graph_unref(node->graph);
-  cch__box_discard(node);
+  cch__box_free(node);
 }
 
 static cch_graph_node *known_box(cch_graph *graph, CUgraphNode raw) {
@@ -95,7 +95,7 @@ int cch__node_box_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode r
   }
   cch__graph_unlock(graph);
   if (status != 0 || known != NULL) {
-    discard_box(node);
+    free_box(node);
     node = known;
   }
   if (status == 0)
@@ -112,7 +112,7 @@ static void leave_record(const cch_graph_node *node) {
   }
 }
 
-void cch__graph_node_drop(cch_graph_node *node) {
+void cch__graph_node_unref_held(cch_graph_node *node) {
   cch__graph_lock(node->graph);
   leave_record(node);
   cch__graph_unlock(node->graph);
@@ -131,7 +131,7 @@ cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
   if (!last)
     return NULL;
   cch__unref_later(node->read);
-  cch__box_discard(node);
+  cch__box_free(node);
   return cch__box_unref_unless_last(&graph->box) ? NULL : graph;
 }
 
@@ -209,10 +209,10 @@ static void forget(cch_graph *graph, CUgraphNode raw) {
   cch__record *record = cch__record_find(graph->level, raw);
   if (record != NULL) {
     object = record->object;
-    cch__record_end(graph->level, record);
+    cch__record_close(graph->level, record);
   }
   cch__graph_unlock(graph);
-  cch__driver_let_go(graph->raw, object, 1);
+  cch__driver_unref(graph->raw, object, 1);
 }
 
 void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
@@ -230,7 +230,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
   CUgraphNode raw = NULL;
   int status = cch__driver_add_edges(&raw, graph->raw, before, edges, count, params);
   if (status != 0) {
-    cch__driver_let_go(graph->raw, object, 1);
+    cch__driver_unref(graph->raw, object, 1);
     return status;
   }
   cch__node_added(params);
@@ -285,7 +285,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
    */
   bool keeps = false;
   if (status == 0 && params.attribute_count > 0)
-    status = cch__graph_keeps_nodes(&keeps, graph);
+    status = cch__graph_forbids_removal(&keeps, graph);
   if (status == 0 && keeps)
     status = cch__node_try(&params);
   if (status == 0)
@@ -295,7 +295,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   if (status == 0 && has_memory)
     graph->level->has_memory = true;
   free(programmatic);
-  cch__node_params_drop(&params);
+  cch__node_params_unref(&params);
   if (status == 0 && out != NULL)
     *out = box;
   else
@@ -408,7 +408,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   if (status == 0) {
     status = cch__node_change(node, &filled, operation);
     if (status != 0)
-      cch__driver_let_go(graph->raw, object, 1);
+      cch__driver_unref(graph->raw, object, 1);
   }
   if (status == 0) {
     cch__graph_lock(graph);
@@ -419,11 +419,11 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     record->bundle = cch_bundle_ref(filled.kept);
     record->context = filled.context;
     if (filled.type->child != NULL)
-      cch__record_end_children(record);
+      cch__record_close_children(record);
     cch__graph_unlock(graph);
-    cch__driver_let_go(graph->raw, old, 1);
+    cch__driver_unref(graph->raw, old, 1);
   }
-  cch__node_params_drop(&filled);
+  cch__node_params_unref(&filled);
   if (status != 0)
     cch__fail_at_node(node->raw);
   return status;

@@ -54,10 +54,10 @@ bool cch__record_is_captured(const cch__record *record) {
   return false;
 }
 
-void cch__record_end_children(cch__record *record) {
+void cch__record_close_children(cch__record *record) {
   for (cch__level *child = record->children, *next; child != NULL; child = next) {
     next = child->next;
-    cch__level_end(child);
+    cch__level_close(child);
     if (child->box != NULL) {
       child->box->level = NULL;
       cch__invalidate(child->box);
@@ -72,10 +72,10 @@ static void clear_record(cch__record *record) {
     cch__invalidate(record->box);
   cch__unref_later(record->bundle);
   record->bundle = NULL;
-  cch__record_end_children(record);
+  cch__record_close_children(record);
 }
 
-void cch__record_end(cch__level *level, cch__record *record) {
+void cch__record_close(cch__level *level, cch__record *record) {
   clear_record(record);
   take_out(level, record);
 }
@@ -83,11 +83,11 @@ void cch__record_end(cch__level *level, cch__record *record) {
 cch__record *cch__record_begin(cch__level *level, CUgraphNode raw) {
   cch__record *stale = cch__record_find(level, raw);
   if (stale != NULL)
-    cch__record_end(level, stale);
+    cch__record_close(level, stale);
   return cch__record_enter(level, raw);
 }
 
-void cch__level_end(cch__level *level) {
+void cch__level_close(cch__level *level) {
   for (cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;)
     clear_record(record);
   cch__table_free(&level->records);

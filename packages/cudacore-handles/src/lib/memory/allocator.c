@@ -34,7 +34,7 @@ cch_status cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker
   return 0;
 }
 
-void cch__allocator_drop(cch_allocator *allocator) {
+void cch__allocator_unref_held(cch_allocator *allocator) {
   for (size_t i = 0; i < allocator->count; i++)
     cch_tracker_unref(allocator->trackers[i]);
   cch_pool_unref(allocator->pool);

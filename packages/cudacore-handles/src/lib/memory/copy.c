@@ -161,7 +161,7 @@ cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, 
   if (status == 0 && all.count > 0)
     status = CCH__IN_CONTEXT(stream->context, copy_all(&all, stream, __func__));
   for (size_t i = 0; i < count; i++)
-    cch__peers_release(&all.peers[i]);
+    cch__peers_unref(&all.peers[i]);
   free(all.peers);
   return status;
 }
@@ -191,7 +191,7 @@ static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D 
   if (status != 0)
     return status;
   status = cch__copy_box(&peers, box, stream->raw);
-  cch__peers_release(&peers);
+  cch__peers_unref(&peers);
   return status;
 }
 

@@ -126,7 +126,7 @@ static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status)
     return 0;
   }
   cch_context_unref(ptr->context);
-  cch__box_discard(ptr);
+  cch__box_free(ptr);
   return status;
 }
 
@@ -284,7 +284,7 @@ static int copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream 
     status = cch__peers_find(&peers, dst, src, stream);
   if (status == 0)
     status = cch__copy_line(&peers, dst->ptr, src->ptr, size, stream->raw);
-  cch__peers_release(&peers);
+  cch__peers_unref(&peers);
   return status;
 }
 
@@ -449,15 +449,15 @@ int cch__wait_for_work(CUstream stream) {
  */
 static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   if (ptr->origin == CCH__FROM_GRAPHICS)
-    return cch__graphics_end_mapping(ptr, stream != NULL ? cch__stream_here(stream) : CU_STREAM_LEGACY);
+    return cch__graphics_unmap_memory(ptr, stream != NULL ? cch__stream_here(stream) : CU_STREAM_LEGACY);
   if (stream != NULL) {
     int status = cch__wait_for_work(cch__stream_here(stream));
-    if (cch__not_now(status))
+    if (cch__is_retryable(status))
       return status;
     cch__report(status);
   }
   if (ptr->origin == CCH__FROM_RANGES)
-    return cch__ranges_end(ptr);
+    return cch__ranges_destroy(ptr);
   if (ptr->origin == CCH__FROM_DEVICE || ptr->origin == CCH__FROM_MANAGED)
     return CCH__CALL(cuMemFree, (ptr->ptr));
   if (ptr->origin == CCH__REGISTERED)
@@ -469,7 +469,7 @@ bool cch__free_is_ordered(const cch_deviceptr *ptr) {
   return ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED || ptr->origin == CCH__FROM_GRAPHICS;
 }
 
-bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
+bool cch__deviceptr_free_on(cch_deviceptr *ptr, cch_stream *stream) {
   if (ptr->origin == CCH__FOREIGN) {
     free_foreign(ptr, stream);
     return true;
@@ -486,7 +486,7 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
     after = cch__context_after(context);
     entered = after != NULL ? cch__current_enter(&current, after) : entered;
   }
-  bool ended = !cch__not_now(entered);
+  bool ended = !cch__is_retryable(entered);
   if (ended && !(entered == CCH_EGONE && from_pool)) {
     CUstreamCaptureMode mode = cch__relaxed_enter();
     int status = from_pool ? free_async(ptr, stream != NULL ? cch__stream_here(stream) : CU_STREAM_LEGACY)
@@ -494,7 +494,7 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
     cch__relaxed_leave(mode);
     if (entered == 0)
       cch__current_leave(&current);
-    ended = !cch__not_now(status);
+    ended = !cch__is_retryable(status);
     if (ended) {
       cch__report(status);
       if (entered != 0)
@@ -505,20 +505,20 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
   return ended;
 }
 
-static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {
-  return ptr->uses == NULL ? cch__deviceptr_end_on(ptr, stream) : cch__end_behind_uses(ptr, stream);
+static bool free_whole(cch_deviceptr *ptr, cch_stream *stream) {
+  return ptr->uses == NULL ? cch__deviceptr_free_on(ptr, stream) : cch__free_after_uses(ptr, stream);
 }
 
-bool cch__deviceptr_end(cch_deviceptr *ptr) {
+bool cch__deviceptr_destroy(cch_deviceptr *ptr) {
   if (ptr->tracks != NULL)
     cch__tracks_freeing(ptr);
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
   if (ptr->origin == CCH__PART) /* a part without a stream was used on the stream of the whole */
-    return stream == NULL || cch__use_end((cch_deviceptr *)ptr->backing, stream);
+    return stream == NULL || cch__use_close((cch_deviceptr *)ptr->backing, stream);
   if (ptr->origin == CCH__FOREIGN && (ptr->free == NULL || cch__exiting()))
     return true;
   if (ptr->graph == NULL)
-    return end_of_whole(ptr, stream);
+    return free_whole(ptr, stream);
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
   cch_stream *launched = NULL;
@@ -527,18 +527,18 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
   bool ended = launched == NULL || cch__use_record(ptr, stream, __func__) == 0;
-  ended = ended && end_of_whole(ptr, launched != NULL ? launched : stream);
+  ended = ended && free_whole(ptr, launched != NULL ? launched : stream);
   cch_stream_unref(launched);
   cch_stream_unref(stream);
   return ended;
 }
 
-void cch__deviceptr_drop(cch_deviceptr *ptr) {
+void cch__deviceptr_unref_held(cch_deviceptr *ptr) {
   if (ptr->tracks != NULL)
-    cch__tracks_drop(ptr);
-  cch__uses_drop(ptr);
+    cch__tracks_close(ptr);
+  cch__uses_free(ptr);
   if (ptr->origin == CCH__PART)
-    cch__part_drop(ptr);
+    cch__part_unref_held(ptr);
   free(atomic_load_explicit(&ptr->exported, memory_order_acquire));
   free(ptr->ranges);
   cch_graph_unref(ptr->graph);

@@ -39,6 +39,6 @@ int cch__wait_for_work(CUstream stream);
  */
 cch_context *cch__context_after(const cch_context *lost);
 /* Frees memory in the order of a resolved stream; false if the driver refuses that now. */
-bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
+bool cch__deviceptr_free_on(cch_deviceptr *ptr, cch_stream *stream);
 
 #endif

@@ -102,7 +102,7 @@ cch_status cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_str
     finish(resource, mapped);
     cch_deviceptr_unref(mapped);
     if (memory != NULL)
-      cch__box_discard(memory);
+      cch__box_free(memory);
     return status;
   }
   memory->origin = CCH__FROM_GRAPHICS;
@@ -180,9 +180,11 @@ cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
  * Returns whether another thread can unmap the resource: the driver needs the OpenGL context, which this thread does
  * not have (13.0, H200).
  */
-static bool is_elsewhere(int status) { return cch__not_now(status) || status == CUDA_ERROR_INVALID_GRAPHICS_CONTEXT; }
+static bool is_elsewhere(int status) {
+  return cch__is_retryable(status) || status == CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
+}
 
-int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
+int cch__graphics_unmap_memory(cch_deviceptr *mapped, CUstream stream) {
   cch_graphics *resource = (cch_graphics *)mapped->backing;
   int status = CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, stream));
   if (is_elsewhere(status))
@@ -191,7 +193,7 @@ int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
   return status;
 }
 
-bool cch__graphics_end(cch_graphics *resource) {
+bool cch__graphics_destroy(cch_graphics *resource) {
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnregisterResource, (resource->raw)));
   cch__relaxed_leave(mode);
@@ -201,4 +203,4 @@ bool cch__graphics_end(cch_graphics *resource) {
   return true;
 }
 
-void cch__graphics_drop(cch_graphics *resource) { cch_context_unref(resource->context); }
+void cch__graphics_unref_held(cch_graphics *resource) { cch_context_unref(resource->context); }

@@ -8,6 +8,6 @@
  * Unmaps a resource when its memory is destroyed; returns the driver's result. CUDA_ERROR_NOT_PERMITTED means that
  * another thread can unmap the resource. The memory's context must be current.
  */
-int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream);
+int cch__graphics_unmap_memory(cch_deviceptr *mapped, CUstream stream);
 
 #endif

@@ -231,7 +231,7 @@ static int mapping_of(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle 
     cch__registry_remove(made);
   }
   cch_context_unref(made->ptr.context);
-  cch__box_discard(made);
+  cch__box_free(made);
   *out = known;
   return status;
 }
@@ -313,7 +313,7 @@ cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc
     return CCH_ENOMEM;
   event->imported_by = malloc(sizeof *handle);
   if (event->imported_by == NULL) {
-    cch__box_discard(event);
+    cch__box_free(event);
     return cch__fail_nomem(__func__);
   }
   *event->imported_by = *handle;

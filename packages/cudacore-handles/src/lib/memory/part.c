@@ -59,4 +59,4 @@ cch_status cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t of
   return cch_deviceptr_borrow(out, ptr->ptr + offset, size, ptr);
 }
 
-void cch__part_drop(cch_deviceptr *ptr) { cch__box_unref(((part *)ptr)->within); }
+void cch__part_unref_held(cch_deviceptr *ptr) { cch__box_unref(((part *)ptr)->within); }

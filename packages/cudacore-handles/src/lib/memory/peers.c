@@ -195,7 +195,7 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
   if (status == 0)
     status = context_at(&out->src, from.device >= 0 ? &from : &to);
   if (status != 0)
-    cch__peers_release(out);
+    cch__peers_unref(out);
   return status;
 }
 
@@ -211,7 +211,7 @@ int cch__peers_check_fill(const cch_deviceptr *dst, const cch_stream *stream) {
   return status != 0 || (is_at(here, &to) && !to.is_virtual_host) ? status : cch_pointer_check(dst->ptr);
 }
 
-void cch__peers_release(cch__peers *peers) {
+void cch__peers_unref(cch__peers *peers) {
   cch_context_unref(peers->dst);
   cch_context_unref(peers->src);
   *peers = (cch__peers){0};

@@ -30,7 +30,7 @@ static inline bool cch__is_one_device(void) {
  * During a capture it never is, because the peer functions would invalidate the capture.
  */
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream);
-void cch__peers_release(cch__peers *peers);
+void cch__peers_unref(cch__peers *peers);
 
 /* Fails if the device of a stream cannot use the memory: CUDA fills by kernels, which need access. */
 int cch__peers_check_fill(const cch_deviceptr *dst, const cch_stream *stream);

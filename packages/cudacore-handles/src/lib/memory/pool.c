@@ -89,7 +89,9 @@ int cch__pool_retain_context(cch_pool *pool) {
   return status;
 }
 
-void cch__pool_drop(cch_pool *pool) { cch_context_unref(atomic_load_explicit(&pool->context, memory_order_acquire)); }
+void cch__pool_unref_held(cch_pool *pool) {
+  cch_context_unref(atomic_load_explicit(&pool->context, memory_order_acquire));
+}
 
 cch_status cch_pool_trim(cch_pool *pool, size_t keep) {
   CCH__REQUIRE_USABLE(pool);
@@ -146,7 +148,7 @@ static int destroy(const cch_pool *pool) {
   return status;
 }
 
-bool cch__pool_end(cch_pool *pool) {
+bool cch__pool_destroy(cch_pool *pool) {
   if (!pool->box.owned)
     return true;
   CUstreamCaptureMode mode = cch__relaxed_enter();
@@ -156,7 +158,7 @@ bool cch__pool_end(cch_pool *pool) {
     status = destroy(pool);
   }
   cch__relaxed_leave(mode);
-  return cch__ended(status);
+  return cch__destroyed(status);
 }
 
 /*

@@ -203,7 +203,7 @@ cch_status cch_tracker_stop(cch_tracker *tracker) {
   return 0;
 }
 
-void cch__tracker_drop(cch_tracker *tracker) {
+void cch__tracker_unref_held(cch_tracker *tracker) {
   cch_tracker_stop(tracker);
   if (tracker->log != NULL) {
     write_lines(tracker->log);
@@ -327,7 +327,7 @@ void cch__tracks_freeing(const cch_deviceptr *ptr) {
     log_free(track, ptr);
 }
 
-void cch__tracks_drop(cch_deviceptr *ptr) {
+void cch__tracks_close(cch_deviceptr *ptr) {
   cch__track *next;
   for (cch__track *track = ptr->tracks; track != NULL; track = next) {
     cch_tracker *tracker = track->tracker;

@@ -9,6 +9,6 @@
 /* Logs the free. Call it before the driver can reuse the address. */
 void cch__tracks_freeing(const cch_deviceptr *ptr);
 /* Counts the free. Call it after the memory was freed. */
-void cch__tracks_drop(cch_deviceptr *ptr);
+void cch__tracks_close(cch_deviceptr *ptr);
 
 #endif

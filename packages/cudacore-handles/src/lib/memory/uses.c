@@ -162,7 +162,7 @@ cch_status cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream) {
   return status;
 }
 
-void cch__uses_drop(cch_deviceptr *ptr) { forget(ptr->uses); }
+void cch__uses_free(cch_deviceptr *ptr) { forget(ptr->uses); }
 
 /* ---- the free ---- */
 
@@ -179,14 +179,14 @@ static bool wait_for(cch_stream *join, cch_stream *stream) {
     int status = cch_stream_wait_stream(join, stream);
     if (status == 0)
       return true;
-    if (cch__not_now(status))
+    if (cch__is_retryable(status))
       return false;
     cch__report(status); /* the host waits instead */
   }
-  return cch__ended(CCH__IN_CONTEXT(stream->context, cch__wait_for_work(cch__stream_here(stream))));
+  return cch__destroyed(CCH__IN_CONTEXT(stream->context, cch__wait_for_work(cch__stream_here(stream))));
 }
 
-bool cch__use_end(cch_deviceptr *whole, cch_stream *resolved) {
+bool cch__use_close(cch_deviceptr *whole, cch_stream *resolved) {
   return cch__use_record(whole, resolved, __func__) == 0 || !is_there(resolved) || wait_for(NULL, resolved);
 }
 
@@ -197,7 +197,7 @@ bool cch__use_end(cch_deviceptr *whole, cch_stream *resolved) {
  * host waits for each of the streams. Code that frees foreign memory gets one of the streams, which waits for the
  * others.
  */
-static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_stream *own, cch_stream *first) {
+static bool free_after_all(cch_deviceptr *whole, cch_context *context, cch_stream *own, cch_stream *first) {
   if (own != NULL && is_captured(own))
     return false;
   for (const cch__use *use = whole->uses; use != NULL; use = use->next)
@@ -208,7 +208,7 @@ static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_strea
     /* the next launch of the graph, which allocates the memory again, waits for this stream */
   } else if (cch__free_is_ordered(whole) && context != NULL) {
     int status = cch__context_helper(&helper.raw, context);
-    if (cch__not_now(status))
+    if (cch__is_retryable(status))
       return false;
     cch__report(status);
     if (status == 0 && helper.raw != NULL)
@@ -221,7 +221,7 @@ static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_strea
   for (const cch__use *use = whole->uses; use != NULL; use = use->next)
     if (use->stream != join && is_there(use->stream) && !wait_for(join, use->stream))
       return false;
-  return cch__deviceptr_end_on(whole, join);
+  return cch__deviceptr_free_on(whole, join);
 }
 
 /* Replaces each stream that was joined in the capture of the memory by the stream that it was joined into. */
@@ -237,7 +237,7 @@ static void follow_joins(cch_deviceptr *whole) {
   }
 }
 
-bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
+bool cch__free_after_uses(cch_deviceptr *whole, cch_stream *own) {
   if (whole->graph != NULL)
     follow_joins(whole);
   if (!is_there(own)) /* the work of the stream has ended */
@@ -250,7 +250,7 @@ bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
     else
       several = !cch__stream_is_same(use->stream, first) && is_there(use->stream);
   if (!several)
-    return cch__deviceptr_end_on(whole, first);
+    return cch__deviceptr_free_on(whole, first);
   cch__current current;
   cch_context *context = whole->context, *after = NULL;
   int status = cch__current_enter(&current, context);
@@ -259,9 +259,9 @@ bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
     status = after != NULL ? cch__current_enter(&current, after) : status;
   }
   bool ended = false;
-  if (!cch__not_now(status)) {
+  if (!cch__is_retryable(status)) {
     CUstreamCaptureMode mode = cch__relaxed_enter();
-    ended = end_behind_all(whole, status == 0 ? context : NULL, own, first);
+    ended = free_after_all(whole, status == 0 ? context : NULL, own, first);
     cch__relaxed_leave(mode);
     if (status == 0)
       cch__current_leave(&current);

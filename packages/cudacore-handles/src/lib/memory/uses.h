@@ -12,13 +12,13 @@ int cch__use_record(cch_deviceptr *whole, cch_stream *resolved, const char *oper
  * Adds the stream of a part that ends. If there is no memory for that, the host waits for the stream. False if that is
  * not possible now.
  */
-bool cch__use_end(cch_deviceptr *whole, cch_stream *resolved);
+bool cch__use_close(cch_deviceptr *whole, cch_stream *resolved);
 /*
  * Frees memory after the work of the streams on which it was used, and of `own`, which may be NULL. Call it only if
  * there are such streams. False if the driver refuses that now.
  */
-bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own);
+bool cch__free_after_uses(cch_deviceptr *whole, cch_stream *own);
 /* Forgets the uses of an allocation whose box is being freed. */
-void cch__uses_drop(cch_deviceptr *ptr);
+void cch__uses_free(cch_deviceptr *ptr);
 
 #endif

@@ -154,7 +154,7 @@ static int range_unref(cch__range *range) {
   int status = 0;
   if (range->count > 0) {
     status = CCH__CALL(cuMemUnmap, (range->address, mapped(range)));
-    if (cch__not_now(status)) {
+    if (cch__is_retryable(status)) {
       atomic_store(&range->references, 1); /* no other thread has a reference to the range */
       return status;
     }
@@ -166,11 +166,11 @@ static int range_unref(cch__range *range) {
   return status;
 }
 
-int cch__ranges_end(cch_deviceptr *ptr) {
+int cch__ranges_destroy(cch_deviceptr *ptr) {
   int first = 0;
   while (ptr->range_count > 0) {
     int status = range_unref(ptr->ranges[ptr->range_count - 1]);
-    if (cch__not_now(status))
+    if (cch__is_retryable(status))
       return status;
     ptr->range_count--;
     if (first == 0)
@@ -230,7 +230,7 @@ static int new_allocation(cch_deviceptr **out, const cch_virtual_config *config,
   int status = ptr->ranges != NULL ? retain_context(&ptr->context, config) : cch__fail_nomem(operation);
   if (status != 0) {
     free(ptr->ranges);
-    cch__box_discard(ptr);
+    cch__box_free(ptr);
     return status;
   }
   ptr->origin = CCH__FROM_RANGES;
@@ -243,12 +243,12 @@ static int new_allocation(cch_deviceptr **out, const cch_virtual_config *config,
 /* Undoes the creation of an allocation. If the driver refuses that, the failure is reported. */
 static int undo(cch_deviceptr *ptr, int status) {
   cch__destructor_enter();
-  int ended = cch__ranges_end(ptr);
+  int ended = cch__ranges_destroy(ptr);
   cch__report(ended);
   cch_context_unref(ptr->context);
   cch__destructor_leave();
   free(ptr->ranges);
-  cch__box_discard(ptr);
+  cch__box_free(ptr);
   return status;
 }
 

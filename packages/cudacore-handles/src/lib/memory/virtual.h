@@ -8,7 +8,7 @@
  * Releases the ranges of an allocation, beginning with the last. Returns the driver's result. Ranges that the driver
  * refuses to release now are kept.
  */
-int cch__ranges_end(cch_deviceptr *ptr);
+int cch__ranges_destroy(cch_deviceptr *ptr);
 
 /* Finds whether an address is of virtual memory, which has access rights of its own. */
 int cch__is_virtual(bool *out, CUdeviceptr ptr);

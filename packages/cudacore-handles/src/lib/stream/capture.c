@@ -56,7 +56,7 @@ bool cch__graph_is_captured(const cch_graph *graph) {
   return captured;
 }
 
-void cch__capture_give_up(cch_stream *stream) {
+void cch__stream_leak(cch_stream *stream) {
   if (stream->raw != CU_STREAM_PER_THREAD) /* on other threads, this handle means other streams */
     cch__invalidate(stream);
 }
@@ -88,8 +88,8 @@ int cch__capture_ask(bool *out, CUstream stream) {
   if (cch__driver.cuStreamIsCapturing != NULL)
     result = cch__driver.cuStreamIsCapturing(stream, &status);
   /* The legacy stream is refused while a blocking stream is being captured. */
-  *out = cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
-  return cch__not_now(result) ? 0 : cch__checked((int)result, "cuStreamIsCapturing");
+  *out = cch__is_retryable(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+  return cch__is_retryable(result) ? 0 : cch__checked((int)result, "cuStreamIsCapturing");
 }
 
 bool cch__is_capturing(CUstream stream) {
@@ -152,7 +152,7 @@ int cch__capture_query(bool *out, cch_stream *stream) {
    * refuses work on it.
    */
   *out = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return cch__not_now(result) ? 0 : cch__checked((int)result, name);
+  return cch__is_retryable(result) ? 0 : cch__checked((int)result, name);
 }
 
 cch_status cch_capture_is_active(int *out, cch_stream *stream) {

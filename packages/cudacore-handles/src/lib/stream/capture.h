@@ -29,7 +29,7 @@ bool cch__graph_is_captured(const cch_graph *graph);
  * Gives up a stream that is in a capture which cannot be ended. The driver must not get the stream again, so its box
  * becomes a tombstone, and the stream is leaked.
  */
-void cch__capture_give_up(cch_stream *stream);
+void cch__stream_leak(cch_stream *stream);
 
 /*
  * The graph that a stream is being captured into. The driver owns the arrays of dependencies; they are valid until the
@@ -83,9 +83,9 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
  * Forgets the forks of a capture that has ended. Forks with memory that the capture allocated are kept: that memory is
  * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
  */
-void cch__joined_forget(cch_graph *graph, uint64_t capture);
+void cch__joined_close(cch_graph *graph, uint64_t capture);
 /* Forgets the forks of a graph whose box is being freed. */
-void cch__joined_drop(cch_graph *graph);
+void cch__joined_free(cch_graph *graph);
 
 /* ---- capture_memory.c ---- */
 

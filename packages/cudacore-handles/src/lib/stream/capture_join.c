@@ -80,7 +80,7 @@ static int reserve(cch_graph *graph, const char *operation) {
 cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   CCH__REQUIRE(graph, stream);
   if (cch__is_gone(graph) && graph->capture == NULL && !cch__is_gone(stream) && cch__is_capturing(stream->raw))
-    cch__capture_give_up(stream); /* the capture has failed, and could not be ended */
+    cch__stream_leak(stream); /* the capture has failed, and could not be ended */
   CCH__REQUIRE_USABLE(graph, stream, into);
   if (graph->capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
@@ -141,7 +141,7 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
   return last;
 }
 
-void cch__joined_forget(cch_graph *graph, uint64_t capture) {
+void cch__joined_close(cch_graph *graph, uint64_t capture) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__joined *joined = graph->joined;
   const size_t count = joined != NULL ? joined->count : 0;
@@ -159,7 +159,7 @@ void cch__joined_forget(cch_graph *graph, uint64_t capture) {
   pthread_mutex_unlock(&cch__captures_lock);
 }
 
-void cch__joined_drop(cch_graph *graph) {
+void cch__joined_free(cch_graph *graph) {
   for (size_t i = 0; graph->joined != NULL && i < graph->joined->count; i++)
     drop(&graph->joined->items[i]);
   if (graph->joined != NULL)

@@ -193,11 +193,11 @@ cch_status cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
   return CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
 }
 
-bool cch__event_end(cch_event *event) {
-  return !event->box.owned || cch__ended(CCH__CALL(cuEventDestroy, (event->raw)));
+bool cch__event_destroy(cch_event *event) {
+  return !event->box.owned || cch__destroyed(CCH__CALL(cuEventDestroy, (event->raw)));
 }
 
-void cch__event_drop(cch_event *event) {
+void cch__event_unref_held(cch_event *event) {
   free(event->imported_by);
   cch_context_unref(event->context);
 }

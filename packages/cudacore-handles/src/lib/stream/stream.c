@@ -55,7 +55,7 @@ cch_status cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_rele
     if (status == 0)
       status = cch_context_wrap(&stream->context, raw_context, NULL, NULL);
     if (status != 0) {
-      cch__box_discard(stream);
+      cch__box_free(stream);
       return status;
     }
     stream->raw = raw;
@@ -158,7 +158,7 @@ static void destroy_event(CUevent raw) {
     return;
   cch__errors saved; /* the record of an earlier failure that the caller may return */
   cch__owner_enter(&saved);
-  cch_event *event = cch__not_now(result) ? cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__) : NULL;
+  cch_event *event = cch__is_retryable(result) ? cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__) : NULL;
   if (event == NULL) {
     cch__report(cch__fail_driver((int)result, "cuEventDestroy"));
   } else {
@@ -191,18 +191,18 @@ cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   return status;
 }
 
-bool cch__stream_end(cch_stream *stream) {
+bool cch__stream_destroy(cch_stream *stream) {
   if (!stream->box.owned)
     return true;
   cch__current current;
   int entered = cch__current_enter(&current, stream->context);
-  if (cch__not_now(entered))
+  if (cch__is_retryable(entered))
     return false;
   cch__report(entered);
   int status = CCH__CALL(cuStreamDestroy, (stream->raw));
   if (entered == 0)
     cch__current_leave(&current);
-  return cch__ended(status);
+  return cch__destroyed(status);
 }
 
-void cch__stream_drop(cch_stream *stream) { cch_context_unref(stream->context); }
+void cch__stream_unref_held(cch_stream *stream) { cch_context_unref(stream->context); }

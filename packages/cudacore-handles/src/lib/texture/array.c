@@ -104,7 +104,7 @@ cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, vo
   if (is_new) {
     int status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DGetDescriptor, (&found, raw)));
     if (status != 0) {
-      cch__box_discard(array);
+      cch__box_free(array);
       return status;
     }
     array->raw = raw;
@@ -217,7 +217,7 @@ cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array
   if (status == 0)
     status = CCH__IN_CONTEXT(array->context, CCH__CALL(cuArray3DGetDescriptor, (&found, part->raw)));
   if (status != 0) {
-    cch__box_discard(part);
+    cch__box_free(part);
     return status;
   }
   part->desc = from_driver(&found);
@@ -239,17 +239,17 @@ cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array) {
 
 /* ---- destruction ---- */
 
-bool cch__array_end(cch_array *array) {
-  return !array->box.owned || cch__ended(CCH__CALL(cuArrayDestroy, (array->raw)));
+bool cch__array_destroy(cch_array *array) {
+  return !array->box.owned || cch__destroyed(CCH__CALL(cuArrayDestroy, (array->raw)));
 }
 
-void cch__array_drop(cch_array *array) {
+void cch__array_unref_held(cch_array *array) {
   cch_mipmapped_array_unref(array->whole);
   cch_context_unref(array->context);
 }
 
-bool cch__mipmapped_array_end(cch_mipmapped_array *array) {
-  return !array->box.owned || cch__ended(CCH__CALL(cuMipmappedArrayDestroy, (array->raw)));
+bool cch__mipmapped_array_destroy(cch_mipmapped_array *array) {
+  return !array->box.owned || cch__destroyed(CCH__CALL(cuMipmappedArrayDestroy, (array->raw)));
 }
 
-void cch__mipmapped_array_drop(cch_mipmapped_array *array) { cch_context_unref(array->context); }
+void cch__mipmapped_array_unref_held(cch_mipmapped_array *array) { cch_context_unref(array->context); }

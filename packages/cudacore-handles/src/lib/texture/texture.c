@@ -164,20 +164,20 @@ cch_context *cch_surface_context(const cch_surface *surface) {
   return surface->context;
 }
 
-bool cch__texture_end(cch_texture *texture) {
-  return cch__ended(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw))));
+bool cch__texture_destroy(cch_texture *texture) {
+  return cch__destroyed(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw))));
 }
 
-void cch__texture_drop(cch_texture *texture) {
+void cch__texture_unref_held(cch_texture *texture) {
   cch_unref(texture->resource);
   cch_context_unref(texture->context);
 }
 
-bool cch__surface_end(cch_surface *surface) {
-  return cch__ended(CCH__IN_CONTEXT(surface->context, CCH__CALL(cuSurfObjectDestroy, (surface->raw))));
+bool cch__surface_destroy(cch_surface *surface) {
+  return cch__destroyed(CCH__IN_CONTEXT(surface->context, CCH__CALL(cuSurfObjectDestroy, (surface->raw))));
 }
 
-void cch__surface_drop(cch_surface *surface) {
+void cch__surface_unref_held(cch_surface *surface) {
   cch_array_unref(surface->array);
   cch_context_unref(surface->context);
 }

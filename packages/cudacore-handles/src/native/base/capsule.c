@@ -19,7 +19,7 @@ static void destroy(PyObject *capsule) {
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   void *box = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
-  box_let_go(box);
+  box_unref(box);
   PyErr_Restore(kind, value, traceback);
 }
 
@@ -30,7 +30,7 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing) {
     return NULL;
   PyObject *capsule = PyCapsule_New(box, names[((handle *)face)->kind], destroy);
   if (capsule == NULL)
-    box_let_go(box);
+    box_unref(box);
   return capsule;
 }
 

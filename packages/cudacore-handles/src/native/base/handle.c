@@ -35,7 +35,7 @@ unsigned lane_of_thread(void) {
 }
 #endif
 
-void box_let_go(void *box) {
+void box_unref(void *box) {
   void *left = cch_unref_lightly(box);
   if (left == NULL)
     return;
@@ -45,7 +45,7 @@ void box_let_go(void *box) {
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box) {
   handle *self = new_object(type);
   if (self == NULL) {
-    box_let_go(box);
+    box_unref(box);
     return NULL;
   }
   self->st = st;
@@ -80,11 +80,11 @@ void *handle_hold(PyObject *face) {
 void handle_close(handle *self) {
   if (!use_close(&self->uses)) /* it was closed already, or the last use will give the reference back */
     return;
-  box_let_go(self->box);
+  box_unref(self->box);
   owners_drain(self->st);
 }
 
-void handle_give_back(handle *self) { KEEPING_EXCEPTION(box_let_go(self->box); owners_drain(self->st)); }
+void handle_unref(handle *self) { KEEPING_EXCEPTION(box_unref(self->box); owners_drain(self->st)); }
 
 void free_object(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
@@ -103,7 +103,7 @@ void handle_dealloc(PyObject *object) {
   void *left = cch_unref_lightly(box);
   /* A destructor can run while an exception is set. Keep that exception. */
   if (left != NULL) {
-    KEEPING_EXCEPTION(box_let_go(left); owners_drain(st));
+    KEEPING_EXCEPTION(box_unref(left); owners_drain(st));
   }
   free_object(object);
 }
@@ -154,7 +154,7 @@ static PyObject *make_of_class(PyObject *cls, void *box) {
   const state *st = box != NULL ? state_of_type((PyTypeObject *)cls) : NULL;
   if (st != NULL)
     return handle_make(st, (PyTypeObject *)cls, box);
-  box_let_go(box);
+  box_unref(box);
   return box != NULL ? PyErr_Format(PyExc_TypeError, "%R is no class of handles", cls) : NULL;
 }
 
@@ -181,7 +181,7 @@ static PyObject *hold(PyObject *module, PyObject *given) {
   PyObject *pointer = pointer_to(st, box);
   PyObject *held = pointer != NULL ? PyObject_CallFunctionObjArgs(st->faces.gc, pointer, st->faces.unref, NULL) : NULL;
   if (held == NULL)
-    KEEPING_EXCEPTION(box_let_go(box));
+    KEEPING_EXCEPTION(box_unref(box));
   Py_XDECREF(pointer);
   return held;
 }

@@ -163,7 +163,7 @@ PyObject *pointer_to(const state *st, const void *address);
 void *box_take(PyObject *address_of_out);
 
 /* Drops a reference that may be the last one, so it may call the driver and wait. NULL does nothing. */
-void box_let_go(void *box);
+void box_unref(void *box);
 
 /* Whether a face is open. Another thread can close it at any time, so do not use its box because of this. */
 static inline bool handle_is_open(const void *face) { return use_is_open(&((const handle *)face)->uses); }
@@ -185,11 +185,11 @@ static inline void *handle_use(PyObject *face) {
  * Ends a use that handle_use() began. Call it with the GIL held. If the face was closed meanwhile, the call can run
  * Python code. Keeps the current exception.
  */
-void handle_give_back(handle *self);
+void handle_unref(handle *self);
 static inline void handle_done(PyObject *face) {
   handle *self = (handle *)face;
   if (use_end(&self->uses))
-    handle_give_back(self);
+    handle_unref(self);
 }
 
 /* Closes a face. Does nothing if it is closed already. Releases owners, so it runs Python code. */

@@ -43,7 +43,7 @@ static void job_unref(job *self) {
   free(self);
 }
 
-static void drop_objects(job *self) {
+static void unref_objects(job *self) {
   Py_CLEAR(self->function);
   Py_CLEAR(self->result);
   Py_CLEAR(self->type);
@@ -59,7 +59,7 @@ static void *run(void *argument) {
     PyErr_Fetch(&self->type, &self->value, &self->traceback);
   Py_CLEAR(self->function); /* the caller can rely on the thread keeping no objects of the call */
   if (atomic_exchange(&self->left, true))
-    drop_objects(self);
+    unref_objects(self);
   runtime_detach(thread);
   runtime_thread_ended(self->runtime); /* the thread no longer exists for the interpreter, which can now end */
   sem_post(&self->done);
@@ -116,7 +116,7 @@ static PyObject *call_on_thread(PyObject *module, PyObject *function) {
   self->function = Py_NewRef(function);
   if (!start(self)) { /* the system allows no more threads */
     runtime_thread_ended(self->runtime);
-    drop_objects(self);
+    unref_objects(self);
     job_unref(self);
     job_unref(self);
     return PyObject_CallNoArgs(function);
@@ -132,7 +132,7 @@ static PyObject *call_on_thread(PyObject *module, PyObject *function) {
   } else {
     pthread_detach(self->thread);
     if (atomic_exchange(&self->left, true))
-      KEEPING_EXCEPTION(drop_objects(self));
+      KEEPING_EXCEPTION(unref_objects(self));
   }
   job_unref(self);
   return result;

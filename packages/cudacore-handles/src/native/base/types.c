@@ -37,7 +37,7 @@ static type_entry *next_entry(const state *st, const type_entry *entry) {
 }
 
 /* Runs Python code. */
-void types_done(type_entry *entry) {
+void types_unref(type_entry *entry) {
   Py_XDECREF(entry->weak);
   for (size_t i = 0; i < ATTRIBUTES; ++i)
     Py_XDECREF(entry->attributes[i].property);
@@ -107,7 +107,7 @@ static int store(state *st, type_entry item) {
     *slot = item;
   }
   write_end(st);
-  types_done(&old);
+  types_unref(&old);
   if (!has_room)
     PyErr_NoMemory();
   return has_room ? 0 : -1;
@@ -266,7 +266,7 @@ static PyObject *types_registered(PyObject *module, PyObject *type) {
   if (code == NULL)
     code = PyLong_FromUnsignedLong((unsigned long)found.packing | (unsigned long)found.itemsize << 8 |
                                    (found.has_value ? CODE_HAS_VALUE : 0));
-  types_done(&found);
+  types_unref(&found);
   return code;
 }
 
@@ -282,7 +282,7 @@ static PyObject *types_forget(PyObject *module, PyObject *weak) {
       break;
     }
   write_end(st);
-  types_done(&old);
+  types_unref(&old);
   Py_RETURN_NONE;
 }
 
@@ -318,7 +318,7 @@ void types_clear(state *st) {
   cch__table old = st->base.types;
   st->base.types = (cch__table){0};
   for (type_entry *entry = NULL; (entry = cch__table_next(&old, sizeof *entry, entry)) != NULL;)
-    types_done(entry);
+    types_unref(entry);
   cch__table_free(&old);
   Py_CLEAR(st->base.resolver);
   Py_CLEAR(st->base.forget);

@@ -67,11 +67,11 @@ int types_visit(state *st, visitproc visit, void *arg);
 void types_clear(state *st);
 
 /*
- * Copies the entry of a type, with references that types_done() releases. Returns false if the type is not registered;
- * types_done() then does nothing.
+ * Copies the entry of a type, with references that types_unref() releases. Returns false if the type is not registered;
+ * types_unref() then does nothing.
  */
 bool types_read(const state *st, const void *type, type_entry *out);
-void types_done(type_entry *entry);
+void types_unref(type_entry *entry);
 /* Returns the exchange API of a type, or NULL. This is faster than types_read(). */
 const dl_exchange_api *types_exchange_api(const state *st, const void *type);
 /* Calls the resolver, which registers the type of a value if it can. Returns its answer, or -1 with an exception. */

@@ -159,7 +159,7 @@ static int read_edges(const state *st, cch_graph_node *node, PyObject *others, e
   return 0;
 }
 
-static void drop_edges(edges *self) {
+static void free_edges(edges *self) {
   if (self->own != self->few)
     PyMem_Free(self->own);
 }
@@ -183,8 +183,8 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
     else if (status != 0)
       raise_invalid(st, status);
   }
-  drop_edges(&lost);
-  drop_edges(&gained);
+  free_edges(&lost);
+  free_edges(&gained);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 

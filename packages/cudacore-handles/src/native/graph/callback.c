@@ -72,8 +72,8 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   WITHOUT_GIL(status = cch_graph_node_read(&params, &kept, &bundle, node));
   PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
   Py_INCREF(result);
-  box_let_go(kept); /* until here, this kept the function, which another thread can replace */
-  box_let_go(bundle);
+  box_unref(kept); /* until here, this kept the function, which another thread can replace */
+  box_unref(bundle);
   if (status == 0)
     return result;
   Py_DECREF(result);

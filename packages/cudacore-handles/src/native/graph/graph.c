@@ -32,7 +32,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
   cch_node_list_free(&list);
   cch_node_list_free(&copies);
   if (pairs == NULL) {
-    KEEPING_EXCEPTION(box_let_go(copy));
+    KEEPING_EXCEPTION(box_unref(copy));
     return NULL;
   }
   PyObject *twin = handle_make(st, Py_TYPE(face), copy);

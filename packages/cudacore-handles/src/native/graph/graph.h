@@ -93,7 +93,7 @@ const node_method *node_method_find(PyObject *name);
 /*
  * Reads the arguments of a method, some of them by their names in `keywords`, which can be NULL. `by_position`: those
  * that users must name can be given by their position. Returns -1 with an exception on failure. `scratch` is room for
- * an argument block of SCRATCH_SIZE, or NULL. Runs Python code. The caller calls node_params_drop() in any case.
+ * an argument block of SCRATCH_SIZE, or NULL. Runs Python code. The caller calls node_params_unref() in any case.
  */
 int node_params_read(state *st, const node_method *method, values given, bool by_position, PyObject *keywords,
                      void *scratch, node_params *out);
@@ -107,7 +107,7 @@ const cch_graph *node_params_child(const node_params *params);
 int node_params_take(const state *st, node_params *params);
 /* Undoes node_params_take() after the node could not be added. */
 void node_params_undone(node_params *params);
-void node_params_drop(node_params *params);
+void node_params_unref(node_params *params);
 
 /* ---- node_add.c: methods of graphs and nodes, and other uses of parameters ---- */
 
@@ -126,7 +126,7 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
  * Sorts a list and removes duplicates, because the driver refuses duplicate dependencies. Returns the number of items
  * left.
  */
-size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
+size_t remove_duplicates(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
 int compare_boxes(const void *a, const void *b);
 
 /* ---- node_batch.c ---- */

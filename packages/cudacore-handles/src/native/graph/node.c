@@ -63,7 +63,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);
   face = cls != NULL ? handle_make(st, (PyTypeObject *)cls, box) : NULL;
   if (cls == NULL)
-    box_let_go(box);
+    box_unref(box);
   if (face == NULL)
     return NULL;
   /* A face refers only to its class, so the garbage collector need not visit thousands of nodes. */

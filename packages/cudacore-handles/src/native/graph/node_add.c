@@ -44,7 +44,7 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
       raise_node_failed(st, status, method, NO_PLACE);
     }
   }
-  node_params_drop(params);
+  node_params_unref(params);
   owners_drain(st);
   return result;
 }
@@ -58,19 +58,19 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
   unsigned char scratch[SCRATCH_SIZE];
   const values given = {.array = arguments, .count = count};
   if (node_params_read(st, method, given, false, keywords, scratch, &params) < 0) {
-    node_params_drop(&params);
+    node_params_unref(&params);
     return NULL;
   }
   if (PyType_IsSubtype(Py_TYPE(self), st->node_type)) {
     cch_graph_node *after = node_box(st, self, "self");
     if (after != NULL)
       return add(st, method, &params, cch_graph_node_graph(after), &after, 1);
-    node_params_drop(&params);
+    node_params_unref(&params);
     return NULL;
   }
   cch_graph *graph = handle_use(self);
   if (graph == NULL) {
-    node_params_drop(&params);
+    node_params_unref(&params);
     return NULL;
   }
   PyObject *result = add(st, method, &params, graph, NULL, 0);
@@ -97,7 +97,7 @@ int compare_boxes(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
+size_t remove_duplicates(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
   size_t ascending = 1; /* nodes created one after another often have ascending addresses */
   while (ascending < count && compare((char *)items + (ascending - 1) * size, (char *)items + ascending * size) < 0)
     ascending++;
@@ -136,7 +136,7 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   }
   PyObject *result = NULL;
   if (fine && read_nodes(st, arguments, count, &graph, nodes + own) == 0) {
-    size_t different = drop_doubles(nodes, (size_t)count + own, sizeof *nodes, compare_boxes);
+    size_t different = remove_duplicates(nodes, (size_t)count + own, sizeof *nodes, compare_boxes);
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
     result = add(st, &node_methods[METHOD_empty], &params, graph, nodes, different);
   }

@@ -79,10 +79,11 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
   }
   span *read = &self->spans[place];
   if (read->node_count > 1)
-    read->node_count = drop_doubles(self->nodes + read->nodes, read->node_count, sizeof *self->nodes, compare_boxes);
+    read->node_count =
+        remove_duplicates(self->nodes + read->nodes, read->node_count, sizeof *self->nodes, compare_boxes);
   if (read->index_count > 1)
     read->index_count =
-        drop_doubles(self->indices + read->indices, read->index_count, sizeof *self->indices, compare_indices);
+        remove_duplicates(self->indices + read->indices, read->index_count, sizeof *self->indices, compare_indices);
   self->node_count = read->nodes + read->node_count;
   self->index_count = read->indices + read->index_count;
   return PyErr_Occurred() ? -1 : 0;
@@ -215,7 +216,7 @@ done:
   for (size_t i = 0; i < read; i++) {
     if (!added)
       node_params_undone(&self.params[i]);
-    node_params_drop(&self.params[i]);
+    node_params_unref(&self.params[i]);
   }
   if (self.graph != NULL)
     handle_done(arguments[0]);

@@ -128,7 +128,7 @@ static int read_after(additions *self, PyObject *after) {
       return -1;
   }
   self->given.after = self->after;
-  self->given.after_count = drop_doubles(self->after, (size_t)count, sizeof *self->after, compare_boxes);
+  self->given.after_count = remove_duplicates(self->after, (size_t)count, sizeof *self->after, compare_boxes);
   return 0;
 }
 
@@ -183,7 +183,7 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
   if (self.graph == NULL)
     return NULL;
   PyObject *result = read_all(&self, arguments) == 0 ? add(&self) : NULL;
-  node_params_drop(&self.params);
+  node_params_unref(&self.params);
   handle_done(arguments[0]);
   for (size_t i = 0; self.blocks != NULL && i < self.given.column_count; i++)
     PyMem_Free(self.blocks[i]);

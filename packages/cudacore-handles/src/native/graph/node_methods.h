@@ -56,7 +56,7 @@ NODE_METHODS(DECLARE)
  */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
 
-/* Returns the box of a face of a given type, in use until node_params_drop(); NULL with an exception on failure. */
+/* Returns the box of a face of a given type, in use until node_params_unref(); NULL with an exception on failure. */
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out);
 
 /* Makes the bundle of a node from the list of owners, and releases the list. */

@@ -44,7 +44,7 @@ int take_bundle(const state *st, owners *keep, node_params *out, int status) {
     return status; /* there are no owners, so the node has no bundle */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
-  KEEPING_EXCEPTION(owners_release(keep));
+  KEEPING_EXCEPTION(owners_unref(keep));
   return status;
 }
 
@@ -180,12 +180,12 @@ const cch_graph *node_params_child(const node_params *params) {
   return params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
 }
 
-void node_params_drop(node_params *params) {
+void node_params_unref(node_params *params) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (params->bundle != NULL) {
     /* Usually the graph has another reference, so that this does not call the driver. */
-    box_let_go(params->bundle);
+    box_unref(params->bundle);
     params->bundle = NULL;
   }
   if (params->used != NULL) {

@@ -43,7 +43,7 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
   }
   handle_done(arguments[1]);
 done:
-  node_params_drop(&params);
+  node_params_unref(&params);
   owners_drain(st);
   return result;
 }
@@ -94,10 +94,10 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
     status = cch_context_set_current(own);
     out->changed = status == 0;
   }
-  box_let_go(own);
+  box_unref(own);
   if (status == 0)
     return 0;
-  box_let_go(out->before);
+  box_unref(out->before);
   raise_status(st, status);
   return -1;
 }
@@ -105,7 +105,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
 static void leave_context(const context_change *change) {
   if (change->changed)
     cch_context_restore(change->before); /* if this is an error of earlier work, the next call returns it again */
-  box_let_go(change->before);
+  box_unref(change->before);
 }
 
 /* Returns the method that adds nodes of the type of a node; NULL with an exception if there is none. */
@@ -131,7 +131,7 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *face, values 
   if (node_params_read(st, method, given, true, NULL, scratch, &params) == 0)
     result = set(st, method, face, exec, &params);
   leave_context(&change);
-  node_params_drop(&params);
+  node_params_unref(&params);
   owners_drain(st);
   return result;
 }
@@ -174,9 +174,9 @@ static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssi
   PyObject *result =
       status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : raise_status(st, status);
   leave_context(&change);
-  node_params_drop(&params);
-  box_let_go(kept);
-  box_let_go(kernel->kernel);
+  node_params_unref(&params);
+  box_unref(kept);
+  box_unref(kernel->kernel);
   owners_drain(st);
   return result;
 }
@@ -225,8 +225,8 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   PyObject *result = second != NULL ? PyTuple_Pack(2, first, second) : NULL;
   Py_XDECREF(second);
   Py_XDECREF(first);
-  box_let_go(bundle);
-  box_let_go(kept);
+  box_unref(bundle);
+  box_unref(kept);
   return result;
 }
 

@@ -16,7 +16,7 @@ int device_of_stream(cch_stream *stream) {
   return context != NULL ? cch_context_device(context) : CURRENT_DEVICE;
 }
 
-void target_drop(target *t) {
+void target_unref(target *t) {
   cch_kernel_unref(t->kernel);
   cch_stream_unref(t->stream);
 }
@@ -95,9 +95,9 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     }
   }
   if (keep.count != 0 && result != NULL) {
-    owners_release(&keep);
+    owners_unref(&keep);
   } else if (keep.count != 0) {
-    KEEPING_EXCEPTION(owners_release(&keep));
+    KEEPING_EXCEPTION(owners_unref(&keep));
   }
   owners_drain(st);
   if (block != stack)
@@ -398,7 +398,7 @@ int add_launch_types(PyObject *module, state *st) {
   return add_type(module, NULL, "Config", &config_spec, NULL, &st->config_type);
 }
 
-void drop_launch_names(state *st) {
+void clear_launch_names(state *st) {
   Py_CLEAR(st->launch.ptr_name);
   Py_CLEAR(st->launch.value_name);
   Py_CLEAR(st->launch.interface_name);

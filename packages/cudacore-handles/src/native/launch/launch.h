@@ -54,7 +54,7 @@ int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 /* Adds the argument object itself. For one call, the caller keeps it alive. Returns -1 with an exception on failure. */
 int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 /* Releases everything; the list is empty afterwards. Runs Python code, and releases the GIL if there are boxes. */
-void owners_release(owners *self);
+void owners_unref(owners *self);
 /* Makes a bundle of the owners; *out is NULL if there are none. Returns -1 with an exception on failure. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
 /* Returns whether nothing is kept, so that releasing would free at most the array. */
@@ -222,7 +222,7 @@ typedef struct target {
 } target;
 
 int add_launch_types(PyObject *module, state *st);
-void drop_launch_names(state *st);
+void clear_launch_names(state *st);
 int add_pack_functions(PyObject *module);
 /*
  * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order. Returns -1 with an
@@ -246,7 +246,7 @@ typedef struct launch_arguments {
 int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
 /* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream. */
 int device_of_stream(cch_stream *stream);
-void target_drop(target *t);
+void target_unref(target *t);
 
 /* ---- prepared.c ---- */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void give_back(owned *items, Py_ssize_t count) {
+static void unref_items(owned *items, Py_ssize_t count) {
   bool left = false;
   for (Py_ssize_t i = 0; i < count; i++)
     if (items[i].how == HELD)
@@ -29,7 +29,7 @@ static int add(owners *self, owned item) {
     owned *heap = PyMem_Realloc(self->heap, 2 * (size_t)room * sizeof *heap);
     if (heap == NULL) {
       PyErr_NoMemory();
-      give_back(&item, 1);
+      unref_items(&item, 1);
       return -1;
     }
     if (self->heap == NULL)
@@ -67,7 +67,7 @@ int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *
   return add(self, (owned){index, box, face, HELD});
 }
 
-void owners_release(owners *self) {
+void owners_unref(owners *self) {
   if (self->count == 0)
     return;
   owners taken;
@@ -76,7 +76,7 @@ void owners_release(owners *self) {
   if (taken.heap == NULL)
     memcpy(taken.inside, self->inside, (size_t)self->count * sizeof *self->inside);
   owners_init(self, self->for_call);
-  give_back(owners_items(&taken), taken.count);
+  unref_items(owners_items(&taken), taken.count);
   PyMem_Free(taken.heap);
 }
 
@@ -128,6 +128,6 @@ int owners_bundle(const state *st, owners *self, cch_bundle **out) {
   if (status == 0)
     *out = bundle;
   else
-    box_let_go(bundle);
+    box_unref(bundle);
   return status;
 }

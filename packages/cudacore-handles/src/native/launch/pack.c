@@ -125,7 +125,7 @@ static int pack_memoryview(const destination *to, PyObject *value) {
 
 /*
  * Copies the registry's entry for the type of a value to *how. If there is none, calls the resolver. Returns -1 with an
- * exception on failure; otherwise, the caller calls types_done().
+ * exception on failure; otherwise, the caller calls types_unref().
  */
 static int look_up(const state *st, PyObject *value, type_entry *how) {
   if (!types_read(st, Py_TYPE(value), how)) {
@@ -220,7 +220,7 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
                  ? pack_number(to, answer, &how)
                  : raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
                                value, 0, 0);
-    types_done(&how);
+    types_unref(&how);
   }
   KEEPING_EXCEPTION(Py_DECREF(answer)); /* releasing the result can run any code */
   return status;
@@ -263,7 +263,7 @@ static int pack_registered(const destination *to, PyObject *value) {
   if (look_up(to->st, value, &how) < 0)
     return -1;
   int status = pack_by_entry(to, value, &how);
-  types_done(&how);
+  types_unref(&how);
   return status;
 }
 
@@ -398,7 +398,7 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   int status =
       pack_values(PyModule_GetState(module), &params,
                   (values){.tuple = arguments[1], .count = PyTuple_Size(arguments[1])}, out, &keep, (int)device);
-  KEEPING_EXCEPTION(owners_release(&keep));
+  KEEPING_EXCEPTION(owners_unref(&keep));
   if (status < 0) {
     Py_DECREF(block);
     return NULL;

@@ -42,7 +42,7 @@ static kept *kept_new(void) {
 static void kept_unref(kept *self) {
   if (self == NULL || shared_add(&self->references, (size_t)-1) != 0)
     return;
-  owners_release(&self->owners);
+  owners_unref(&self->owners);
   PyMem_Free(self);
 }
 
@@ -77,7 +77,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
     return NULL;
   prepared *self = new_object(type);
   if (!self) {
-    target_drop(&t);
+    target_unref(&t);
     return NULL;
   }
   self->st = st;
@@ -249,7 +249,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
       memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
     UNLOCK_OBJECT();
   }
-  KEEPING_EXCEPTION(owners_release(&added); kept_unref(replaced));
+  KEEPING_EXCEPTION(owners_unref(&added); kept_unref(replaced));
   owners_drain(self->st);
   if (block != stack)
     PyMem_Free(block);
@@ -287,7 +287,7 @@ static int prepared_clear(PyObject *object) {
   /* The object can still be called, so its own fields remain. Only the owners of the values are released. */
   self->cleared = true;
   if (self->kept != NULL && shared_get(&self->kept->references) == 1)
-    owners_release(&self->kept->owners);
+    owners_unref(&self->kept->owners);
   return 0;
 }
 
@@ -300,7 +300,7 @@ static void prepared_dealloc(PyObject *object) {
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   target target = self->target;
-  WITHOUT_GIL(target_drop(&target));
+  WITHOUT_GIL(target_unref(&target));
   kept_unref(self->kept);
   owners_drain(self->st);
   PyErr_Restore(kind, value, traceback);

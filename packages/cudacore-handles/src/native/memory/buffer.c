@@ -27,7 +27,7 @@ typedef struct trackers {
   cch_tracker *boxes[MAX_TRACKERS];
 } trackers;
 
-static void trackers_done(trackers *of) {
+static void trackers_unref(trackers *of) {
   while (of->count > 0)
     handle_done(PyTuple_GetItem(of->faces, --of->count));
 }
@@ -46,7 +46,7 @@ static int trackers_use(trackers *of, PyObject *faces) {
   for (; of->count < count; of->count++) {
     of->boxes[of->count] = handle_use(PyTuple_GetItem(faces, of->count));
     if (of->boxes[of->count] == NULL) {
-      trackers_done(of);
+      trackers_unref(of);
       return -1;
     }
   }
@@ -87,7 +87,7 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  trackers_done(&by);
+  trackers_unref(&by);
   if (!ready)
     return NULL;
   if (status != 0)
@@ -159,7 +159,7 @@ static int operands_begin(const state *st, operands *of, PyObject *stream, PyObj
   return of->stream != NULL ? 0 : -1;
 }
 
-static void operands_done(operands *of) {
+static void operands_unref(operands *of) {
   for (Py_ssize_t i = 0; i < of->count; i++)
     handle_done(of->faces[i]);
   if (of->stream != NULL)
@@ -168,7 +168,7 @@ static void operands_done(operands *of) {
 }
 
 static PyObject *operands_failed(operands *of) {
-  operands_done(of);
+  operands_unref(of);
   return NULL;
 }
 
@@ -176,7 +176,7 @@ static PyObject *operands_failed(operands *of) {
 static PyObject *operands_end(const state *st, operands *of, int status) {
   if (status != 0)
     raise_invalid(st, status);
-  operands_done(of);
+  operands_unref(of);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -260,7 +260,7 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
     WITHOUT_GIL(status = cch_copy_batch(to, from, (size_t)count, settings, of.stream));
     result = operands_end(st, &of, status);
   } else {
-    operands_done(&of);
+    operands_unref(&of);
   }
   PyMem_Free(room);
   return result;

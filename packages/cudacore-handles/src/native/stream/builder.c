@@ -45,7 +45,7 @@ static void give(taken *self) {
   for (Py_ssize_t i = 0; i < self->count; i++) {
     handle *stream = (handle *)PyTuple_GetItem(streams, i);
     if (!use_give(&stream->uses))
-      handle_give_back(stream);
+      handle_unref(stream);
   }
   Py_XDECREF(streams);
 }

@@ -168,7 +168,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
     if (status != 0)
       raise_status(st, status);
   }
-  node_params_drop(&params);
+  node_params_unref(&params);
   handle_done(self);
   owners_drain(st);
   if (!called || status != 0)

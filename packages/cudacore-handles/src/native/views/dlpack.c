@@ -39,7 +39,7 @@ typedef struct lent {
  * device, and the device may be waiting for a Python host function, which waits for the GIL. So that memory is freed at
  * the next safe point. Freeing a pool's memory does not wait, and foreign memory is freed by its owner's own function.
  */
-static void let_go(lent *self) {
+static void unref_lent(lent *self) {
   if (self->keeper != NULL)
     owner_release(self->keeper);
   if (self->box != NULL) {
@@ -51,8 +51,8 @@ static void let_go(lent *self) {
   free(self);
 }
 
-static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
-static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
+static void delete_unversioned(dl_managed_tensor *self) { unref_lent(self->manager_ctx); }
+static void delete_versioned(dl_managed_tensor_versioned *self) { unref_lent(self->manager_ctx); }
 
 /* Returns the name of a capsule whose tensor was not consumed yet, or NULL. */
 static const char *untaken_name(PyObject *capsule) {
@@ -81,7 +81,7 @@ static void destroy_capsule(PyObject *capsule) {
 static void *not_lent(cch_deviceptr *box, owner *keeper) {
   if (keeper != NULL)
     owner_discard(keeper);
-  box_let_go(box);
+  box_unref(box);
   return NULL;
 }
 
@@ -123,7 +123,7 @@ void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bo
 PyObject *dlpack_capsule(void *managed, bool versioned) {
   PyObject *capsule = PyCapsule_New(managed, versioned ? versioned_name : unversioned_name, destroy_capsule);
   if (capsule == NULL)
-    let_go(managed);
+    unref_lent(managed);
   return capsule;
 }
 

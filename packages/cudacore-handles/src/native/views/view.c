@@ -487,7 +487,7 @@ static void view_dealloc(PyObject *object) {
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   dlpack_delete(self->managed, self->versioned);
-  box_let_go(self->box);
+  box_unref(self->box);
   view_clear(object);
   Py_CLEAR(self->keeper);
   if (self->st != NULL)
@@ -566,7 +566,7 @@ int add_view_type(PyObject *module, state *st) {
   return add_type(module, functions, "ViewHandle", &spec, NULL, &st->view_type);
 }
 
-void drop_view_names(state *st) {
+void clear_view_names(state *st) {
   PyObject **place;
   const char *text;
   for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++)

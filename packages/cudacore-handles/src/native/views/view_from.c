@@ -375,7 +375,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
 
 /*
  * Copies the table entry for the type of an object. The first object of a type is examined to make the entry. Returns
- * -1 with an exception on failure; otherwise, the caller calls types_done().
+ * -1 with an exception on failure; otherwise, the caller calls types_unref().
  */
 static int read_entry(const state *st, PyObject *object, type_entry *how) {
   if (types_read(st, Py_TYPE(object), how))
@@ -395,7 +395,7 @@ static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ss
   if (PyErr_Occurred() || read_entry(st, arguments[0], &how) < 0)
     return NULL;
   const dl_exchange_api *api = how.exchange;
-  types_done(&how);
+  types_unref(&how);
   if (api == NULL || api->current_work_stream == NULL)
     Py_RETURN_NONE;
   unsigned long long stream;
@@ -494,7 +494,7 @@ tried:
   if (result == NULL && any)
     result = from_interface_instead(st, arguments[0], object, stream, name);
 end:
-  KEEPING_EXCEPTION(types_done(&how); Py_XDECREF(kept));
+  KEEPING_EXCEPTION(types_unref(&how); Py_XDECREF(kept));
   return result;
 }
 

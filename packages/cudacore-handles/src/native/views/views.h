@@ -54,7 +54,7 @@ static inline bool view_is_padded(const view *self) {
 
 int add_view_type(PyObject *module, state *st);
 int add_view_from_functions(PyObject *module);
-void drop_view_names(state *st);
+void clear_view_names(state *st);
 /* Makes an empty view with room for the given number of dimensions; NULL with an exception on failure. */
 view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
 /* Unpacks a type that is packed as code | bits << 8 | lanes << 16. */

@@ -45,13 +45,13 @@ static int open_import(import **out, int which, bool fail) {
   void *known = NULL;
   int status = cch__registry_claim(&known, made, made->value, sizeof made->value, __func__);
   if (status != 0 || known != NULL) {
-    cch__box_discard(made);
+    cch__box_free(made);
     *out = known;
     return status;
   }
   if (fail) {
     cch__registry_remove(made);
-    cch__box_discard(made);
+    cch__box_free(made);
     *out = NULL;
     return 0;
   }
@@ -214,11 +214,11 @@ static void forked_child_queues_nothing(void) {
   OK(cch_driver_init());
   OK(open_import(&first, 0, false));
   OK(open_import(&second, 1, false));
-  cch__registry_hold(CCH_KIND_DEVICEPTR);
+  cch__registry_lock(CCH_KIND_DEVICEPTR);
   pid_t child = fork();
   if (child == 0)
     drop_while_locked(first, second);
-  cch__registry_let_go(CCH_KIND_DEVICEPTR);
+  cch__registry_unlock(CCH_KIND_DEVICEPTR);
   CHECK_EQ(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   cch_unref(first);

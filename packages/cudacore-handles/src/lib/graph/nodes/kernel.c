@@ -109,7 +109,7 @@ cch_kernel *cch__kernel_of(const cch_bundle *bundle) {
   return first != NULL && first->kind == CCH_KIND_KERNEL ? (cch_kernel *)first : NULL;
 }
 
-void cch__kernel_read_drop(cch__kernel_read *read) {
+void cch__kernel_read_unref(cch__kernel_read *read) {
   cch_kernel_unref(read->kernel);
   free(read->block);
   *read = (cch__kernel_read){0};
@@ -155,7 +155,7 @@ int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *kn
   if (status == 0 && out->kernel != NULL && copies)
     status = copy_arguments(out, operation);
   if (status != 0)
-    cch__kernel_read_drop(out);
+    cch__kernel_read_unref(out);
   return status;
 }
 
@@ -189,7 +189,7 @@ static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bun
     out->args = has_args ? bundle->payload : node->read != NULL ? node->read->payload : NULL;
     out->args_size = has_args ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
   }
-  cch__kernel_read_drop(&read);
+  cch__kernel_read_unref(&read);
   return status;
 }
 
@@ -364,7 +364,7 @@ static int change(CUgraphNode raw, cch__node_params *params, const char *operati
     status = cch__kernel_read_node(&read, raw, NULL, true, operation);
   if (status == 0)
     status = set_kernel(raw, params, &read, &attributes);
-  cch__kernel_read_drop(&read);
+  cch__kernel_read_unref(&read);
   return status;
 }
 

@@ -88,7 +88,7 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
   return known->fill(out, &from);
 }
 
-void cch__node_params_drop(cch__node_params *params) {
+void cch__node_params_unref(cch__node_params *params) {
   cch_bundle_unref(params->kept);
   if (params->pointers != params->few)
     free(params->pointers);
