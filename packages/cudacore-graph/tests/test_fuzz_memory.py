@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 # CUDACORE_FUZZ_SECONDS=600 tries more programs, and CUDACORE_FUZZ_SEED others.
-SECONDS = float(os.environ.get("CUDACORE_FUZZ_SECONDS", "8"))
+SECONDS = float(os.environ.get("CUDACORE_FUZZ_SECONDS", "3"))
 SEED = int(os.environ.get("CUDACORE_FUZZ_SEED", "1"))
 
 FUZZ = """

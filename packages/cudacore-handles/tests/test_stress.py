@@ -17,4 +17,4 @@ def test_what_threads_share(run_on_driver: Callable[..., str], reuse: str) -> No
 
     The test runs with and without immediate reuse of addresses by the simulated driver.
     """
-    run_on_driver(STRESS.format(seconds=4, seed=1), CUDACORE_SIM_REUSE=reuse)
+    run_on_driver(STRESS.format(seconds=2, seed=1), CUDACORE_SIM_REUSE=reuse)

@@ -8,9 +8,9 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.handle import address, adopt, out_box
+from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.context import Context
-from cudacore_handles._driver.device import graph_module
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
@@ -24,9 +24,9 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "kernel": lambda out: Kernel._init(out),
     "deviceptr": lambda out: Buffer._adopt_memory(address(out), None, None),
     "pool": lambda out: _resource_of(adopt(Pool, out)),
-    "graph": lambda out: adopt(graph_module().GraphDefinition, out),
-    "graph_node": lambda out: graph_module() and _native.adopt_node(address(out)),
-    "graph_exec": lambda out: graph_module().Graph._init(out),
+    "graph": lambda out: adopt(graph_package().GraphDefinition, out),
+    "graph_node": lambda out: graph_package() and _native.adopt_node(address(out)),
+    "graph_exec": lambda out: graph_package().Graph._init(out),
 }
 
 

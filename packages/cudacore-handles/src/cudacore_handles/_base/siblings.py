@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check at import that the installed packages have the same minor version."""
+"""The packages that depend on this one: the check of their versions, and their imports by methods of this package."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 
 def check_handles(package: str, version: str) -> None:
@@ -26,3 +28,19 @@ def check_handles(package: str, version: str) -> None:
 
 def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
+
+
+def upper_package(name: str, advice: str) -> Any:
+    """Import a package that depends on this one, by its name. If it is not installed, the error is `advice`."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+    raise ImportError(advice)
+
+
+def graph_package() -> Any:
+    """Import ``cudacore_graph``."""
+    advice = "graph builders are in the package cudacore-graph: pip install cudacore-graph"
+    return upper_package("cudacore_graph", advice)

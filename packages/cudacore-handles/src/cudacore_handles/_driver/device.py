@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
@@ -13,6 +12,7 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import type_text
+from cudacore_handles._base.siblings import graph_package, upper_package
 from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -360,7 +360,7 @@ class Device:
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
-        builder: GraphBuilder = graph_module().GraphBuilder._init(stream=self.create_stream())
+        builder: GraphBuilder = graph_package().GraphBuilder._init(stream=self.create_stream())
         return builder
 
     def _retain(self) -> Context:
@@ -442,13 +442,10 @@ class Device:
         CUDAError
             If there is no NVML, or it does not have the device.
         """
-        try:
-            from cudacore.system import Device as SystemDevice
-        except ModuleNotFoundError as error:
-            if error.name not in ("cudacore", "cudacore.system"):
-                raise
-            raise ImportError("cudacore.system is in the package cudacore: pip install 'cudacore[system]'") from None
-        return SystemDevice._of_cuda_uuid(self.uuid)
+        advice = "cudacore.system is in the package cudacore: pip install 'cudacore[system]'"
+        system = upper_package("cudacore.system", advice)
+        found: SystemDevice = system.Device._of_cuda_uuid(self.uuid)
+        return found
 
     @property
     def properties(self) -> DeviceProperties:
@@ -541,14 +538,3 @@ def _find(device_id: object) -> Device:
     # There is no lock, because a garbage collection while a thread holds it could run code that needs the object, too.
     # setdefault() returns the same object to all threads.
     return _devices.setdefault(ordinal, device)
-
-
-def graph_module() -> ModuleType:
-    """Import cudacore-graph, which depends on this package."""
-    try:
-        import cudacore_graph
-    except ModuleNotFoundError as error:
-        if error.name != "cudacore_graph":
-            raise
-        raise ImportError("graph builders are in the package cudacore-graph: pip install cudacore-graph") from None
-    return cudacore_graph

@@ -15,6 +15,7 @@ from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_options
+from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
 from cudacore_handles._stream.callback import host_function
@@ -150,9 +151,7 @@ class Stream(_native.StreamHandle, Closing, Made):
         """
         if self.is_closed:
             raise closed(self)
-        from cudacore_handles._driver.device import graph_module
-
-        builder: GraphBuilder = graph_module().GraphBuilder._init(stream=self)
+        builder: GraphBuilder = graph_package().GraphBuilder._init(stream=self)
         return builder
 
     def async_done(self) -> asyncio.Future[Stream]:
