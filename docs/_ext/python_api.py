@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.nodes import make_refnode
 from sphinx.util.typing import ExtensionMetadata
 
@@ -134,6 +136,24 @@ def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
             annotation.children = [nodes.Text(f": {found[1]}")]
 
 
+def merge_comments(app: Sphinx) -> None:
+    """Let autodoc find the comments of attributes, and the order of members, in the modules that define the classes.
+
+    Classes have the names of public modules, and autodoc would only read these.
+    """
+    for package in ("cudacore", *PACKAGES):
+        modules = [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]
+        written = [name for name in modules if (getattr(sys.modules[name], "__file__", None) or "").endswith(".py")]
+        found = [ModuleAnalyzer.for_module(name) for name in written]
+        for analyzer in found:
+            analyzer.analyze()
+        for analyzer in found:
+            if "._" not in analyzer.modname:
+                for other in found:
+                    analyzer.attr_docs = other.attr_docs | analyzer.attr_docs
+                    analyzer.tagorder = other.tagorder | analyzer.tagorder
+
+
 def first_sentence(member: addnodes.desc) -> str:
     """Return the first sentence of a description, without the functions of CUDA that it names in parentheses."""
     paragraph = next(member[-1].findall(nodes.paragraph), None)
@@ -192,6 +212,7 @@ def add_names_of_packages(app: Sphinx, env: BuildEnvironment) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the extension to the build."""
+    app.connect("builder-inited", merge_comments)
     app.connect("autodoc-process-signature", complete_signature)
     app.connect("doctree-read", name_as_imported)
     app.connect("doctree-read", list_members)

@@ -103,6 +103,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "pytorch": lambda: has_module("torch", on_sim),
         "pytorch-alone": lambda: False,  # test_interop_libraries.py runs this block separately
         "rmm": lambda: has_module("rmm", on_sim),
+        "wrong": lambda: False,  # test_simulator_guides.py runs these blocks separately
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }
     return guide_programs.program_of(page, lambda needs: can_run[needs]())

@@ -7,11 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from guide_programs import DOCS, blocks_of
+from guide_programs import DOCS, blocks_of, program_of
 
 ORDER = DOCS / "simulator" / "order.py"
 
@@ -107,3 +108,33 @@ def test_a_missing_order(tmp_path: Path) -> None:
     # On a busy machine, the order of concurrent work also depends on chance, so no seed has a fixed result.
     values = {run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)}
     assert values == {"0", "7"}
+
+
+def lessons() -> Iterator[tuple[str, str]]:
+    """Yield the programs with mistakes of the page "Ten kernels", each with the report that the page shows."""
+    begin, *blocks = blocks_of("ten-kernels", "python", "text")
+    lesson: list[str] = []
+    for before, block in zip([begin, *blocks], blocks, strict=False):
+        if block.language == "text":
+            yield "\n".join([begin.code, *lesson]), block.code
+            lesson = []
+        elif before.language != "text":  # the block behind a report is the repair
+            lesson.append(block.code)
+
+
+FINDING = re.compile(r"race|undefined sync|uninitialized read|illegal \w+|no progress|order|an array of float64")
+
+
+@pytest.mark.parametrize(("program", "report"), list(lessons()), ids=range(1, 11))
+def test_a_lesson(program: str, report: str, tmp_path: Path) -> None:
+    """The mistake of a lesson would not be found, or reported as another one than on the page."""
+    ran = run("-c", program, folder=tmp_path, CHECK="race,sync,init,order")
+    (kind,) = set(FINDING.findall(report)) - {"order"} or {"order"}  # other parts depend on which thread is faster
+    assert kind in ran.stderr
+
+
+def test_the_repairs(tmp_path: Path) -> None:
+    """A repaired kernel would have another mistake."""
+    program = program_of("ten-kernels", lambda needs: needs is None)
+    ran = run("-c", program, folder=tmp_path, CHECK="race,sync,init,order")
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 #define CCH_EVENT_DISABLE_TIMING 2u
 #define CCH_EVENT_INTERPROCESS 4u
 
-/** The result of cch_event_flags() for a borrowed event, whose flags are not known. */
+/** The flags of a borrowed event, which are not known. */
 #define CCH_EVENT_UNKNOWN 0x80000000u
 
 /** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
@@ -39,8 +39,8 @@ CCH_EXPORT cch_status cch_event_record(cch_event *event, cch_stream *stream);
 /**
  * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
  * was recorded in a capture; the query does not invalidate that capture, whichever code began it. This holds for
- * records by this library, and for borrowed events. cch_event_poll() and cch_event_synchronize() treat such events in
- * the same way. @since 0.1
+ * records by this library, and for borrowed events. cch_event_synchronize() treats such events in the same way.
+ * @since 0.1
  */
 CCH_EXPORT cch_status cch_event_query(cch_event *event);
 

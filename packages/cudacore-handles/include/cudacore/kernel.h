@@ -48,9 +48,8 @@ CCH_EXPORT cch_status cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_librar
 
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as the
- * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, the parameters are those
- * of cch_kernel_set_params(); if that was not called, this function and cch_launch() both fail with CCH_ENOSYMBOL.
- * @since 0.1
+ * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, this function and
+ * cch_launch() fail with CCH_ENOSYMBOL, unless cudacore-handles has read the parameters from the code. @since 0.1
  */
 CCH_EXPORT cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
                                         cch_context *CCH_NULLABLE context);

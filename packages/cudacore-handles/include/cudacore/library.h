@@ -23,7 +23,7 @@ CCH_EXPORT cch_status cch_library_load(cch_library **out, const void *image, siz
 CCH_EXPORT cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
                                        cch_release_fn CCH_NULLABLE release);
 
-/** The handle, borrowed. Before passing it to other code, see cch_library_disown(). */
+/** The handle, borrowed. Other code must not unload it. */
 CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
 
 CCH_END_DECLS
