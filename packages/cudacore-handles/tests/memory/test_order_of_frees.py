@@ -28,6 +28,7 @@ pool = ch.DeviceMemoryResource(device, {})
 pinned = ch.LegacyPinnedMemoryResource()
 copied = pinned.allocate(SIZE)
 contexts: list[ch.Context] = []
+results = [copied]  # of the work; all bytes must be those of the buffer
 
 def green() -> ch.Context:
     (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=8))
@@ -46,71 +47,56 @@ def use(buffer: ch.Buffer, on: ch.Stream, into: ch.Buffer = copied) -> None:
     for _ in range(ROUNDS):
         scratch.fill(0, stream=on)
     buffer.copy_to(into, stream=on)
-
-def reuse(mr: ch.MemoryResource = pool) -> None:
-    '''Write to memory that was just freed.'''
-    device.set_current()
-    for _ in range(3):
-        mr.allocate(SIZE, stream=stream).fill(9, stream=stream)
-    stream.sync()
-
-def check(*results: ch.Buffer) -> None:
-    for each in devices:
-        each.sync()
-    for result in results or (copied,):
-        assert set(bytes(result.__buffer__())) == {7}
 """
 
+END = """
+device.set_current()
+for _ in range(3):  # write to memory that was just freed
+    pool.allocate(SIZE, stream=stream).fill(9, stream=stream)
+stream.sync()
+for each in devices:
+    each.sync()
+for each in contexts:
+    device.set_current(each)
+    LEGACY.sync()
+for result in results:
+    assert set(bytes(result.__buffer__())) == {7}
+"""
+
+# A stream that is another one in each context, and in each thread, and the ways to free memory that it has used.
+STREAMS = {
+    "default stream of a green context": "device.set_current(green()); on = LEGACY",
+    "default stream of another device": "devices[1].set_current(); on = LEGACY",
+    "per-thread default stream of another device": "devices[1].set_current(); on = PER_THREAD",
+}
+FREES = {
+    "closed": "buffer.close(on)",
+    "part closed": "buffer[: SIZE // 2].close(on); device.set_current(); buffer.close()",
+    "recorded": "buffer.record_stream(on); device.set_current(); buffer.close()",
+    "deallocation stream": "buffer.set_deallocation_stream(on); device.set_current(); del buffer",
+}
 SCENARIOS = {
-    "default stream of a green context": """
-        buffer = full()
-        device.set_current(green())
-        use(buffer, LEGACY)
-        buffer.close(LEGACY)
-        reuse()
-        check()
-    """,
+    f"{stream}, {free}": f"buffer = full()\n{STREAMS[stream]}\nuse(buffer, on)\n{FREES[free]}"
+    for stream in STREAMS
+    for free in FREES
+} | {
     "allocated on the default stream of a green context": """
-        context = green()
-        device.set_current(context)
+        device.set_current(green())
         buffer = pool.allocate(SIZE, stream=LEGACY)
         buffer.fill(7, stream=LEGACY)
         use(buffer, LEGACY)
         device.set_current()
         buffer.close()
-        reuse()
-        check()
     """,
-    "part, default stream of a green context": """
+    "per-thread default stream, freed while a green context, which has none, is current": """
         buffer = full()
-        part = buffer[: SIZE // 2]
+        use(buffer, PER_THREAD)
+        buffer.set_deallocation_stream(PER_THREAD)
+        buffer.record_stream(device.create_stream())
+        target = pinned.allocate(SIZE)
+        target.set_deallocation_stream(PER_THREAD)
         device.set_current(green())
-        use(buffer, LEGACY)
-        part.close(LEGACY)
-        device.set_current()
-        buffer.close()
-        reuse()
-        check()
-    """,
-    "recorded default stream of a green context": """
-        buffer = full()
-        device.set_current(green())
-        use(buffer, LEGACY)
-        buffer.record_stream(LEGACY)
-        device.set_current()
-        buffer.close()
-        reuse()
-        check()
-    """,
-    "deallocation stream of a green context": """
-        buffer = full()
-        device.set_current(green())
-        use(buffer, LEGACY)
-        buffer.set_deallocation_stream(LEGACY)
-        device.set_current()
-        del buffer
-        reuse()
-        check()
+        del buffer, target
     """,
     "pinned memory, default stream of another device": """
         buffer = full()
@@ -120,34 +106,7 @@ SCENARIOS = {
         target.set_deallocation_stream(LEGACY)
         device.set_current()
         target.close()  # waits
-        for each in devices:
-            each.sync()
-    """,
-    "default stream of another device": """
-        buffer = full()
-        devices[1].set_current()
-        use(buffer, LEGACY)
-        buffer.close(LEGACY)
-        reuse()
-        check()
-    """,
-    "part, default stream of another device": """
-        buffer = full()
-        part = buffer[: SIZE // 2]
-        devices[1].set_current()
-        use(buffer, LEGACY)
-        part.close(LEGACY)
-        buffer.close()
-        reuse()
-        check()
-    """,
-    "per-thread default stream of another device": """
-        buffer = full()
-        devices[1].set_current()
-        use(buffer, PER_THREAD)
-        buffer.close(PER_THREAD)
-        reuse()
-        check()
+        results = []
     """,
     "per-thread default streams of two threads": """
         buffer = full()
@@ -164,8 +123,6 @@ SCENARIOS = {
         for thread in threads:
             thread.join()
         buffer.close()
-        reuse()
-        check(*results)
     """,
     "borrowed by another buffer": """
         second = device.create_stream()
@@ -174,8 +131,6 @@ SCENARIOS = {
         use(buffer, second)
         owner.close()
         buffer.close(second)
-        reuse()
-        check()
     """,
     "part of a borrowed buffer": """
         second = device.create_stream()
@@ -186,8 +141,6 @@ SCENARIOS = {
         part.close(second)
         buffer.close()
         owner.close()
-        reuse()
-        check()
     """,
     "borrowed from memory with a resource of one's own": """
         class Resource(ch.MemoryResource):
@@ -206,8 +159,6 @@ SCENARIOS = {
         use(buffer, second)
         buffer.close(second)
         owner.close()
-        reuse()
-        check()
     """,
     "many recorded streams, idle when they are recorded": """
         streams = [device.create_stream() for _ in range(30)]
@@ -216,8 +167,6 @@ SCENARIOS = {
             buffer.record_stream(each)
         use(buffer, streams[0])
         buffer.close()
-        reuse()
-        check()
     """,
     "view of a closed buffer": """
         second = device.create_stream()
@@ -227,8 +176,6 @@ SCENARIOS = {
         buffer.close()
         view.view(dtype="int8").record_stream(second)
         del view
-        reuse()
-        check()
     """,
     "recorded part": """
         second = device.create_stream()
@@ -238,8 +185,6 @@ SCENARIOS = {
         part.record_stream(second)
         part.close()
         buffer.close()
-        reuse()
-        check()
     """,
 }
 
@@ -258,7 +203,7 @@ for name, code in SCENARIOS.items():
     device.set_current()
     print(name, flush=True)
     names = dict(globals())
-    exec(textwrap.dedent(code), names)
+    exec(textwrap.dedent(code) + END, names)
     if "sim" in names:
         assert not sim.reports(), (name, sim.reports())
     names.clear()
@@ -272,4 +217,4 @@ def test_scenarios(run_on_driver: Callable[..., str], devices: int) -> None:
     if devices > len(ch.Device.get_all_devices()):
         pytest.skip("needs two devices")
     scenarios = {name: code for name, code in SCENARIOS.items() if ("device" in name) == (devices == 2)}
-    run_on_driver(f"{PRELUDE}\nSCENARIOS = {scenarios!r}\n{RUN}", CUDACORE_SIM_CHECK="order")
+    run_on_driver(f"{PRELUDE}\nSCENARIOS, END = {scenarios!r}, {END!r}\n{RUN}", CUDACORE_SIM_CHECK="order")
