@@ -70,7 +70,10 @@ UPWARD = {
 }
 #: Headers of a lower room that declare functions of upper rooms: the names of these functions, and the reason.
 DECLARED_BELOW = {
-    "packages/cudacore-handles/src/lib/base/kinds.h": (r"cch__\w+_(?:end|drop)", "how the kinds in kind_list.h end"),
+    "packages/cudacore-handles/src/lib/base/kinds.h": (
+        r"cch__\w+_(?:destroy|unref_held)",
+        "how the kinds in kind_list.h end",
+    ),
 }
 #: The definition and the declaration of an internal function of the C library; the name is the first group.
 DEFINITION = re.compile(r"^[a-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\) {", re.MULTILINE)
