@@ -9,12 +9,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
+from cudacore_graph._graph import Graph, instantiate
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
@@ -34,9 +35,6 @@ from cudacore_handles._sdk import (
 )
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder, Taken, take
-
-if TYPE_CHECKING:
-    from cudacore_graph._graph import Graph
 
 _MODES = {
     "global": lib.CCH_CAPTURE_GLOBAL,
@@ -241,9 +239,7 @@ class GraphBuilder(Builder, Made):
         """
         if self._kind is not BuilderKind.PRIMARY or self._state is not BuilderState.ENDED:
             raise self._illegal("complete the graph")
-        from cudacore_graph._graph import instantiate
-
-        return instantiate(self._finished("complete the graph"), options, self._own_stream().context)
+        return instantiate(self._finished("complete the graph"), options, self._own_stream())
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, hold_there
@@ -14,7 +14,7 @@ from cudacore_graph._nodes.conditional import ConditionalNode
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import Context, CUDAError
+from cudacore_handles import CUDAError, Stream
 from cudacore_handles._sdk import (
     Closing,
     Made,
@@ -30,7 +30,7 @@ from cudacore_handles._sdk import (
     type_text,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Stream_accept
+from cudacore_handles._sdk.graph import Builder, Stream_accept
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -151,15 +151,15 @@ class Graph(_native.ExecHandle, Closing, Made):
 def instantiate(
     definition: GraphDefinition,
     options: GraphCompleteOptions | Mapping[str, Any] | None,
-    context: Context | None = None,
+    stream: Stream | None = None,
 ) -> Graph:
-    """Make an executable graph in a context, by default the current one; see :meth:`GraphDefinition.instantiate`."""
+    """Make an executable graph in a stream's context, or the current one; see :meth:`GraphDefinition.instantiate`."""
     params = ffi.new("cch_instantiate_params *")
     params.size = ffi.sizeof("cch_instantiate_params")
     held = []  # keeps the boxes alive until the call is over
-    if context is not None:
-        held.append(hold(context))
-        params.context = held[-1]
+    if stream is not None:
+        held.append(hold(stream))
+        params.context = lib.cch_stream_context(held[-1])
     if options is not None:
         chosen = as_options(GraphCompleteOptions, options)
         params.flags = chosen._flags()
@@ -189,13 +189,11 @@ def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     return error
 
 
-def _definition_of(source: object) -> GraphDefinition:
+def _definition_of(source: Any) -> GraphDefinition:
     if isinstance(source, GraphDefinition):
         return source
-    from cudacore_graph._builder import GraphBuilder
-
-    if isinstance(source, GraphBuilder):
-        return source._finished("update a graph from it")
+    if isinstance(source, Builder):  # the base class of GraphBuilder, whose module imports this one
+        return cast("GraphBuilder", source)._finished("update a graph from it")
     raise TypeError(f"source must be a GraphDefinition or a GraphBuilder, not {type_text(source)}")
 
 
