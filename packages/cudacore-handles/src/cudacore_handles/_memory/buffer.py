@@ -16,7 +16,7 @@ from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
-from cudacore_handles._memory.buffer_copy import copy_array, copy_buffer, pack_options
+from cudacore_handles._memory.buffer_copy import copy_array, copy_with_options, pack_options
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
     IPCBufferDescriptor,
@@ -351,10 +351,12 @@ class Buffer(_native.BufferHandle, Closing, Made):
             dst = mr.allocate(size_of(self), stream=stream)
             if not isinstance(dst, Buffer):
                 raise no_buffer(mr, dst)
-        if isinstance(dst, Buffer):
-            copy_buffer(dst, self, packed, stream)
-        else:
+        if not isinstance(dst, Buffer):
             copy_array(self, dst, "dst", packed, stream)
+        elif packed is None:
+            _native.copy(dst, self, stream)
+        else:
+            copy_with_options(dst, self, packed, stream)
         return dst
 
     def copy_from(
@@ -385,10 +387,12 @@ class Buffer(_native.BufferHandle, Closing, Made):
         >>> buffer.copy_from(np.arange(4, dtype=np.int32), stream=stream)
         """
         packed = None if options is None else pack_options("copy_from", options, stream)
-        if isinstance(src, Buffer):
-            copy_buffer(self, src, packed, stream)
-        else:
+        if not isinstance(src, Buffer):
             copy_array(self, src, "src", packed, stream)
+        elif packed is None:
+            _native.copy(self, src, stream)
+        else:
+            copy_with_options(self, src, packed, stream)
 
     def copy_part_from(
         self,

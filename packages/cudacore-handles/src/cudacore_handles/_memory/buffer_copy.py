@@ -20,11 +20,8 @@ def pack_options(function: str, options: object, stream: Stream | IsStreamType) 
     return copy.pack_options(function, options, stream)
 
 
-def copy_buffer(dst: Buffer, src: Buffer, options: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
+def copy_with_options(dst: Buffer, src: Buffer, options: tuple[bytes, ...], stream: Stream | IsStreamType) -> None:
     """Copy between buffers; `options` are in the form that ``_native`` expects."""
-    if options is None:
-        _native.copy(dst, src, stream)
-        return
     src_size, dst_size = size_of(src), size_of(dst)
     if dst_size != src_size:
         raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
@@ -56,6 +53,9 @@ def copy_array(
         dst, src = (other, buffer) if to_array else (buffer, other)
         if memory.on_host:
             accepted.sync()  # the copy would wait for the stream, but not for signals
-        copy_buffer(dst, src, options, accepted)
+        if options is None:
+            _native.copy(dst, src, accepted)
+        else:
+            copy_with_options(dst, src, options, accepted)
         if memory.on_host:
             accepted._finish()

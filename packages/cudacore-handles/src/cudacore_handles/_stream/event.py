@@ -82,8 +82,8 @@ class Event(_native.EventHandle, Closing, Made):
             from cudacore_handles._stream.options import EventOptions
 
             flags = as_options(EventOptions, options)._flags()
-        if flags & lib.CCH_EVENT_INTERPROCESS:
-            check_events(context)
+            if flags & lib.CCH_EVENT_INTERPROCESS:
+                check_events(context)
         return _native.create_event(cls, context, flags)
 
     @classmethod
