@@ -188,6 +188,12 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
     return folder
 
 
+def compilers_of(session: nox.Session) -> dict[str, str]:
+    """Return a variable with NVRTC's folder, which glibc's dlopen searches, but not the dlopen of sanitizers."""
+    found = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
+    return {"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))}
+
+
 def extension_in(site: Path) -> tuple[str, ...]:
     """Return options to build cudacore-handles, without its tests in C, for a folder that PYTHONPATH begins with."""
     return ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
@@ -258,7 +264,7 @@ def stress_ft(session: nox.Session) -> None:
     session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
     packages = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
     path = os.pathsep.join([str(site), str(packages).strip()])
-    env = {**UNDER_TSAN, "CUDACORE_DRIVER": "sim", "PYTHONPATH": path}
+    env = {**compilers_of(session), **UNDER_TSAN, "CUDACORE_DRIVER": "sim", "PYTHONPATH": path}
     for command in (stress, (*pytest, "--capture=no", "-k", "not gil and not subinterpreters", *races)):
         session.run(*fixed_addresses().split(), python, *command, env=env, external=True)
 
@@ -351,10 +357,8 @@ def tests_san(session: nox.Session) -> None:
     """Run the tests on a simulated driver that is built with AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
-    # Unlike glibc's dlopen, the dlopen of AddressSanitizer does not search NVRTC's folder.
-    compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
-        "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
+        **compilers_of(session),
         **UNDER_ASAN,
         "LD_PRELOAD": preload("libasan.so", "libubsan.so"),
         "CUDACORE_SIM_LIBRARY": str(folder / "libcuda.so.1"),
