@@ -5,7 +5,7 @@
 #
 # usage: ci/gpu.sh [FOLDER] [PYTEST-ARGUMENT...]        FOLDER: default $CUDACORE_WHEELS, then build/wheels
 #
-# PARTS says what to do; default "tests". A part that fails does not keep the next ones from running.
+# PARTS lists what to run; default "tests". A part that fails does not keep the next ones from running.
 #   tests     all tests, and the kernels that the simulated driver is compared with: a GPU must do what was recorded
 #   sweep     all recorded sequences of driver calls, in a process each; lists what differs. Where a context takes
 #             seconds to create, this takes ten minutes: set BUDGET
@@ -16,7 +16,7 @@
 #   bench     ci/benchmarks/run.py
 # Tests that inject failures are left out: a driver does not fail on request.
 # RESULTS   folder for a log of each part, JUnit files and the measurements; default build/gpu
-# BUDGET    seconds for all parts; default 540. What is still running then is interrupted, and has failed.
+# BUDGET    seconds for all parts; default 540. A part that is still running then is interrupted, and fails.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -36,7 +36,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$scratch/site" "$folder"/*.whl
 
-# The tests, without the packages' sources beside them: what is tested is what the wheels contain.
+# The tests, without the packages' sources beside them, so that they use the packages of the wheels.
 "$python" "$root/ci/copy_tests.py" "$scratch/tests"
 cd "$scratch/tests"
 export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"

@@ -30,7 +30,7 @@ bool cch__reclaim_settle(void);
 bool cch__is_retryable(int result);
 
 /*
- * Returns the result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not
+ * Returns the result of a cch__..._destroy() whose call of the driver returned `status`: false if destruction is not
  * possible at the moment. Reports other failures, because a destructor cannot return them.
  */
 static inline bool cch__destroyed(int status) {

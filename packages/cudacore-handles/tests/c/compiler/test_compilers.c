@@ -172,19 +172,6 @@ static void empty_output_is_not_fetched(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* Headers in memory would not reach the compiler. */
-static void headers_arrive(void) {
-  const char *headers[] = {"content"}, *names[] = {"a.h"};
-  char out[64];
-  size_t size = sizeof out;
-  cch_nvrtc_program *program = NULL;
-  OK(cch_nvrtc_program_create(&program, nvrtc, "a.h", "name", 1, headers, names));
-  OK(cch_nvrtc_program_compile(program, 0, NULL));
-  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
-  CHECK_STR(out, "ptx content");
-  cch_nvrtc_program_unref(program);
-}
-
 /* A failure would lack its domain, its code, or the first line of the log. */
 static void failures_are_told(void) {
   static const char *const unknown[] = {"--unknown"}, *const wrong_arch[] = {"-arch=wrong"};
@@ -241,23 +228,6 @@ static void failures_are_told(void) {
     OK(get(out, &size, program, output));                                                                              \
     CHECK_EQ(size, 0);                                                                                                 \
   } while (0)
-
-/* Modules that are added to an NVVM program would be lost, or ordinary modules would be added as lazy ones. */
-static void nvvm_compiles(void) {
-  static const char *const lto[] = {"-gen-lto"};
-  cch_nvvm_program *program = NULL;
-  char out[64];
-  size_t size = sizeof out;
-  OK(cch_nvvm_program_create(&program, nvvm));
-  OK(cch_nvvm_program_add(program, "first", 5, "1", 0));
-  OK(cch_nvvm_program_add(program, "second and more", 6, "2", 1));
-  OK(cch_nvvm_program_verify(program, 0, NULL));
-  OK(cch_nvvm_program_compile(program, 1, lto));
-  CHECK_OUTPUT(cch_nvvm_program_get, program, CCH_NVVM_CODE, "lto first;second?");
-  CHECK_NO_OUTPUT(cch_nvvm_program_get, program, CCH_NVVM_LOG);
-  FAILS(CCH_EINVAL, cch_nvvm_program_get(out, &size, program, 99));
-  cch_nvvm_program_unref(program);
-}
 
 /* nvJitLink's inputs would be lost, or an old version, whose functions have other names, would not be usable. */
 static void nvjitlink_links(void) {
@@ -337,35 +307,6 @@ static void compilations_are_cancelled(void) {
   CHECK(program == NULL);
   CHECK_STR(check_error()->operation, "nvrtcSetFlowCallback");
   CHECK_EQ(programs(), before);
-}
-
-/* The status of a precompiled header would be lost. */
-static void precompiled_headers(void) {
-  cch_nvrtc_program *program = nvrtc_program("source");
-  int status = 0;
-  size_t size = 0;
-  OK(cch_nvrtc_program_pch_status(&status, program));
-  CHECK_EQ(status, 13);
-  OK(cch_nvrtc_program_compile(program, 0, NULL));
-  OK(cch_nvrtc_program_pch_status(&status, program));
-  CHECK_EQ(status, 14);
-  OK(cch_nvrtc_program_pch_heap(&size, program));
-  CHECK_EQ(size, 2000);
-  OK(cch_nvrtc_set_pch_heap(nvrtc, size));
-  OK(cch_nvrtc_pch_heap(&size, nvrtc));
-  CHECK_EQ(size, 2000);
-  cch_nvrtc_program_unref(program);
-}
-
-/* A compiler's result code would have no name, or the name of another code. */
-static void names_of_results(void) {
-  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, 18), "NVRTC_ERROR_BUSY");
-  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVVM, 9), "NVVM_ERROR_COMPILATION");
-  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVJITLINK, 18), "NVJITLINK_ERROR_LTO_NOT_ENABLED");
-  CHECK_STR(cch_error_string_in(CCH_DOMAIN_NVJITLINK, 99), "the linker failed");
-  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, -1), "NVRTC_ERROR_UNRECOGNIZED");
-  CHECK_STR(cch_error_name_in(CCH_DOMAIN_HANDLES, CCH_ECOMPILER), "CCH_ECOMPILER");
-  CHECK_STR(cch_error_string_in(CCH_DOMAIN_HANDLES, CCH_ENOCOMPILER), "the compiler library cannot be loaded");
 }
 
 /* A program would be destroyed while it is referenced, be destroyed twice, or never. */
@@ -486,14 +427,10 @@ int main(void) {
   RUN(architectures);
   RUN(nvrtc_compiles);
   RUN(empty_output_is_not_fetched);
-  RUN(headers_arrive);
   RUN(failures_are_told);
-  RUN(nvvm_compiles);
   RUN(nvjitlink_links);
   RUN(old_libraries_do_without);
   RUN(compilations_are_cancelled);
-  RUN(precompiled_headers);
-  RUN(names_of_results);
   RUN(programs_are_destroyed_once);
   RUN(failure_is_reported);
   RUN(dropped_in_a_callback);

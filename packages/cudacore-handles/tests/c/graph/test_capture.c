@@ -24,49 +24,6 @@ static void launch(void) {
   OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
 }
 
-/* The graph of a capture would not contain the captured work, or would have no box, or two boxes. */
-static void captures_make_graphs(void) {
-  cch_graph *none = NULL, *asked;
-  int status = -1;
-  CHECK_EQ(cch_capture_count(), 0);
-  OK(cch_capture_status_of(&status, &none, world.stream));
-  CHECK(status == CCH_CAPTURE_NONE && none == NULL);
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  CHECK_EQ(cch_capture_count(), 1);
-  OK(cch_capture_status_of(&status, &asked, world.stream));
-  CHECK(status == CCH_CAPTURE_ACTIVE && asked == g);
-  cch_graph_unref(asked);
-  size_t questions = sim.calls("cuStreamGetCaptureInfo");
-  OK(cch_capture_graph(&asked, world.stream));
-  CHECK(asked == g && sim.calls("cuStreamGetCaptureInfo") == questions);
-  cch_graph_unref(asked);
-  launch();
-  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
-  cch_graph_node *added;
-  OK(cch_capture_add(&added, world.stream, &spec));
-  launch();
-  OK(cch_capture_end(g, world.stream));
-  CHECK(!is_captured(world.stream));
-  CHECK_EQ(cch_capture_count(), 0);
-  OK(cch_capture_graph(&asked, world.stream));
-  CHECK(asked == NULL && sim.calls("cuStreamGetCaptureInfo") > questions);
-  cch_node_list list;
-  OK(cch_graph_nodes(&list, g));
-  CHECK(list.count == 3 && list.nodes[1] == added && cch_graph_node_type(list.nodes[0]) == CCH_NODE_KERNEL);
-  cch_node_list_free(&list);
-  OK(cch_graph_node_dependencies(&list, added));
-  CHECK_EQ(list.count, 1);
-  cch_node_list_free(&list);
-  OK(cch_graph_node_dependents(&list, added));
-  CHECK_EQ(list.count, 1);
-  cch_node_list_free(&list);
-  cch_graph_exec *exec = instantiate(g);
-  OK(cch_graph_launch(exec, world.stream));
-  cch_graph_exec_unref(exec);
-  cch_graph_node_unref(added);
-  cch_graph_unref(g);
-}
-
 /* Objects that captured work uses would be destroyed before the graph and its clones and executable graphs. */
 static void captures_keep_what_work_uses(void) {
   cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
@@ -457,31 +414,9 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
 }
 
-/* Work would be added to a capture of other code, or a capture would begin in a mode that does not exist. */
-static void bad_captures_are_refused(void) {
-  cch_graph *none = NULL;
-  cch_graph_node *node = NULL;
-  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
-  FAILS(CCH_EINVAL, cch_capture_begin(&none, world.stream, 3));
-  FAILS(CCH_EINVAL, cch_capture_begin(&none, NULL, CCH_CAPTURE_GLOBAL));
-  FAILS(CCH_EINVAL, cch_capture_add(&node, world.stream, &spec));
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  FAILS(CUDA_ERROR_ILLEGAL_STATE, cch_capture_begin(&none, world.stream, CCH_CAPTURE_GLOBAL));
-  CHECK(is_captured(world.stream));
-  sim.fail("cuStreamUpdateCaptureDependencies", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_add(&node, world.stream, &spec));
-  CHECK(none == NULL && node == NULL);
-  OK(cch_capture_end(g, world.stream));
-  cch_node_list list;
-  OK(cch_graph_nodes(&list, g));
-  CHECK_EQ(list.count, 0);
-  cch_graph_unref(g);
-}
-
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
-  RUN(captures_make_graphs);
   RUN(captures_keep_what_work_uses);
   RUN(captures_of_others_keep_what_work_uses);
   RUN(launches_ask_twice_and_keep_first);
@@ -496,6 +431,5 @@ int main(void) {
   RUN(joined_streams_are_held);
   RUN(memory_holds_its_graph);
   RUN(captures_that_others_ended_are_left_alone);
-  RUN(bad_captures_are_refused);
   return 0;
 }

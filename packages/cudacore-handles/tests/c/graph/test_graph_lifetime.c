@@ -56,53 +56,6 @@ static void updates_replace_the_bundle(void) {
   cch_graph_unref(g);
 }
 
-/* The kernel of a node, its library or its event would be destroyed before the graph. */
-static void boxes_of_parameters_are_kept(void) {
-  cch_graph *g = new_graph();
-  cch_library *library;
-  cch_kernel *kernel;
-  cch_event *event;
-  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
-  OK(cch_kernel_get(&kernel, library, "empty"));
-  OK(cch_event_create(&event, world.context, 0));
-  cch_kernel_node params = {.size = sizeof params, .config = &graphs_config, .kernel = kernel};
-  cch_graph_node_unref(add(g, CCH_NODE_KERNEL, &params, NULL, NULL));
-  cch_event_node event_params = {.size = sizeof event_params, .event = event};
-  cch_graph_node_unref(add(g, CCH_NODE_EVENT_RECORD, &event_params, NULL, NULL));
-  cch_kernel_unref(kernel);
-  cch_library_unref(library);
-  CHECK_AFTER(cch_event_unref(event), sim.live(CUDASIM_LIBRARY), 2);
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
-  cch_graph_unref(g);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
-}
-
-/*
- * The box of a child graph, or of a node in it, would not keep the root graph; or dropping all boxes would not destroy
- * the root graph.
- */
-static void any_box_keeps_the_root(void) {
-  cch_graph *g = new_graph(), *leaf = new_graph();
-  cch_graph_node_unref(add_empty(leaf, NULL));
-  cch_child_node params = {.size = sizeof params, .graph = leaf};
-  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &params, NULL, NULL);
-  cch_graph_unref(leaf);
-  cch_graph *child = child_of(n, 0);
-  cch_graph_node_unref(n);
-  cch_graph_unref(g);
-  CHECK_EQ(sim.calls("cuGraphDestroy"), 1); /* only the leaf was destroyed */
-  cch_node_list list;
-  OK(cch_graph_nodes(&list, child));
-  CHECK_EQ(list.count, 1);
-  cch_graph_unref(child);
-  CHECK(cch_is_valid(list.nodes[0]));
-  CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
-  cch_node_list_free(&list);
-  CHECK_EQ(sim.calls("cuGraphDestroy"), 2);
-}
-
 /* A node would have two boxes at the same time, or its record would be lost with its box. */
 static void nodes_have_one_box(void) {
   cch_graph *g = new_graph();
@@ -406,8 +359,6 @@ int main(void) {
   RUN(nodes_go_lightly_on_threads);
   RUN(bundles_live_as_long_as_what_was_made);
   RUN(updates_replace_the_bundle);
-  RUN(boxes_of_parameters_are_kept);
-  RUN(any_box_keeps_the_root);
   RUN(nodes_have_one_box);
   RUN(boxes_outlive_what_cuda_destroys);
   RUN(replaced_children_are_gone);

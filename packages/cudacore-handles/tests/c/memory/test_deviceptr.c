@@ -65,28 +65,6 @@ static void default_stream_remembers_the_context(void) {
   cch_stream_unref(legacy);
 }
 
-/* Device and pinned memory would be freed with the wrong driver call, or while the memory's stream uses it. */
-static void immediate_frees_wait_for_the_stream(void) {
-  cch_deviceptr *device, *pinned, *quiet;
-  OK(cch_deviceptr_alloc(&device, context, 100));
-  OK(cch_deviceptr_alloc_host(&pinned, context, 100, CU_MEMHOSTALLOC_PORTABLE));
-  OK(cch_deviceptr_alloc(&quiet, context, 100));
-  CHECK(cch_deviceptr_pool(device) == NULL && cch_deviceptr_stream(device) == NULL);
-  CHECK(cch_deviceptr_context(device) == context && cch_deviceptr_context(pinned) == context);
-  CHECK(!cch_deviceptr_is_wrapped(device));
-  cch_deviceptr_unref(quiet);
-  CHECK_EQ(sim.calls("cuMemFree"), 1);
-  CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
-  OK(cch_deviceptr_set_stream(device, stream));
-  OK(cch_deviceptr_set_stream(pinned, stream));
-  cch_deviceptr_unref(device);
-  CHECK_EQ(sim.calls("cuMemFree"), 2);
-  CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
-  cch_deviceptr_unref(pinned);
-  CHECK_EQ(sim.calls("cuMemFreeHost"), 1);
-  CHECK_EQ(sim.calls("cuStreamSynchronize"), 2);
-}
-
 static int freed;
 static cch_stream *freed_on;
 static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *on) {
@@ -148,7 +126,6 @@ int main(void) {
   check_around(open, close);
   RUN(stream_of_the_free_can_be_changed);
   RUN(default_stream_remembers_the_context);
-  RUN(immediate_frees_wait_for_the_stream);
   RUN(foreign_memory_is_freed_by_its_owner);
   RUN(pointers_are_checked);
   return 0;

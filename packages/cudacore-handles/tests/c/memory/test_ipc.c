@@ -55,26 +55,6 @@ static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
   return cch_deviceptr_import_part(out, s->imported, &s->handles[which], 0, SIZE, s->streams[stream]);
 }
 
-/* A pool that is imported twice would have two boxes, or be destroyed with the first of them. */
-static void pool_is_one_box(void) {
-  shared s;
-  cch_pool *again;
-  int type, id;
-  open_shared(&s);
-  OK(cch_pool_import(&again, s.descriptor, CCH_LOCATION_DEVICE, 0));
-  CHECK(again == s.imported && again != s.pool);
-  cch_pool_location(&type, &id, again);
-  CHECK(type == CCH_LOCATION_DEVICE && id == 0);
-  cch_pool_unref(again);
-  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
-  cch_deviceptr *none = NULL;
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_async(&none, s.imported, SIZE, s.streams[0]));
-  FAILS(CUDA_ERROR_UNKNOWN, cch_pool_import(&again, -1, CCH_LOCATION_DEVICE, 0));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_export(&id, s.imported));
-  FAILS(CCH_EINVAL, cch_pool_export(&id, NULL));
-  close_shared(&s);
-}
-
 /*
  * Memory that is exported twice would get two handles. Another process would map it once for each handle, and ending
  * one mapping would end both.
@@ -94,33 +74,6 @@ static void memory_has_one_name(void) {
   cch_deviceptr_unref(first);
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(part);
-  close_shared(&s);
-}
-
-/* Importing the same memory twice would map the memory twice, or ending one import would end the other. */
-static void memory_is_mapped_once(void) {
-  shared s;
-  cch_deviceptr *first, *second, *other;
-  open_shared(&s);
-  OK(open_import(&first, &s, 0, 0));
-  OK(open_import(&second, &s, 0, 0));
-  OK(open_import(&other, &s, 1, 0));
-  CHECK(first != second);
-  CHECK_EQ(cch_deviceptr_raw(first), cch_deviceptr_raw(second));
-  CHECK(cch_deviceptr_raw(other) != cch_deviceptr_raw(first));
-  CHECK(cch_deviceptr_pool(first) == s.imported && cch_deviceptr_backing(first) == s.imported);
-  CHECK(cch_deviceptr_is_imported(first) && !cch_deviceptr_is_imported(s.blocks[0]));
-  CHECK_EQ(cch_deviceptr_size(second), SIZE);
-  CHECK_EQ(sim.calls("cuMemPoolImportPointer"), 2);
-  cch_deviceptr_unref(first);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
-  OK(cch_deviceptr_fill(second, 7, 1, s.streams[0]));
-  cch_pool_unref(s.imported); /* the imported memory keeps the pool */
-  s.imported = NULL;
-  cch_deviceptr_unref(second);
-  cch_deviceptr_unref(other);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 2);
-  CHECK_EQ(sim.live(CUDASIM_POOL), 1);
   close_shared(&s);
 }
 
@@ -338,9 +291,7 @@ static void threads_import_the_pool(void) {
 
 int main(void) {
   check_open();
-  RUN(pool_is_one_box);
   RUN(memory_has_one_name);
-  RUN(memory_is_mapped_once);
   RUN(end_comes_behind_all_streams);
   RUN(end_without_streams_waits);
   RUN(end_waits_for_a_capture);

@@ -29,23 +29,6 @@ static void default_streams_are_static(void) {
   cch_stream_unref(legacy);
 }
 
-/* An operation on a default stream would not use the current context. */
-static void default_streams_mean_the_current_context(void) {
-  cch_stream *legacy = cch_stream_legacy();
-  cudasim_call call;
-  FAILS(CUDA_ERROR_INVALID_CONTEXT, (cch_driver_init(), cch_stream_synchronize(legacy)));
-  sim.reset();
-  primary();
-  OK(cch_context_set_current(context));
-  OK(cch_stream_synchronize(legacy));
-  CHECK_EQ(sim.log(sim.calls(NULL) - 1, &call, 1), 1);
-  CHECK_STR(call.function, "cuStreamSynchronize");
-  CHECK_PTR(call.context, cch_context_raw(context));
-  OK(cch_context_set_current(NULL));
-  cch_stream_unref(legacy);
-  cch_context_unref(context);
-}
-
 /* A foreign stream would be destroyed by us, or lose its context; or its owner would be released too early, twice or
  * never. */
 static void foreign_stream_keeps_its_owner(void) {
@@ -137,7 +120,6 @@ int main(void) {
   check_open();
   RUN(event_of_a_wait_is_destroyed_later);
   RUN(default_streams_are_static);
-  RUN(default_streams_mean_the_current_context);
   RUN(foreign_stream_keeps_its_owner);
   RUN(failed_wrap_leaves_the_owner);
   RUN(own_stream_is_recognised);
