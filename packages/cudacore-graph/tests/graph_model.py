@@ -144,7 +144,7 @@ class Level:
 
     @property
     def is_single(self) -> bool:
-        return self.has_memory or any(node.bodies for node in self.nodes)
+        return self.has_memory or self.has_lost_condition or any(node.bodies for node in self.nodes)
 
     def before(self, node: Node) -> set[Node]:
         return {a for a, b in self.edges if b is node}

@@ -390,7 +390,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def clone(self, data: st.DataObject) -> None:
         root = self.pick(data, self.roots)
-        if root.is_single or root.has_lost_condition:
+        if root.is_single:
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.clone()
             return
@@ -482,7 +482,7 @@ class Machine(RuleBasedStateMachine):
     def update_exec(self, data: st.DataObject) -> None:
         graph = self.pick(data, self.execs)
         root = self.pick(data, [root for root in self.roots if root is graph.root] or self.roots)
-        if root.is_single or graph.root.is_single or root.has_lost_condition:
+        if root.is_single or graph.root.is_single:
             return
         same = root is graph.root and root.version == graph.version
         try:

@@ -106,7 +106,8 @@ bool has_memory(const Graph &graph) {
 }
 
 bool has_conditions(const Graph &graph) {
-  return any_node(graph, [](const GraphNode &node) { return node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL; });
+  return !graph.conditions.empty() ||
+         any_node(graph, [](const GraphNode &node) { return node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL; });
 }
 
 namespace {
@@ -197,7 +198,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
   SIM_RETURN_FAILURE(find_graph(originalGraph, graph));
   SIM_REQUIRE(phGraphClone != nullptr);
   bool is_body = graph->owner != nullptr && graph->owner->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  if (is_body || has_memory(*graph) || has_conditions(*graph) || !graph->conditions.empty())
+  if (is_body || has_memory(*graph) || has_conditions(*graph))
     return CUDA_ERROR_NOT_SUPPORTED;
   SIM_RETURN_FAILURE(check_kernels(*graph));
   SIM_RETURN_FAILURE(clone_graph(*graph, nullptr, copy));

@@ -77,7 +77,7 @@ CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const C
 NodePtr add_node(Graph &graph, CUgraphNodeType type, ParamsPtr params, const std::vector<Edge> &before);
 void set_params(GraphNode &node, ParamsPtr params);
 
-/* Whether a graph has nodes that forbid a second executable graph: memory, and conditions. */
+/* Whether a graph has what forbids a second executable graph: nodes of memory, and conditions, used or not. */
 bool has_memory(const Graph &graph);
 bool has_conditions(const Graph &graph);
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
