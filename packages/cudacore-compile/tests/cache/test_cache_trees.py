@@ -25,7 +25,9 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 def installed() -> list[str]:
     """Make an installed package with headers; return an include path with a directory of the program before it."""
     write("site/package-1.0.dist-info/RECORD", "")
-    write("site/package/include/lib/main.h", '#include "part/one.h"\n#include <more/two.h>\n#include <config.h>\n')
+    write(
+        "site/package/include/lib/main.h", '/**/ # include "part/one.h"\n%: include <more/two.h>\n#include <config.h>\n'
+    )
     write("site/package/include/lib/part/one.h", '#include "../three.h"\n# include __THREE(four.h)\n')
     write(
         "site/package/include/lib/three.h", "/*\n * #include <unused/five.h>\n */\n#define __THREE(name) <lib/name>\n"

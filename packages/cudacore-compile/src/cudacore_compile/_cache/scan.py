@@ -63,7 +63,7 @@ _PLAIN_CONDITION = re.compile(
 )
 _REMARKS = re.compile(COMMENT + rb"|//.*")
 
-_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"^(?![ \t]*(?://|\*(?!/)))[^\n]*?(?:#|%:)[^\n]*", re.MULTILINE)  # not in a comment
 _QUOTED = re.compile(rb'([<"][^<>"\n\0]+)[>"]')
 
 _TIME = re.compile(rb"__(?:TIME|DATE|TIMESTAMP)__")
