@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cudacore_compile._cache.notes import Known, Notes, keep, recall
+from cudacore_compile._cache.notes import Known, Notes, hash_of, keep, recall
 from cudacore_compile._cache.scan import Scan, macros_in, may_be_name, meaning, pasted_word, scan, scan_options
 from cudacore_compile._cache.settings import check_options
 from cudacore_compile._cache.states import (
@@ -227,19 +227,16 @@ class Search:
         groups = group(own)
         states = file_states(groups)
         modes(states, groups)
-        digest = hashlib.sha256()
-        for path in sorted(self.files):
-            digest.update(hashlib.sha256(os.fsencode(path)).digest() + self.files[path])
         # The compiler reads a file with "#pragma once" a single time, by whatever path it is included. So the hash also
         # covers which paths lead to the same file. A place that does not exist has the inode 0.
         first: dict[tuple[int, int], int] = {}
         same = [first.setdefault(inode, index) if inode[1] else -1 for index, inode in enumerate(inodes(states))]
-        digest.update(repr((same, times(states) if has_times else None)).encode())
+        value = hash_of(sorted(self.files.items()), same, times(states) if has_times else None)
         looked = group(self._looked.difference(own))
         looked_states = file_states(looked)
         modes(looked_states, looked)
         is_settled = are_settled(states + looked_states, self._start)
-        return Known(digest.digest(), groups + looked, fingerprint(states + looked_states), is_settled)
+        return Known(value, groups + looked, fingerprint(states + looked_states), is_settled)
 
 
 class Inputs(NamedTuple):
@@ -287,11 +284,9 @@ def inputs_of(
     macros = _values(flags, b"--define-macro=")
     directory = None if options.no_source_include else os.path.dirname(options.name or "")
     others = [options.name or "default_program", *map(os.fsdecode, headers)]
-    key = hashlib.sha256(program_key + expressions_key)
-    for part in (_VERSION, _current_directory(), directory, includes, pre_include, macros, others, has_times):
-        key.update(repr(part).encode("utf-8", "surrogateescape"))
-    for name, content in sorted(headers.items()):
-        key.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+    scans = [program_key, expressions_key, *(item for pair in sorted(headers.items()) for item in pair)]
+    places = (_current_directory(), directory, includes, pre_include, macros, others)
+    key = hash_of(_VERSION, hash_of(*scans), places, has_times)
 
     def search() -> Search:
         search = Search(includes, bundled)
@@ -306,7 +301,7 @@ def inputs_of(
         search.finish()
         return search
 
-    return Inputs(key.digest(), search, others, has_times)
+    return Inputs(key, search, others, has_times)
 
 
 def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:

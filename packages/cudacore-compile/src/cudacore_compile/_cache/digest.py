@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cudacore_compile._cache.closure import inputs_of
 from cudacore_compile._cache.libraries import compiler_identity
-from cudacore_compile._cache.notes import Known, Notes
+from cudacore_compile._cache.notes import Known, Notes, hash_of
 from cudacore_compile._cache.settings import check_options, environment, processors
 from cudacore_compile._cache.states import Look
 from cudacore_compile._cache.uncacheable import UncacheableError
@@ -36,37 +34,11 @@ class Key(NamedTuple):
     files: Known = Known(b"", b"", b"")
 
 
-class Digest:
-    """A hash of parts, each preceded by its length. It begins with what all keys have."""
-
-    def __init__(
-        self, schema: bytes, target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_directory: bool
-    ) -> None:
-        self._hash = hashlib.sha256()
-        self.add(b"schema", schema)
-        self.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
-        self.add(b"target", target.value.encode())
-        if target is ObjectCodeFormatType.CUBIN and carries_ptx():
-            self.add(b"carries", b"PTX")
-        self.add_all(b"options", flags)
-        self.add(b"processors", processors(flags))
-        if has_directory:
-            self.add(b"directory", os.fsencode(os.getcwd()))
-            self.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
-
-    def add(self, label: bytes, data: bytes) -> None:
-        self._hash.update(struct.pack("<QQ", len(label), len(data)))
-        self._hash.update(label)
-        self._hash.update(data)
-
-    def add_all(self, label: bytes, items: Sequence[bytes]) -> None:
-        self._hash.update(struct.pack("<QQ", len(label), len(items)))
-        self._hash.update(label)
-        for item in items:
-            self.add(b"", item)
-
-    def digest(self) -> bytes:
-        return self._hash.digest()
+def common_parts(target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_directory: bool) -> list[object]:
+    """Return what all keys have. The code contains the current directory if `has_directory` is true."""
+    carries_ptx_too = target is ObjectCodeFormatType.CUBIN and carries_ptx()
+    directory = (os.getcwd(), os.environ.get("PWD")) if has_directory else ()
+    return [environment(), target.value, carries_ptx_too, flags, processors(flags), directory]
 
 
 def key_of(
@@ -90,43 +62,33 @@ def key_of(
     flags = options.as_bytes(BACKENDS[code_type], target)
     is_cxx = code_type is SourceCodeType.CXX
     has_lines = bool(options.debug or options.lineinfo)
-    digest = Digest(_SCHEMA, target, flags, has_directory=has_lines or (is_cxx and target in _WITH_DIRECTORY))
-    digest.add(b"code type", code_type.value.encode())
-    digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
     expressions = sorted(name.encode() for name in names)
-    digest.add_all(b"name expressions", expressions)
-    digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
-    digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
-    digest.add(b"code", code)
+    in_memory = hash_of(*(item for pair in sorted(headers.items()) for item in pair))
+    parts: list[object] = [_SCHEMA, code, code_type.value, options.name, expressions, in_memory, extra_digest]
+    parts += common_parts(target, flags, has_directory=has_lines or (is_cxx and target in _WITH_DIRECTORY))
     try:
-        digest.add(b"compiler", compiler_identity(code_type, code, notes))
+        parts.append(compiler_identity(code_type, code, notes))
         check_options(options)
         if not is_cxx:
-            _add_modules(digest, options)
-            return Key(digest.digest())
+            return Key(hash_of(*parts, *_modules(options)))
         # NVRTC 12.0 to 13.2 put the times and the sizes of files beside the lines.
         inputs = inputs_of(code, flags, options, names=expressions, headers=headers, has_times=has_lines)
         files = inputs.known(Look() if look is None else look, notes)
-        digest.add(b"files", files.value)
-        return Key(digest.digest(), files)
+        return Key(hash_of(*parts, files.value), files)
     except UncacheableError as error:
         if extra_digest is not None:
-            return Key(digest.digest())
+            return Key(hash_of(*parts))
         raise UncacheableError(
             f"the files that the program is compiled from cannot be determined, so it has no key: {error}"
         ) from None
 
 
-def _add_modules(digest: Digest, options: ProgramOptions) -> None:
-    """Add the libraries that an NVVM program is linked with."""
+def _modules(options: ProgramOptions) -> list[object]:
+    """Return the libraries that an NVVM program is linked with."""
     from cudacore_compile._compilers import nvvm as _nvvm
 
-    for name, module in options.extra_sources or ():
-        digest.add(
-            name.encode("utf-8", "surrogateescape"), module.encode() if isinstance(module, str) else bytes(module)
-        )
-    if options.use_libdevice:
-        digest.add(b"libdevice", _nvvm._libdevice(_nvvm.load().path))
+    modules = [(name, text if isinstance(text, str) else bytes(text)) for name, text in options.extra_sources or ()]
+    return [modules, _nvvm._libdevice(_nvvm.load().path) if options.use_libdevice else b""]
 
 
 def make_program_cache_key(
@@ -187,4 +149,4 @@ def make_program_cache_key(
         check_names(name_expressions),
         check_headers(headers),
     )
-    return key_of(request, extra_digest=extra_digest).key
+    return key_of(request, extra_digest=None if extra_digest is None else bytes(extra_digest)).key

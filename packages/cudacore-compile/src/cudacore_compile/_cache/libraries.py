@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from cudacore_compile._cache.notes import Known, Notes, keep, recall
+from cudacore_compile._cache.notes import Known, Notes, hash_of, keep, recall
 from cudacore_compile._cache.states import Look, are_settled, fingerprint, group, paths_of
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.errors import NVJitLinkError
@@ -119,7 +119,7 @@ def _search_key() -> bytes | None:
         return None
     if loader != at_start:  # the dynamic loader uses the variables that the process was started with
         return None
-    return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).digest()
+    return hash_of(*parts)
 
 
 def _roots() -> tuple[list[str], list[str], list[str]]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from cudacore_compile._cache.compile import load_entry, save_entry
-from cudacore_compile._cache.digest import Digest
+from cudacore_compile._cache.digest import common_parts
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.libraries import loaded_identity
+from cudacore_compile._cache.notes import hash_of
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.settings import check_link_options, environment
 from cudacore_compile._cache.uncacheable import UncacheableError
@@ -71,12 +72,9 @@ def link_key(facts: LinkFacts) -> bytes:
     """
     linker, target, options, flags, inputs = facts
     check_link_options(options)
-    digest = Digest(_SCHEMA, target, flags, has_directory=has_directory(options))
-    digest.add(b"linker", linker.version_text.encode() + b"\0" + loaded_identity(linker.path))
-    for part in inputs:
-        digest.add(part.code_type.encode(), part.code)
-        digest.add(b"name", part.name.encode("utf-8", "surrogateescape"))
-    return digest.digest()
+    build = (linker.version_text, loaded_identity(linker.path))
+    parts = [(part.code_type, hash_of(part.code), part.name) for part in inputs]
+    return hash_of(_SCHEMA, build, parts, *common_parts(target, flags, has_directory=has_directory(options)))
 
 
 def has_directory(options: LinkerOptions) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,6 +11,12 @@ from typing import NamedTuple
 from cudacore_compile._cache.states import Look
 
 _MAX_KNOWN = 300
+
+
+def hash_of(*parts: object) -> bytes:
+    """Return a hash of bytes, which can be long, and of strings, numbers, tuples and lists."""
+    short = [hashlib.sha256(part).digest() if isinstance(part, bytes) else part for part in parts]
+    return hashlib.sha256(repr(short).encode()).digest()
 
 
 class Notes(NamedTuple):

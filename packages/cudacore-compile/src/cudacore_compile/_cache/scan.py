@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 from typing import NamedTuple
 
+from cudacore_compile._cache.notes import hash_of
+
 
 class Scan(NamedTuple):
     """The relevant parts of a file."""
@@ -32,9 +34,9 @@ class Scan(NamedTuple):
     @property
     def include_key(self) -> bytes:
         """bytes: A hash of all that determines which files are read; not of the digest."""
-        macros = sorted((name, sorted(bodies)) for name, bodies in self.macros.items())
-        parts = (sorted(self.names), sorted(self.expanded), sorted(self.computed), macros, sorted(self.atoms))
-        return hashlib.sha256(repr((parts, self.error, self.time)).encode("utf-8", "surrogateescape")).digest()
+        macros = [(name, sorted(bodies)) for name, bodies in self.macros.items()]
+        names, computed = (sorted(self.names), sorted(self.expanded), sorted(self.atoms)), sorted(self.computed)
+        return hash_of(names, computed, sorted(macros), self.error, self.time)
 
 
 COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
