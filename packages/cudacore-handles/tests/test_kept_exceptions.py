@@ -56,7 +56,7 @@ WRONG = {
     "bytes": lambda: bytes(3), "bytearray": lambda: bytearray(3), "memoryview": lambda: memoryview(bytearray(3)),
     "array.array": lambda: array.array("b", bytes(3)), "ctypes": lambda: (ctypes.c_char * 3)(),
     "numpy": lambda: np.zeros(3, "u1"), "dates": lambda: np.zeros(3, "M8[s]"),
-    "strided": lambda: np.zeros(16, "u1")[::2],
+    "strided": lambda: np.zeros(6, "u1")[::2],
     "memoryview of numpy": lambda: memoryview(np.zeros(3)), "empty": lambda: bytearray(),
 }
 RIGHT = {
