@@ -336,6 +336,10 @@ static PyMethodDef functions[] = {
 int add_types(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
+  if (!cch__table_reserve(&st->base.types, sizeof(type_entry), 48)) { /* many, so that a launch finds them quickly */
+    PyErr_NoMemory();
+    return -1;
+  }
   const struct {
     const void *type;
     packing packing;
