@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSet
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import results
+from cudacore_handles._sdk.graph import LiveSet
 
 if TYPE_CHECKING:
     from cudacore_graph._nodes.node import GraphNode
 
 
-class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
+class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     """The dependencies or dependents of a node, as a set. Changing the set changes the edges of the graph.
 
     :attr:`GraphNode.pred` and :attr:`GraphNode.succ` return it. Its contents are read from the driver each time. A
@@ -26,37 +27,11 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
 
     __slots__ = ()
 
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        return set(it)  # operators such as | return a set that is independent of the graph
-
     def __contains__(self, x: object) -> bool:
         return x in _native.neighbours(self._node, self._forward)
 
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self))}}}"
-
-    def __isub__(self, it: Iterable[Any]) -> AdjacencySetProxy:
-        """Remove several edges in one call."""
-        self._change(lost=set(self) if it is self else set(it) & set(self))
-        return self
-
-    def __ior__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Add several edges in one call."""
-        self.update(it)
-        return self
-
-    def __iand__(self, it: Iterable[Any]) -> AdjacencySetProxy:
-        """Keep only edges to the given nodes: remove all others in one call."""
-        self._change(lost=set(self) - set(it))
-        return self
-
-    def __ixor__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Of the given edges, remove those that exist, and add those that do not."""
-        given = _nodes(it)
-        current = set(self)
-        self._change(gained=given - current, lost=given & current)
-        return self
 
     def add(self, value: GraphNode) -> None:
         """Add an edge (cuGraphAddDependencies), unless it exists already."""
@@ -74,35 +49,27 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
             if value in self:
                 raise
 
-    def clear(self) -> None:
-        """Remove all edges."""
-        self._change(lost=set(self))
-
-    def update(self, *others: Iterable[GraphNode]) -> None:
-        """Add several edges in one call."""
-        given: set[GraphNode] = set().union(*map(_nodes, others))
-        self._change(gained=given - set(self) if given else given)
-
     def difference_update(self, *others: Iterable[GraphNode]) -> None:
         """Remove several edges in one call."""
         self._change(lost=set(self).intersection(set().union(*others)))
 
     def replace(self, nodes: Iterable[GraphNode]) -> None:
         """Replace all edges with edges to the given nodes. Assigning to ``pred`` or ``succ`` calls this."""
-        wanted, current = _nodes(nodes), set(self)
-        self._change(gained=wanted - current, lost=current - wanted)
+        self._replace(nodes)
+
+    def _current(self) -> set[GraphNode]:
+        return set(self)
+
+    def _members(self, values: Iterable[Any]) -> set[GraphNode]:
+        from cudacore_graph._nodes.node import GraphNode
+
+        if isinstance(values, (GraphNode, str, bytes)) or not isinstance(values, Iterable):
+            raise TypeError(f"an iterable of GraphNode is needed, not {type(values).__name__}")
+        found = list(values)
+        for node in found:
+            if not isinstance(node, GraphNode):
+                raise TypeError(f"a GraphNode is needed, not {type(node).__name__}")
+        return set(found)
 
     def _change(self, *, gained: Iterable[GraphNode] = (), lost: Iterable[GraphNode] = ()) -> None:
         _native.change_edges(self._node, self._forward, tuple(lost), tuple(gained))
-
-
-def _nodes(nodes: Iterable[Any]) -> set[GraphNode]:
-    from cudacore_graph._nodes.node import GraphNode
-
-    if isinstance(nodes, (GraphNode, str, bytes)) or not isinstance(nodes, Iterable):
-        raise TypeError(f"an iterable of GraphNode is needed, not {type(nodes).__name__}")
-    found = list(nodes)
-    for node in found:
-        if not isinstance(node, GraphNode):
-            raise TypeError(f"a GraphNode is needed, not {type(node).__name__}")
-    return set(found)

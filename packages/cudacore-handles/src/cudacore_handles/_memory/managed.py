@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, MutableSet, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, check, closed
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.live_set import LiveSet
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
@@ -29,7 +30,7 @@ _CPU, _NO_DEVICE = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
 _warned = False
 
 
-class AccessedBySetProxy(MutableSet["Device | Host"]):
+class AccessedBySetProxy(LiveSet["Device | Host"]):
     """The devices, possibly with the host, that have managed memory mapped permanently (cuMemAdvise).
 
     :attr:`ManagedBuffer.accessed_by` returns it. The contents are read from the driver each time. The host appears only
@@ -54,11 +55,6 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
     def __repr__(self) -> str:
         return f"AccessedBySetProxy({{{', '.join(map(repr, self))}}})"
 
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        # The results of the binary operators are ordinary sets.
-        return set(it)
-
     def add(self, location: Device | Host) -> None:
         """Map the memory for a device or the host, which can then access it without page faults."""
         _advise(self._buffer, _ACCESSED_BY, _accessor(location))
@@ -68,17 +64,19 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         if location in self:
             _advise(self._buffer, _ACCESSED_BY + 1, _accessor(location))
 
-    def _replace(self, locations: Iterable[Device | Host]) -> None:
-        if not isinstance(locations, Iterable):
-            raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
-        wanted = list(locations)
-        accessors = [_accessor(location) for location in wanted]  # raises an error before any advice is changed
-        current = self._locations()
-        lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
-        gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]
+    def _current(self) -> set[Any]:
+        return {_accessor(location) for location in self._locations()}
+
+    def _members(self, values: Iterable[Device | Host]) -> set[Any]:
+        if not isinstance(values, Iterable):
+            raise TypeError(f"accessed_by must be a set of Device or Host, not {type(values).__name__}")
+        return {_accessor(location) for location in values}
+
+    def _change(self, *, gained: Iterable[Any] = (), lost: Iterable[Any] = ()) -> None:
+        changes = [(_ACCESSED_BY + 1, at) for at in sorted(lost)] + [(_ACCESSED_BY, at) for at in sorted(gained)]
         done = []
         try:
-            for advice, at in lost + gained:
+            for advice, at in changes:
                 _advise(self._buffer, advice, at)
                 done.append((2 * _ACCESSED_BY + 1 - advice, at))
         except CUDAError:

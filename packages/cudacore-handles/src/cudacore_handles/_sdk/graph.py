@@ -2,6 +2,7 @@
 """For cudacore-graph: arguments of nodes, memory, and streams. The compiled part is in ``graph_native``."""
 
 from cudacore_handles._base.attribute import Attribute, MemoryAttributes, Setting
+from cudacore_handles._base.live_set import LiveSet
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._launch.launch_config import check_config
@@ -20,6 +21,7 @@ __all__ = [
     "AccessibleMemoryResource",
     "Attribute",
     "Builder",
+    "LiveSet",
     "MemoryAttributes",
     "ParamKind",
     "Pool",
