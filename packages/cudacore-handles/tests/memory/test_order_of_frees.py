@@ -35,6 +35,16 @@ def green() -> ch.Context:
     contexts.append(device.create_context(ch.ContextOptions([group])))  # the end of a context would wait for its work
     return contexts[-1]
 
+class Resource(ch.MemoryResource):
+    is_device_accessible, is_host_accessible, device_id = True, False, 0
+
+    def allocate(self, size, *, stream):
+        self.block = pool.allocate(size, stream=stream)
+        return ch.Buffer.from_handle(self.block.handle, size, mr=self, stream=stream)
+
+    def deallocate(self, ptr, size, *, stream):
+        self.block.close(stream)
+
 def full(mr: ch.MemoryResource = pool) -> ch.Buffer:
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(7, stream=stream)
@@ -89,14 +99,16 @@ SCENARIOS = {
         buffer.close()
     """,
     "per-thread default stream, freed while a green context, which has none, is current": """
-        buffer = full()
-        use(buffer, PER_THREAD)
-        buffer.set_deallocation_stream(PER_THREAD)
-        buffer.record_stream(device.create_stream())
-        target = pinned.allocate(SIZE)
-        target.set_deallocation_stream(PER_THREAD)
-        device.set_current(green())
-        del buffer, target
+        second = device.create_stream()
+        for mr in (pool, Resource(), pinned):
+            for own, other in ((PER_THREAD, second), (second, PER_THREAD)):
+                buffer = full(mr)
+                use(buffer, PER_THREAD)
+                buffer.set_deallocation_stream(own)
+                buffer.record_stream(other)
+                device.set_current(green())
+                del buffer
+                device.set_current()
     """,
     "pinned memory, default stream of another device": """
         buffer = full()
@@ -143,16 +155,6 @@ SCENARIOS = {
         owner.close()
     """,
     "borrowed from memory with a resource of one's own": """
-        class Resource(ch.MemoryResource):
-            is_device_accessible, is_host_accessible, device_id = True, False, 0
-
-            def allocate(self, size, *, stream):
-                self.block = pool.allocate(size, stream=stream)
-                return ch.Buffer.from_handle(self.block.handle, size, mr=self, stream=stream)
-
-            def deallocate(self, ptr, size, *, stream):
-                self.block.close(stream)
-
         owner = full(Resource())
         second = device.create_stream()
         buffer = ch.Buffer.from_handle(owner.handle, SIZE, owner=owner)
