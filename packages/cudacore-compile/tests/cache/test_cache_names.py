@@ -133,6 +133,7 @@ REFUSED = [
     ("#include __FILE__", "computes a file name with a macro of the compiler"),
     ("#include <cuda/tree.h>\n#define H <tree_lib.h>\n#include H", "with tree_lib, which", {"include_path": "tree"}),
     ("#include <other/time.h>", "tree/include/other/time.h has __DATE__", {"include_path": "tree"}),
+    ("#include <flat.h>", r"#include IN\(none\), which is not defined", {"include_path": "tree"}),  # not in a directory
     # computed names
     ("#define IN(n) <part/n>\n#include IN(CAT(a, b))", r"#include IN\(CAT\(a, b\)\), which is not defined"),
     ("#define IN(n) <part/n>\n#define v w\n#include IN(v.h)", "the file name <part/v.h> with v, which may be a macro"),
@@ -174,6 +175,7 @@ def test_what_is_refused(refused: Any) -> None:
     write("inc/time.h", "const char *t = __TIMESTAMP__;")
     write("tree/nvvm/mark", "")
     write("tree/include/cuda/tree.h", "#define  tree_lib other\n")
+    write("tree/include/flat.h", "#include IN(none)\n#define IN(x) #x\n")
     write("tree/include/other/time.h", "const char *t = __DATE__;")
     options = {"include_path": "inc"} | options
     options["include_path"] = options["include_path"].replace("tree", "tree/include")

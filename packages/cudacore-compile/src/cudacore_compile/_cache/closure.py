@@ -104,11 +104,7 @@ class Search:
         self._computed |= {(macro, rest, directory, top) for macro, rest in scanned.computed}
         for macro, bodies in scanned.macros.items():
             self._macros.setdefault(macro, set()).update(bodies)
-        self._todo.append(lambda: self._add_names(scanned.names, directory, top))
-
-    def add_name(self, name: bytes, directory: str) -> None:
-        """Add a name, in all places where the compiler may look for it."""
-        self._add_names({name}, directory, None)
+        self._todo.append(lambda: self.add_names(scanned.names, directory, top))
 
     def finish(self) -> None:
         """Follow all names."""
@@ -129,7 +125,7 @@ class Search:
             for body in tuple(self._macros.get(macro, ())):  # added files can have more
                 name, other = meaning(body, rest)
                 if name:
-                    self._add_names({name}, directory, top)
+                    self.add_names({name}, directory, top)
                     self._expanded |= {(name, top)} if name.startswith(b"<") else set()
                 elif not other:
                     shown = _shown(macro + rest)
@@ -145,7 +141,7 @@ class Search:
 
     def _add_unknown(self, reason: str, top: str | None) -> None:
         """Add the files of which the name of one is not known: all files in the directories of an installed header."""
-        if top is None:
+        if top is None or not any(os.path.isdir(os.path.join(place, top)) for place in self._include_path):
             raise UncacheableError(reason)
         if ("all", top) not in self._seen:
             self._seen.add(("all", top))
@@ -158,7 +154,8 @@ class Search:
                 for name in names:
                     self._add_file(os.path.join(directory, name), self._top(place, top))
 
-    def _add_names(self, names: Iterable[bytes], directory: str | None, top: str | None) -> None:
+    def add_names(self, names: Iterable[bytes], directory: str | None, top: str | None = None) -> None:
+        """Add names, in all places where the compiler may look for them."""
         for name in names:
             text = re.sub(r"^(?:\./+)+", "", os.fsdecode(name[1:]))
             stem = text.rstrip("/")  # NVRTC 13.5 opens a file without the slashes
@@ -296,8 +293,7 @@ def inputs_of(
         for header, content in headers.items():  # all headers, even unused ones, because their contents are in the key
             shown = os.fsdecode(header)
             search.add_text(f"the header {shown!r}", os.path.dirname(shown), scan(content))
-        for pre in pre_include:
-            search.add_name(b'"' + os.fsencode(pre), "")
+        search.add_names([b'"' + os.fsencode(pre) for pre in pre_include], "")
         search.finish()
         return search
 
