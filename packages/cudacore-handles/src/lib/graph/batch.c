@@ -59,33 +59,23 @@ int cch__node_try(cch__node_params *params) {
 
 /* Memory that a node allocates or frees. */
 typedef struct piece {
-  CUdeviceptr address;
+  void *address;
   size_t bytes; /* the size of the memory; 1 if the piece is memory that is freed */
 } piece;
 
-typedef struct pieces {
-  piece *items;
-  size_t count, capacity;
-} pieces;
-
 /* Returns the piece that contains an address; NULL if there is none. */
-static const piece *find_piece(const pieces *self, CUdeviceptr address) {
-  for (size_t i = 0; i < self->count; i++)
-    if (address - self->items[i].address < self->items[i].bytes)
-      return &self->items[i];
-  return NULL;
+static const piece *find_piece(const cch__table *pieces, CUdeviceptr address) {
+  const piece *one = NULL;
+  while ((one = cch__table_next(pieces, sizeof *one, one)) != NULL)
+    if (address - (CUdeviceptr)(uintptr_t)one->address < one->bytes)
+      break;
+  return one;
 }
 
-static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char *operation) {
-  if (self->count == self->capacity) {
-    size_t capacity = self->capacity == 0 ? 16 : 2 * self->capacity;
-    piece *items = realloc(self->items, capacity * sizeof *items);
-    if (items == NULL)
-      return cch__fail_nomem(operation);
-    self->items = items;
-    self->capacity = capacity;
-  }
-  self->items[self->count++] = (piece){address, bytes};
+static int add_piece(cch__table *pieces, CUdeviceptr address, size_t bytes, const char *operation) {
+  if (!cch__table_reserve(pieces, sizeof(piece), 1))
+    return cch__fail_nomem(operation);
+  ((piece *)cch__table_enter(pieces, sizeof(piece), (void *)(uintptr_t)address))->bytes = bytes;
   return 0;
 }
 
@@ -93,8 +83,8 @@ static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char
 typedef struct batch_trial {
   cch_graph *graph;
   CUgraph trial;
-  bool looked;             /* whether the memory nodes of the graph are in the two lists below */
-  pieces allocated, freed; /* the frees of the batch are added to `freed` */
+  bool looked;                 /* whether the memory nodes of the graph are in the two tables below */
+  cch__table allocated, freed; /* of pieces; the frees of the batch are added to `freed` */
   const char *operation;
 } batch_trial;
 
@@ -132,9 +122,11 @@ static int check_free(batch_trial *self, CUdeviceptr address) {
   if (status != 0)
     return status;
   const piece *known = find_piece(&self->allocated, address);
-  if (find_piece(&self->freed, address) != NULL || (known != NULL && known->address != address))
+  const void *key = (const void *)(uintptr_t)address;
+  const bool is_inside = known != NULL && known->address != key;
+  if (is_inside || cch__table_find(&self->freed, sizeof(piece), key) != NULL)
     return cch__fail(CUDA_ERROR_INVALID_VALUE, self->operation, "the address %#llx %s", (unsigned long long)address,
-                     known != NULL && known->address != address ? "is inside an allocation" : "is freed already");
+                     is_inside ? "is inside an allocation" : "is freed already");
   if (known == NULL) {
     CUgraphNode raw;
     CUgraphNodeParams fill = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
@@ -193,8 +185,8 @@ static int try_batch(cch_graph *graph, const cch_node_spec *specs, size_t count,
     return status;
   for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
     status = try_node(&self, spec_at(specs, *failed), *failed);
-  free(self.allocated.items);
-  free(self.freed.items);
+  cch__table_free(&self.allocated);
+  cch__table_free(&self.freed);
   cch__trial_destroy(self.trial);
   return status;
 }

@@ -175,7 +175,7 @@ static bool can_end_here(const cch_graph *graph, const cch__capture *capture) {
 }
 
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
-static void forget_capture(cch_graph *graph) {
+static void close_capture(cch_graph *graph) {
   cch__capture *capture = cch__capture_ended(graph);
   cch__joined_close(graph, capture->id);
   free_capture(capture);
@@ -291,7 +291,7 @@ static int end(cch_graph *graph, const cch_stream *stream, const char *operation
   if (!ended)
     return status;
   bool makes_graph = capture->makes_graph;
-  forget_capture(graph);
+  close_capture(graph);
   if (status == 0)
     graph->box.owned = graph->box.owned || makes_graph;
   else if (!cch__is_gone(graph))
@@ -345,7 +345,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
   if (cch__context_is_lost(capture->context)) { /* the stream is lost with its context, and so is the capture */
-    forget_capture(graph);
+    close_capture(graph);
     return true;
   }
   if (!can_end_here(graph, capture))
@@ -364,14 +364,14 @@ bool cch__capture_abandon(cch_graph *graph) {
   if (cch__is_retryable(status))
     return false;
   cch__report(status);
-  forget_capture(graph);
+  close_capture(graph);
   return true;
 }
 
 void cch__capture_free(cch_graph *graph) {
   if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph))) {
     cch__stream_leak(graph->capture->stream);
-    forget_capture(graph);
+    close_capture(graph);
   }
   cch__joined_free(graph);
   cch__runs_unref(graph->runs);

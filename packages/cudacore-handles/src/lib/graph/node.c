@@ -203,7 +203,7 @@ int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *be
 }
 
 /* Forgets a node that the driver has destroyed. */
-static void forget(cch_graph *graph, CUgraphNode raw) {
+static void close_record(cch_graph *graph, CUgraphNode raw) {
   CUuserObject object = NULL;
   cch__graph_lock(graph);
   cch__record *record = cch__record_find(graph->level, raw);
@@ -221,7 +221,7 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
   cch__report(status);
   cch__destructor_leave();
   if (status == 0)
-    forget(graph, raw); /* otherwise the node remains, and everything that it uses is kept */
+    close_record(graph, raw); /* otherwise the node remains, and everything that it uses is kept */
 }
 
 /* Adds a node whose parameters are complete. If the graph is shared, `object` keeps the bundle already. */
@@ -385,7 +385,7 @@ static int check_not_captured(const cch_graph_node *node, const char *operation)
 static int destroy(cch_graph_node *node) {
   CCH__RETURN_FAILURE(check_not_captured(node, "cuGraphDestroyNode"));
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphDestroyNode, (node->raw)));
-  forget(node->graph, node->raw);
+  close_record(node->graph, node->raw);
   return 0;
 }
 

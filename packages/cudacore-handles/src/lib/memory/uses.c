@@ -49,7 +49,7 @@ static void add(cch_deviceptr *whole, cch__use *use) {
 }
 
 /* Frees uses that are no longer in a set. */
-static void forget(cch__use *uses) {
+static void free_uses(cch__use *uses) {
   for (cch__use *use = uses; use != NULL; use = use->next) {
     pthread_mutex_lock(&uses_lock);
     use->stream->uses--;
@@ -121,7 +121,7 @@ static void prune(cch_deviceptr *whole) {
     add(whole, use);
     pthread_mutex_unlock(&uses_lock);
   }
-  forget(done);
+  free_uses(done);
   pthread_mutex_lock(&uses_lock);
   whole->many_uses = whole->use_count < MIN_MANY_USES / 2 ? MIN_MANY_USES : 2 * whole->use_count;
   pthread_mutex_unlock(&uses_lock);
@@ -162,7 +162,7 @@ cch_status cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream) {
   return status;
 }
 
-void cch__uses_free(cch_deviceptr *ptr) { forget(ptr->uses); }
+void cch__uses_free(cch_deviceptr *ptr) { free_uses(ptr->uses); }
 
 /* ---- the free ---- */
 

@@ -43,7 +43,7 @@ cch__capture *cch__capture_ended(cch_graph *graph) {
   return capture;
 }
 
-static void forget(cch_stream *stream, cch_graph *known) {
+static void clear_capture(cch_stream *stream, cch_graph *known) {
   pthread_mutex_lock(&cch__captures_lock);
   set_stream_capture(stream, known, NULL, 0);
   pthread_mutex_unlock(&cch__captures_lock);
@@ -145,7 +145,7 @@ int cch__capture_query(bool *out, cch_stream *stream) {
     result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
     if (result == CUDA_SUCCESS &&
         (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
-      forget(stream, known);
+      clear_capture(stream, known);
   }
   /*
    * While a blocking stream captures, the legacy stream reports CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the driver

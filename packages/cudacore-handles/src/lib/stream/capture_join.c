@@ -39,7 +39,7 @@ static void add(cch__joined *joined, join one) {
   entry->number = joined->count;
 }
 
-static void drop(join *one) {
+static void unref_join(join *one) {
   cch__unref_later(one->stream);
   cch__unref_later(one->into);
 }
@@ -49,8 +49,8 @@ static void drop(join *one) {
  * during the capture. A stream that others were joined into is used by their joins. A borrowed stream can have several
  * boxes, so its joins are not taken out. The lock is held.
  */
-static void forget_latest(cch__joined *joined) {
-  for (join *one; joined != NULL && joined->count > 0; drop(one), joined->count--) {
+static void unref_latest(cch__joined *joined) {
+  for (join *one; joined != NULL && joined->count > 0; unref_join(one), joined->count--) {
     one = &joined->items[joined->count - 1];
     if (!one->stream->box.owned || !cch__box_is_last(&one->stream->box))
       return;
@@ -93,7 +93,7 @@ cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *in
   join made = {.capture = id};
   cch_context *context = graph->capture->context;
   pthread_mutex_lock(&cch__captures_lock);
-  forget_latest(graph->joined);
+  unref_latest(graph->joined);
   int status = reserve(graph, __func__); /* before the wait, which cannot be undone */
   pthread_mutex_unlock(&cch__captures_lock);
   if (status == 0)
@@ -110,7 +110,7 @@ cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *in
     pthread_mutex_unlock(&cch__captures_lock);
   }
   if (status != 0)
-    drop(&made);
+    unref_join(&made);
   cch__poll();
   return status;
 }
@@ -152,7 +152,7 @@ void cch__joined_close(cch_graph *graph, uint64_t capture) {
   for (size_t i = 0; i < count; i++) {
     join *one = &joined->items[i];
     if (one->capture == capture && cch__box_is_last(&one->stream->box) && !cch__stream_is_default(one->stream))
-      drop(one); /* after this, the stream that it was joined into may have no other use */
+      unref_join(one); /* after this, the stream that it was joined into may have no other use */
     else
       add(joined, *one);
   }
@@ -161,7 +161,7 @@ void cch__joined_close(cch_graph *graph, uint64_t capture) {
 
 void cch__joined_free(cch_graph *graph) {
   for (size_t i = 0; graph->joined != NULL && i < graph->joined->count; i++)
-    drop(&graph->joined->items[i]);
+    unref_join(&graph->joined->items[i]);
   if (graph->joined != NULL)
     cch__table_free(&graph->joined->latest);
   free(graph->joined);

@@ -11,9 +11,7 @@
 enum { INLINE_DEPENDENCIES = 16 };
 
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
-  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
-  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
-  return NULL;
+  return PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
 }
 
 PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place) {

@@ -22,9 +22,7 @@ void target_unref(target *t) {
 }
 
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
-  PyObject *result = PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
-  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
-  return NULL;
+  return PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
 }
 
 /* A launch. If it is captured, the graph keeps the objects that the launch uses. */

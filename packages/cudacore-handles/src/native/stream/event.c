@@ -71,9 +71,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   handle_done(left);
   if (status == 0)
     return PyFloat_FromDouble(milliseconds);
-  PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
-  Py_XDECREF(result); /* the result is NULL, because raise_not_elapsed() always raises */
-  return NULL;
+  return PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
 }
 
 static PyMethodDef methods[] = {
