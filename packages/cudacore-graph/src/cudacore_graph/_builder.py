@@ -25,13 +25,13 @@ from cudacore_handles._sdk import (
     adopt,
     as_integer,
     check,
+    check_type,
     closed,
     ffi,
     hold,
     lib,
     out_box,
     share,
-    type_text,
 )
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder, Taken, take
@@ -400,8 +400,7 @@ class GraphBuilder(Builder, Made):
         child : GraphBuilder
             A builder that has ended building.
         """
-        if not isinstance(child, GraphBuilder):
-            raise TypeError(f"child must be a GraphBuilder, not {type_text(child)}")
+        check_type("child", child, GraphBuilder)
         capture = self._capturing("embed a graph")
         graph = child._finished("embed the graph")
         with self._alone("embed a graph", self):

@@ -321,7 +321,7 @@ def test_registry(device: ch.Device) -> None:
     assert mr.register(known) is mr
     with pytest.raises(ValueError, match=f"and the memory resource is {known}"):
         mr.register(uuid.uuid4())
-    with pytest.raises(TypeError, match="uuid must be of type UUID, not str"):
+    with pytest.raises(TypeError, match="uuid must be a UUID, not str"):
         mr.register("x")  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="Memory resource x was not found"):
         mr.from_registry("x")  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.names import type_text
 
 HANDLE_SIZE = 64
 
@@ -129,10 +128,3 @@ class SentFields:
         if not is_handle or zlib.crc32(repr(tuple(fields)).encode()) != checksum:
             raise ValueError(f"the {cls.__name__} was damaged, or was pickled by another release")
         return cls._init(*fields)  # type: ignore[attr-defined]
-
-
-def check_type(name: str, value: Any, cls: type) -> Any:
-    """Check that an argument is an instance of a class, and return it."""
-    if not isinstance(value, cls):
-        raise TypeError(f"{name} must be of type {cls.__name__}, not {type_text(value)}")
-    return value

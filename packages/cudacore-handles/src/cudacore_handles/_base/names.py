@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 _PACKAGES = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph")
 _MAX_CHARACTERS = 80
@@ -51,3 +52,11 @@ def type_text(value: object) -> str:
     ours = (getattr(sys.modules.get(package), "__all__", ()) for package in _PACKAGES)
     is_like_ours = any(cls.__name__ in names for names in ours) and cls.__module__.partition(".")[0] not in _PACKAGES
     return name if is_like_ours else cls.__name__
+
+
+def check_type(name: str, value: Any, cls: type) -> Any:
+    """Return an argument that is an instance of a class; raise an error if it is not."""
+    if not isinstance(value, cls):
+        article = "an" if cls.__name__[0] in "AEIO" else "a"
+        raise TypeError(f"{name} must be {article} {cls.__name__}, not {type_text(value)}")
+    return value

@@ -12,7 +12,7 @@ from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Made
-from cudacore_handles._base.names import shorten, type_text
+from cudacore_handles._base.names import check_type, shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
 from cudacore_handles._driver.device import Device
@@ -134,8 +134,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
         raw = ffi.cast("CUkernel", address)
         library = ffi.NULL
         if mod is not None:
-            if not isinstance(mod, ObjectCode):
-                raise TypeError(f"mod must be an ObjectCode, not {type_text(mod)}")
+            check_type("mod", mod, ObjectCode)
             library = mod._box or mod._load()
         out = out_box("cch_kernel")
         status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)

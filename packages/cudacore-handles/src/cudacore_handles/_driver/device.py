@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._base.siblings import graph_package, upper_package
 from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._cffi import ffi, lib
@@ -379,8 +379,7 @@ class Device:
 
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used
-        if not isinstance(ctx, Context):
-            raise TypeError(f"ctx must be a Context, not {type_text(ctx)}")
+        check_type("ctx", ctx, Context)
         own = share(Context, hold(ctx))  # a separate object, because the caller can close `ctx`
         box = hold(own)
         if lib.cch_context_device(box) != self._id:
@@ -493,8 +492,7 @@ class Device:
     def memory_resource(self, mr: MemoryResource) -> None:
         from cudacore_handles._memory.resource import MemoryResource
 
-        if not isinstance(mr, MemoryResource):
-            raise TypeError(f"memory_resource must be a MemoryResource, not {type_text(mr)}")
+        check_type("memory_resource", mr, MemoryResource)
         if mr.device_id not in (self._id, -1):
             raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {self!r}")
         self._memory_resource = mr

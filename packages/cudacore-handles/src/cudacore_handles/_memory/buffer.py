@@ -13,7 +13,7 @@ from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
 from cudacore_handles._base.made import Made
-from cudacore_handles._base.names import shorten, type_text
+from cudacore_handles._base.names import check_type, shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
 from cudacore_handles._memory.buffer_copy import copy_array, copy_with_options, pack_options
@@ -260,8 +260,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         if mr is not None:
             from cudacore_handles._memory.resource import MemoryResource
 
-            if not isinstance(mr, MemoryResource):
-                raise TypeError(f"mr must be a MemoryResource, not {type_text(mr)}")
+            check_type("mr", mr, MemoryResource)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = out_box("cch_deviceptr")
         lender = _lender_of(owner)

@@ -13,10 +13,10 @@ from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields, check_type
+from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -393,8 +393,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     """Return a buffer of another process's memory, or of this process's if the descriptor was sent back."""
     if not isinstance(resource, SharedPool):
         raise TypeError(f"mr must be a memory resource that processes share, not {type(resource).__name__}")
-    if not isinstance(descriptor, IPCBufferDescriptor):
-        raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type_text(descriptor)}")
+    check_type("ipc_descriptor", descriptor, IPCBufferDescriptor)
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # raises an error that explains the problem

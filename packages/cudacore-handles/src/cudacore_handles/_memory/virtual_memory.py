@@ -13,7 +13,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
@@ -215,8 +215,7 @@ class VirtualMemoryResource(MemoryResource):
             A new buffer, or `buf` if that is large enough. `buf` remains valid: both buffers share the memory, which is
             freed after both are closed.
         """
-        if not isinstance(buf, Buffer):
-            raise TypeError(f"buf must be a Buffer, not {type_text(buf)}")
+        check_type("buf", buf, Buffer)
         if buf.is_closed:
             raise closed(buf)
         nbytes = check_size(new_size, "new_size")
@@ -261,8 +260,7 @@ class VirtualMemoryResource(MemoryResource):
         IPCVirtualMemoryDescriptor
             The file descriptors, which are closed with the object.
         """
-        if not isinstance(buf, Buffer):
-            raise TypeError(f"buf must be a Buffer, not {type_text(buf)}")
+        check_type("buf", buf, Buffer)
         if buf.is_closed:
             raise closed(buf)
         self._check_own(buf, "export it")
@@ -288,8 +286,7 @@ class VirtualMemoryResource(MemoryResource):
         Buffer
             The memory.
         """
-        if not isinstance(descriptor, IPCVirtualMemoryDescriptor):
-            raise TypeError(f"descriptor must be an IPCVirtualMemoryDescriptor, not {type_text(descriptor)}")
+        check_type("descriptor", descriptor, IPCVirtualMemoryDescriptor)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         if not descriptor.size:
             return empty_buffer(Buffer, self)

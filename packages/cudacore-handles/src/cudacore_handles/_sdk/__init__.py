@@ -12,7 +12,7 @@ from cudacore_handles._base.errors import call_driver, check, closed, driver_err
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import finish_module, public, publish
-from cudacore_handles._base.names import shorten, type_text
+from cudacore_handles._base.names import check_type, shorten, type_text
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._cffi import ffi, lib
@@ -36,6 +36,7 @@ __all__ = [
     "check",
     "check_flags",
     "check_handles",
+    "check_type",
     "closed",
     "copy_options",
     "driver_error",

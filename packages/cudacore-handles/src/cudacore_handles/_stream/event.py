@@ -12,7 +12,7 @@ from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import Context, context_of
@@ -95,8 +95,7 @@ class Event(_native.EventHandle, Closing, Made):
         ipc_descriptor : IPCEventDescriptor
             The :attr:`ipc_descriptor` of the event in the other process.
         """
-        if not isinstance(ipc_descriptor, IPCEventDescriptor):
-            raise TypeError(f"ipc_descriptor must be an IPCEventDescriptor, not {type_text(ipc_descriptor)}")
+        check_type("ipc_descriptor", ipc_descriptor, IPCEventDescriptor)
         return import_event(cls, ipc_descriptor)
 
     def _flags(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.made import Made
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size, size_of
 from cudacore_handles._memory.buffer import Buffer
@@ -41,15 +41,13 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
     @classmethod
     def from_opaque_array(cls, array: OpaqueArray) -> ResourceDescriptor:
         """Return a descriptor of an array, for textures and surfaces."""
-        if not isinstance(array, OpaqueArray):
-            raise TypeError(f"array must be an OpaqueArray, not {type_text(array)}")
+        check_type("array", array, OpaqueArray)
         return _native.resource_make(cls, _ARRAY, array, 0, 0, 0, 0, 0)
 
     @classmethod
     def from_mipmapped_array(cls, mipmapped_array: MipmappedArray) -> ResourceDescriptor:
         """Return a descriptor of a mipmapped array, for textures. Surfaces need the descriptor of one of its levels."""
-        if not isinstance(mipmapped_array, MipmappedArray):
-            raise TypeError(f"mipmapped_array must be a MipmappedArray, not {type_text(mipmapped_array)}")
+        check_type("mipmapped_array", mipmapped_array, MipmappedArray)
         return _native.resource_make(cls, _MIPMAPPED_ARRAY, mipmapped_array, 0, 0, 0, 0, 0)
 
     @classmethod
@@ -77,7 +75,7 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
         size_bytes : int, optional
             Size of the texels in bytes, from the beginning of the buffer. Default: the whole buffer.
         """
-        size = _check_buffer(buffer)
+        size = size_of(check_type("buffer", buffer, Buffer))
         number, channels, texel = _texel(format, num_channels)
         wanted = size if size_bytes is None else check_size(size_bytes, "size_bytes")
         if wanted > size:
@@ -116,7 +114,7 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
             Bytes from the beginning of a row to that of the next one. It must be a multiple of
             :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
         """
-        size = _check_buffer(buffer)
+        size = size_of(check_type("buffer", buffer, Buffer))
         number, channels, texel = _texel(format, num_channels)
         width, height = as_count(width, "width"), as_count(height, "height")
         pitch = check_size(pitch_bytes, "pitch_bytes")
@@ -167,13 +165,6 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
     def pitch_bytes(self) -> int | None:
         """int or None: Bytes from row to row of pitched memory; None for other kinds."""
         return self._pitch if self._kind == _PITCH2D else None
-
-
-def _check_buffer(buffer: object) -> int:
-    """Return the size of a buffer; raise TypeError if the argument is not a buffer."""
-    if not isinstance(buffer, Buffer):
-        raise TypeError(f"buffer must be a Buffer, not {type_text(buffer)}")
-    return size_of(buffer)
 
 
 def _texel(type_: object, num_channels: object) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.names import type_text
+from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer
@@ -62,8 +62,7 @@ class ResourceAdaptor(MemoryResource):
     """
 
     def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
-        if not isinstance(upstream_mr, MemoryResource):
-            raise TypeError(f"upstream_mr must be a MemoryResource, not {type_text(upstream_mr)}")
+        check_type("upstream_mr", upstream_mr, MemoryResource)
         self._upstream = target = upstream_mr
         self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
         # If the upstream resource is an adaptor without an allocate() of its own, this adaptor calls that adaptor's
