@@ -92,11 +92,11 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_type *
 
 /* Defines the functions wrap and version of a compiler. */
 #define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
-  int cch_##name##_wrap(cch_##name **out, void *handle) {                                                              \
+  cch_status cch_##name##_wrap(cch_##name **out, void *handle) {                                                       \
     CCH__REQUIRE(out, handle);                                                                                         \
     return cch__compiler_wrap(out, &type, handle, __func__);                                                           \
   }                                                                                                                    \
-  int cch_##name##_version(int *major, int *minor, cch_##name *name) {                                                 \
+  cch_status cch_##name##_version(int *major, int *minor, cch_##name *name) {                                          \
     CCH__REQUIRE(major, minor);                                                                                        \
     CCH__REQUIRE_COMPILER(name);                                                                                       \
     return cch__compiler_version(major, minor, name, version_function);                                                \
