@@ -48,6 +48,7 @@ extensions = [
     "sphinx_copybutton",
     "myst_parser",
     "cheaders",
+    "cuda_strings",
     "python_api",
 ]
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
