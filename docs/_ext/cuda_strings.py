@@ -24,7 +24,7 @@ class PythonWithKernels(PythonLexer):
         """Yield the tokens with their places."""
         begin = 0
         for found in STRING.finditer(text):
-            if CUDA.search(found[2]):
+            if CUDA.search(found[2]) and "import " not in found[2]:  # not a program in a string
                 parts = ((begin, found.start(), super()), (*found.span(2), CudaLexer()))
                 for first, end, lexer in parts:
                     for index, kind, value in lexer.get_tokens_unprocessed(text[first:end]):
