@@ -415,8 +415,7 @@ def fuzz_cache(session: nox.Session, cuda: str) -> None:
     """
     install(session, "editable", cuda=cuda)
     for env in ({}, {"INCLUDE_PATH": "cuda"}):
-        program = str(COMPILE / "tests" / "cache" / "fuzz_cache.py")
-        session.run("python", program, *(session.posargs or ("60",)), env=env)
+        session.run("python", COMPILE / "tests" / "cache" / "fuzz_cache.py", *(session.posargs or ("60",)), env=env)
 
 
 @nox.session(default=False)
@@ -424,8 +423,7 @@ def fuzz_memory(session: nox.Session) -> None:
     """Run random programs of memory, streams and captures for 60 s, or as given by ``-- --seconds 600 --seed 7``."""
     install(session, "editable")
     env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2", "CUDACORE_SIM_CHECK": "order"}
-    arguments = session.posargs or ("--seconds", "60")
-    session.run("python", str(GRAPH / "tests" / "fuzz_memory.py"), *arguments, env=env)
+    session.run("python", str(GRAPH / "tests" / "fuzz_memory.py"), *(session.posargs or ("--seconds", "60")), env=env)
 
 
 @nox.session(requires=["build"], default=False)
