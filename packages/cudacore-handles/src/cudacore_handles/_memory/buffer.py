@@ -438,7 +438,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
 
         if not isinstance(src, Buffer):
             raise TypeError(f"src must be a Buffer, not {type_text(src)}; copy_from() takes arrays")
-        to, from_ = (self, dst_offset, dst_pitch, dst_height), (src, src_offset, src_pitch, src_height)
+        to, from_ = (dst_offset, dst_pitch, dst_height), (src_offset, src_pitch, src_height)
         _native.copy_part(self, src, pack_shape((width, height, depth), to, from_), stream)
 
     def fill(self, value: FillValueType, *, stream: Stream | IsStreamType) -> None:

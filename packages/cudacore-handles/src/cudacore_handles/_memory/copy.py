@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
-from cudacore_handles._memory.arguments import MAX_PITCH, check_size, size_of
+from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
 from cudacore_handles.typing import (
     MemcpyOverlapMode,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES = struct_of("cch_copy_attributes")
 _SHAPE = struct_of("cch_copy_shape")
-_Side = tuple[Any, Any, Any, Any]
+_Side = tuple[Any, Any, Any]
 _ORDERS = {
     MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
     MemcpySrcAccessOrder.DURING_API_CALL: lib.CCH_COPY_DURING_CALL,
@@ -189,43 +189,24 @@ def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
 
 
 def pack_shape(part: tuple[Any, Any, Any], dst: _Side, src: _Side) -> bytes:
-    """Return the shape of a copy in the form that ``_native`` expects; raise an error if it is invalid.
+    """Return the shape of a copy in the form that ``_native`` expects; raise an error for other types.
 
     Parameters
     ----------
     part : tuple
         Width, height and depth.
     dst, src : tuple
-        Each buffer with the offset, pitch and height of the part in it.
+        The offset, pitch and height of the part in each buffer.
     """
     sizes = tuple(check_size(size, name) for size, name in zip(part, ("width", "height", "depth"), strict=True))
-    if not all(sizes):
-        width, height, depth = part
-        raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
     return _SHAPE.pack(_SHAPE.size, *sizes, *_side("dst", sizes, *dst), *_side("src", sizes, *src))
 
 
-def _side(
-    name: str, part: tuple[int, ...], buffer: Buffer, offset: object, pitch: object, height: object
-) -> tuple[int, int, int]:
-    """Return the offset, pitch and height of a part of a buffer; raise an error if they are invalid."""
-    size = size_of(buffer)
-    width, rows, slices = part
-    begin = check_size(offset, f"{name}_offset")
-    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
-    slice_rows = rows if height is None else check_size(height, f"{name}_height")
-    # A pitch or height that is never used can have any value, but the driver checks it anyway.
-    if rows * slices == 1:
-        row = width
-    elif row > MAX_PITCH:
-        raise ValueError(f"{name}_pitch is {row}; CUDA's limit is {MAX_PITCH} bytes")
-    elif row < width:
-        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
-    if slices == 1:
-        slice_rows = rows
-    elif slice_rows < rows:
-        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
-    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
-    if end > size:
-        raise ValueError(f"the part ends {end} bytes into {name}, which has {size}; make it smaller")
-    return begin, row, slice_rows
+def _side(name: str, part: tuple[int, ...], offset: object, pitch: object, height: object) -> tuple[int, int, int]:
+    """Return the offset, pitch and height of a part of a buffer."""
+    width, rows, _ = part
+    return (
+        check_size(offset, f"{name}_offset"),
+        width if pitch is None else check_size(pitch, f"{name}_pitch"),
+        rows if height is None else check_size(height, f"{name}_height"),
+    )

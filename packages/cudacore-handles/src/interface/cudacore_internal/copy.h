@@ -47,11 +47,11 @@ CCH_EXPORT cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *c
 typedef struct cch_copy_shape {
   size_t size;       /**< sizeof(cch_copy_shape) */
   size_t width;      /**< bytes per row */
-  size_t height;     /**< rows per slice; 0 means 1 */
-  size_t depth;      /**< slices; 0 means 1 */
+  size_t height;     /**< rows per slice, at least 1 */
+  size_t depth;      /**< slices, at least 1 */
   size_t dst_offset; /**< offset of the first byte in the destination */
-  size_t dst_pitch;  /**< bytes from row to row; 0: the width */
-  size_t dst_height; /**< rows from slice to slice; 0: the height */
+  size_t dst_pitch;  /**< bytes from row to row */
+  size_t dst_height; /**< rows from slice to slice */
   size_t src_offset; /**< offset of the first byte in the source */
   size_t src_pitch;
   size_t src_height;

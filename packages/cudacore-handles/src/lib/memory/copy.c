@@ -59,7 +59,8 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
   if (status != 0)
     return status;
   if (dst->size != src->size)
-    return cch__fail(CCH_EINVAL, operation, "copy %zu is of %zu bytes to %zu bytes", place, src->size, dst->size);
+    return cch__fail(CCH_EINVAL, operation, "copy_batch: buffer size mismatch at index %zu (src=%zu, dst=%zu)", place,
+                     src->size, dst->size);
   CUmemcpyAttributes wanted;
   status = read_attributes(&wanted, attributes, operation);
   if (status != 0 || src->size == 0)
@@ -168,18 +169,37 @@ cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, 
 
 /* ---- parts ---- */
 
-static bool times(size_t *out, size_t a, size_t b) { return !__builtin_mul_overflow(a, b, out); }
+enum { MAX_PITCH = INT32_MAX }; /* the limit of cuMemcpy3DAsync for the bytes from row to row */
 
-/* Returns whether slices of rows lie inside an allocation and do not overlap. */
-static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t depth, size_t pitch, size_t rows) {
-  size_t slice, last_slice, last_row, end;
-  if ((height > 1 || depth > 1) && pitch < width)
-    return false;
-  if (depth > 1 && rows < height)
-    return false;
-  return times(&slice, pitch, rows) && times(&last_slice, slice, depth - 1) && times(&last_row, pitch, height - 1) &&
-         !__builtin_add_overflow(last_slice, last_row, &end) && !__builtin_add_overflow(end, width, &end) &&
-         !__builtin_add_overflow(end, offset, &end) && end <= room;
+/* Returns where a part ends in an allocation; SIZE_MAX if no memory is that large. */
+static size_t end_of(size_t offset, const cch_copy_shape *s, size_t pitch, size_t rows) {
+  size_t end;
+  const bool overflows = __builtin_mul_overflow(s->depth - 1, rows, &end) ||
+                         __builtin_add_overflow(end, s->height - 1, &end) || __builtin_mul_overflow(end, pitch, &end) ||
+                         __builtin_add_overflow(end, s->width, &end) || __builtin_add_overflow(end, offset, &end);
+  return overflows ? SIZE_MAX : end;
+}
+
+/* Checks one side of a copy. A pitch or height that is never used can have any value, but the driver checks it. */
+static int check_side(size_t *pitch, size_t *rows, const char *name, const cch_deviceptr *memory, size_t offset,
+                      const cch_copy_shape *s, const char *operation) {
+  if (s->height == 1 && s->depth == 1)
+    *pitch = s->width;
+  else if (*pitch > MAX_PITCH)
+    return cch__fail(CCH_EINVAL, operation, "%s_pitch is %zu; CUDA's limit is %d bytes", name, *pitch, MAX_PITCH);
+  else if (*pitch < s->width)
+    return cch__fail(CCH_EINVAL, operation, "%s_pitch is %zu, less than the width, %zu: rows would overlap", name,
+                     *pitch, s->width);
+  if (s->depth == 1)
+    *rows = s->height;
+  else if (*rows < s->height)
+    return cch__fail(CCH_EINVAL, operation, "%s_height is %zu, less than the height, %zu: slices would overlap", name,
+                     *rows, s->height);
+  const size_t end = end_of(offset, s, *pitch, *rows);
+  return end <= memory->size
+             ? 0
+             : cch__fail(CCH_EINVAL, operation, "the part ends %zu bytes into %s, which has %zu; make it smaller", end,
+                         name, memory->size);
 }
 
 static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D *box, cch_stream *stream,
@@ -199,25 +219,20 @@ cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
   cch_copy_shape s;
   CCH__RETURN_FAILURE(cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__));
-  if (s.width == 0)
-    return 0;
-  size_t height = s.height != 0 ? s.height : 1, depth = s.depth != 0 ? s.depth : 1;
-  size_t dst_pitch = s.dst_pitch != 0 ? s.dst_pitch : s.width, src_pitch = s.src_pitch != 0 ? s.src_pitch : s.width;
-  size_t dst_height = s.dst_height != 0 ? s.dst_height : height, src_height = s.src_height != 0 ? s.src_height : height;
-  if (!fits(dst->size, s.dst_offset, s.width, height, depth, dst_pitch, dst_height) ||
-      !fits(src->size, s.src_offset, s.width, height, depth, src_pitch, src_height))
-    return cch__fail(CCH_EINVAL, __func__,
-                     "%zu x %zu rows of %zu bytes reach beyond an allocation (%zu and %zu bytes), or overlap", depth,
-                     height, s.width, dst->size, src->size);
+  if (s.width == 0 || s.height == 0 || s.depth == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the part has a width of %zu, a height of %zu, a depth of %zu: it is empty",
+                     s.width, s.height, s.depth);
+  CCH__RETURN_FAILURE(check_side(&s.dst_pitch, &s.dst_height, "dst", dst, s.dst_offset, &s, __func__));
+  CCH__RETURN_FAILURE(check_side(&s.src_pitch, &s.src_height, "src", src, s.src_offset, &s, __func__));
   CUDA_MEMCPY3D copy = {.srcDevice = src->ptr + s.src_offset,
-                        .srcPitch = src_pitch,
-                        .srcHeight = src_height,
+                        .srcPitch = s.src_pitch,
+                        .srcHeight = s.src_height,
                         .dstDevice = dst->ptr + s.dst_offset,
-                        .dstPitch = dst_pitch,
-                        .dstHeight = dst_height,
+                        .dstPitch = s.dst_pitch,
+                        .dstHeight = s.dst_height,
                         .WidthInBytes = s.width,
-                        .Height = height,
-                        .Depth = depth};
+                        .Height = s.height,
+                        .Depth = s.depth};
   CCH__RETURN_FAILURE(cch__check_box_apart(&copy, __func__));
   return CCH__IN_CONTEXT(stream->context, copy_box(dst, src, &copy, stream, __func__));
 }

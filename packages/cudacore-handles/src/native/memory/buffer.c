@@ -218,15 +218,9 @@ static int use_buffers(const state *st, operands *of, PyObject *tuple, cch_devic
   return 0;
 }
 
-/* Checks the buffers of a batch, and reads its attributes: 0, or -1 with an exception. */
-static int read_batch(Py_ssize_t count, PyObject *attributes, cch_deviceptr *const *dsts, cch_deviceptr *const *srcs,
-                      const cch_copy_attributes **settings) {
+/* Reads the attributes of a batch: 0, or -1 with an exception. */
+static int read_attributes(Py_ssize_t count, PyObject *attributes, const cch_copy_attributes **settings) {
   for (Py_ssize_t i = 0; i < count; i++) {
-    size_t size = cch_deviceptr_size(srcs[i]), room = cch_deviceptr_size(dsts[i]);
-    if (size != room) {
-      PyErr_Format(PyExc_ValueError, "copy_batch: buffer size mismatch at index %zd (src=%zu, dst=%zu)", i, size, room);
-      return -1;
-    }
     PyObject *given = attributes == Py_None ? Py_None : PyTuple_GetItem(attributes, i);
     settings[i] = NULL;
     if (given != Py_None && (settings[i] = (const void *)PyBytes_AsString(given)) == NULL)
@@ -255,7 +249,7 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
   cch_deviceptr **to = (cch_deviceptr **)(room + 2 * count), **from = to + count;
   const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(from + count);
   if (operands_begin(st, &of, arguments[3], faces) == 0 && use_buffers(st, &of, dsts, to) == 0 &&
-      use_buffers(st, &of, srcs, from) == 0 && read_batch(count, arguments[2], to, from, settings) == 0) {
+      use_buffers(st, &of, srcs, from) == 0 && read_attributes(count, arguments[2], settings) == 0) {
     int status;
     WITHOUT_GIL(status = cch_copy_batch(to, from, (size_t)count, settings, of.stream));
     result = operands_end(st, &of, status);

@@ -143,7 +143,7 @@ static void captured_copies_and_fills_keep_their_memory(void) {
     OK(cch_deviceptr_alloc(&ptrs[i], context, SIZE));
   size_t freed = sim.calls("cuMemFree");
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  const cch_copy_shape shape = {.size = sizeof shape, .width = SIZE};
+  const cch_copy_shape shape = {.size = sizeof shape, .width = SIZE, .height = 1, .depth = 1};
   OK(cch_deviceptr_fill(ptrs[0], 1, 1, world.stream));
   OK(cch_deviceptr_copy(ptrs[1], ptrs[0], SIZE, world.stream));
   OK(cch_copy_part(ptrs[3], ptrs[2], &shape, world.stream));

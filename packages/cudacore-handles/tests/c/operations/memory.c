@@ -161,7 +161,8 @@ DOES(pool_trim, cch_pool_trim(w->pool, 0))
 DOES(copy_batch, cch_copy_batch(&w->pinned, &w->ptr, 1, NULL, w->stream))
 DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()))
 DOES(copy_part,
-     cch_copy_part(w->pinned, w->ptr, &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8}, w->stream))
+     cch_copy_part(w->pinned, w->ptr,
+                   &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8, .height = 1, .depth = 1}, w->stream))
 DOES(managed_advise, cch_managed_advise(w->managed, CU_MEM_ADVISE_SET_READ_MOSTLY, CCH_LOCATION_DEVICE, 0))
 GIVES(managed_attribute, int, cch_managed_attribute(&out, 1, w->managed, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY))
 DOES(managed_prefetch, cch_managed_prefetch(&w->managed, on_device, 1, w->stream))
