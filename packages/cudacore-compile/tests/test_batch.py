@@ -338,7 +338,7 @@ def test_dask() -> None:
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     # dask closes its own threads and files shortly after the filter of warnings has ended.
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         executor = client.get_executor()
