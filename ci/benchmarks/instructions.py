@@ -40,7 +40,7 @@ def environment() -> str:
     """Return what the counts depend on."""
     version = subprocess.check_output([floor.compiler() or "cc", "--version"], text=True).splitlines()[0]
     compiler = version.partition(" ")[2]  # gcc is also called cc
-    python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{python}, {compiler}, {' '.join(platform.libc_ver())}, {platform.machine()}"
 
 

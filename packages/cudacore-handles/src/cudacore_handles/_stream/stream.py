@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.device_resources import DeviceResources
     from cudacore_handles._stream.options import EventOptions, StreamOptions
 
+_NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
+
 
 @runtime_checkable
 class IsStreamType(Protocol):
@@ -79,12 +81,12 @@ class Stream(_native.StreamHandle, Closing, Made):
 
     @classmethod
     def _create(cls, context: Context, options: StreamOptions | Mapping[str, Any] | None) -> Stream:
-        flags, priority = lib.CCH_STREAM_NON_BLOCKING, 0
+        flags, priority = _NON_BLOCKING, 0
         if options is not None:
             from cudacore_handles._stream.options import StreamOptions
 
             options = as_options(StreamOptions, options)
-            flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
+            flags = _NON_BLOCKING if options.nonblocking else 0
             if options.priority is not None:
                 priority = _check_priority(options.priority, context)
             if not options.nonblocking and context.is_green:
@@ -180,7 +182,7 @@ class Stream(_native.StreamHandle, Closing, Made):
         """bool: Whether the stream runs without implicit ordering with the legacy default stream (cuStreamGetFlags)."""
         out = ffi.new("unsigned *")
         check(lib.cch_stream_flags(out, hold(self)))
-        return bool(out[0] & lib.CCH_STREAM_NON_BLOCKING)
+        return bool(out[0] & _NON_BLOCKING)
 
     @property
     def priority(self) -> int:

@@ -59,10 +59,10 @@ static inline void *cch__table_next(const cch__table *table, size_t size, const 
 
 /* Makes room for `more` entries, so that cch__table_enter() cannot fail; false if memory ran out. */
 static inline bool cch__table_reserve(cch__table *table, size_t size, size_t more) {
-  if (table->count + more <= table->capacity / 4 * 3)
+  if (table->count + more <= table->capacity / 2)
     return true;
   cch__table grown = {.count = table->count, .capacity = table->capacity == 0 ? 8 : table->capacity};
-  while (grown.count + more > grown.capacity / 4 * 3)
+  while (grown.count + more > grown.capacity / 2)
     grown.capacity *= 2;
   grown.entries = calloc(grown.capacity, size);
   if (grown.entries == NULL)
