@@ -254,7 +254,8 @@ class Program(Closing):
         Raises
         ------
         UncacheableError
-            If the included files cannot be determined; the error has the reason.
+            If the included files cannot be determined. The error has the reason, and its `files` are those that are
+            known.
         """
         if self._code_type is not SourceCodeType.CXX:
             return []

@@ -80,8 +80,9 @@ def test_dependencies_that_are_not_known() -> None:
     hidden = "#define NAME(x) <x##.h>\n#include NAME(h)\n"
     with pytest.raises(UncacheableError):
         Program(hidden, "c++", {"arch": "sm_90"}).dependencies()
-    with pytest.raises(UncacheableError, match="raw_options"):
+    with pytest.raises(UncacheableError, match="raw_options") as caught:
         Program(SOURCE, "c++", {"arch": "sm_90", "raw_options": "--x"}).dependencies()
+    assert caught.value.files == ("deep.h", "h.h")
 
 
 # -- the rules in dependency files
@@ -112,11 +113,20 @@ def test_rule(run: Run) -> None:
 
 def test_rule_where_files_are_not_known(run: Run) -> None:
     """If the included files cannot be determined, old code would be considered up to date."""
-    Path("k.cu").write_text("#define NAME(x) <x##.h>\n#if 0\n#include NAME(h)\n#endif\n__global__ void f() {}")
-    status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-Werror")
-    assert (status, "warning: k.cu: " in err, "built each time" in err) == (0, True, True)
-    rule = Path("k.d").read_text()
-    assert rule == "k.ptx: \\\n k.cu \\\n cudacore-compile-always\n\ncudacore-compile-always:\n"
+    plain = '#include "h.h"\n__global__ void f() {}\n'
+    for source, words in (
+        (f"#define NAME(x) <x##.h>\n#if 0\n#include NAME(h)\n#endif\n{plain}", []),
+        (plain, ["--raw", "--fmax-errors=3"]),
+    ):
+        Path("k.cu").write_text(source)
+        status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-Werror", *words)
+        assert (status, "warning: k.cu: " in err, "built each time" in err) == (0, True, True)
+        rule = Path("k.d").read_text()
+        known = "k.cu \\\n deep.h \\\n h.h"
+        assert rule == f"k.ptx: \\\n {known} \\\n cudacore-compile-always\n\ncudacore-compile-always:\n"
+    Path("k.cu").write_text(f"{plain}// __TIME__\n__device__ const char *at = __TIME__;")
+    assert run("k.cu", "-arch=sm_90", "-MD", "-ptx") == (0, "", "")
+    assert Path("k.d").read_text() == f"k.ptx: \\\n {known}\n"
 
 
 def test_names_are_quoted() -> None:

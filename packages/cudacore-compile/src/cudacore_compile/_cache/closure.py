@@ -84,6 +84,7 @@ class Search:
         self._include_path = {place: place in bundled or is_installed(place) for place in include_path}
         self.files: dict[str, bytes] = {}
         self.time = ""  # why the code depends on the time
+        self.error = ""  # why the program may read other files, too
         self._looked: set[str] = set()  # directories without a file that was looked for, and paths that are not files
         self._listings: dict[str, frozenset[str]] = {}
         self._seen: set[tuple[str, ...]] = set()
@@ -98,7 +99,7 @@ class Search:
         """Add a text: the program, a header in memory, a file. Quoted names are searched for in the directory first."""
         self.time = self.time or (scanned.time and f"{shown} {scanned.time}")
         if scanned.error and top is None:
-            raise UncacheableError(f"{shown} {scanned.error}")
+            self.error = self.error or f"{shown} {scanned.error}"
         self._atoms |= scanned.atoms
         self._expanded |= {(name, top) for name in scanned.expanded}
         self._computed |= {(macro, rest, directory, top) for macro, rest in scanned.computed}
@@ -114,7 +115,7 @@ class Search:
             self._follow_macros()
         word = pasted_word(self._atoms)
         if word is not None:
-            raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
+            self.error = self.error or f"the program has tokens of which {word.decode()} can be pasted"
 
     def _follow_macros(self) -> None:
         """Follow each ``#include MACRO``. All definitions count, and a macro without one is an error."""
@@ -142,8 +143,8 @@ class Search:
     def _add_unknown(self, reason: str, top: str | None) -> None:
         """Add the files of which the name of one is not known: all files in the directories of an installed header."""
         if top is None or not any(os.path.isdir(os.path.join(place, top)) for place in self._include_path):
-            raise UncacheableError(reason)
-        if ("all", top) not in self._seen:
+            self.error = self.error or reason
+        elif ("all", top) not in self._seen:
             self._seen.add(("all", top))
             self._todo.append(lambda: self._add_directories(top))
 
@@ -252,8 +253,8 @@ class Inputs(NamedTuple):
         if found is None:
             look.clear()
             search = self.search()
-            if search.time:
-                raise UncacheableError(search.time)
+            if search.error or search.time:
+                raise UncacheableError(search.error or search.time)
             found = search.known(self.names, has_times=self.has_times)
             keep(self.key, found, notes)
         return found
@@ -305,9 +306,16 @@ def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes,
     precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
     # Compilations with precompiled headers are not cached, but the files that they include can be determined.
     options = replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
-    check_options(options)
-    inputs = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers)
-    return dict.fromkeys(precompiled, b"") | inputs.search().files
+    search = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers).search()
+    files = dict.fromkeys(precompiled, b"") | search.files
+    try:
+        check_options(options)
+        reason = search.error
+    except UncacheableError as error:
+        reason = str(error)
+    if reason:
+        raise UncacheableError._with_files(reason, files)
+    return files
 
 
 def _scan_program(text: bytes) -> tuple[Scan, bytes]:

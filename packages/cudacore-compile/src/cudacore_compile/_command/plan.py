@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -396,21 +396,21 @@ class Plan:
             targets = targets or [quote(output.path) for output in outputs]
             files = dict.fromkeys(one.file for output in outputs for one in output.inputs if one.file != "-")
             known = [closures[file] for file in files]
-            names = [*files, *(name for names in known for name in names or ())]
-            is_complete = all(names is not None for names in known)
+            names = [*files, *(name for names, _ in known for name in names)]
+            is_complete = all(complete for _, complete in known)
             text = make_rule(targets, names, phony=arguments.phony_rules, is_complete=is_complete)
             write(path, text.encode("utf-8", "surrogateescape"))
 
-    def _dependencies(self, one: Input, report: Report) -> Iterable[str] | None:
-        """Return the files that a source may include; None if they cannot be determined."""
+    def _dependencies(self, one: Input, report: Report) -> tuple[Sequence[str], bool]:
+        """Return the files that a source may include, and whether these are all."""
         if one.kind != "c++":
-            return ()
+            return (), True
         options = dataclasses.replace(self._options, name=one.program_name)
         try:
-            return Program(one.content, "c++", options).dependencies()
+            return Program(one.content, "c++", options).dependencies(), True
         except UncacheableError as error:
             report.add_warning(f"{one.file}: {error}; the rule therefore has it built each time")
-            return None
+            return error.files, False
 
 
 class _Log:
