@@ -23,6 +23,7 @@ ELSEWHERE = {
     "c/python": "packages/cudacore-handles/tests/test_capsule.py",
     "command": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
     "compile-cache": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
+    "compile-cluster": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
     "gallery": "packages/cudacore/tests/test_examples.py",
     "sharing": "packages/cudacore/tests/test_sharing_guide.py",
     "simulator/checks": "packages/cudacore/tests/test_simulator_guides.py",

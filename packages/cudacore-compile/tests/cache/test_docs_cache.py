@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,25 @@ def test_guide_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert "void scale<float>(float*, float)" in out
         lines = (DOCS / "command.rst").read_text(encoding="utf-8").splitlines()
         assert next(line.strip() for line in lines if line.startswith("   kernel  arch")) in err
+
+
+def test_guide_to_clusters(tmp_path: Path) -> None:
+    """Instances of CUB would not compile on a cluster, or users of a shared cache would compile them again."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    names: dict[str, Any] = {"__name__": "guide"}
+    for block in blocks_of("compile-cluster", "python"):
+        exec(compile(block.code, "compile-cluster", "exec"), names)
+    try:
+        jobs = names["make_jobs"](["int", "float"], [32], range(1, 3))
+    except FileNotFoundError as error:  # there are no headers
+        pytest.skip(str(error))
+    jobs = [replace(job, target_type="ptx") for job in jobs]  # only this process has the simulator's cubins
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        codes, first = names["build"](client, jobs, tmp_path / "shared")
+        again, second = names["build"](client, jobs, tmp_path / "shared")
+    assert (first.hits, first.stores, second.hits, second.misses) == (0, len(jobs), len(jobs), 0)
+    assert [code.code for code in again] == [code.code for code in codes]
+    assert sorted(again[0].symbol_mapping) == ["sum<int, 32, 1>", "sum<int, 32, 2>"]
