@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from closing import check_closing
+from dlpack_producers import Exporter
 
 import cudacore_handles as ch
 from cudacore_handles._base.handle import hold
@@ -217,16 +218,30 @@ def test_numpy_from_dlpack(pinned: Pinned) -> None:
 
 
 def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
-    """A DLPack consumer that requests a copy, another device, or an invalid stream would get no error."""
+    """A DLPack consumer that requests another device, or an invalid stream, would get no error."""
     assert buffer.__dlpack_device__() == (2, 0)
     assert pinned(8).__dlpack_device__() == (3, 0)
     buffer.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
-    with pytest.raises(BufferError, match="copy=True is not supported"):
-        buffer.__dlpack__(copy=True)
     with pytest.raises(BufferError, match=r"dl_device is \(1, 0\), and the memory is on \(2, 0\)"):
-        buffer.__dlpack__(dl_device=(1, 0))
+        buffer.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(BufferError, match=r"dl_device is \(2, 9\), and the memory is on \(2, 0\)"):
+        buffer.__dlpack__(dl_device=(2, 9))
     with pytest.raises(TypeError, match="stream must be an int or None, not str"):
         buffer.__dlpack__(stream="1")  # type: ignore[arg-type]
+
+
+def test_dlpack_copies(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """np.from_dlpack(array, device="cpu") and copy=True would fail, or share memory with the original."""
+    buffer.fill(7, stream=stream)
+    matrix = buffer.view("int32", (4, 4))[1:, 2:]
+    for view, shape in ((buffer, (64,)), (matrix, (3, 2))):
+        copied = Exporter(view.__dlpack__(dl_device=(1, 0)))
+        assert (np.from_dlpack(copied).reshape(-1).view(np.uint8) == 7).all()
+        taken = ch.StridedMemoryView.from_dlpack(Exporter(view.__dlpack__(copy=True)), stream)
+        assert taken.ptr != (view.ptr if view is matrix else int(buffer.handle))
+        host = np.zeros(shape, taken.dtype)
+        taken.copy_to(host, stream)
+        assert (host.reshape(-1).view(np.uint8) == 7).all()
 
 
 def test_dlpack_streams(buffer: ch.Buffer) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import shorten
@@ -41,11 +42,13 @@ def size_text(nbytes: int) -> str:
 
 def check_dlpack_arguments(
     device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
-) -> bool:
-    """Check the consumer's arguments of ``__dlpack__``; return whether the tensor must be versioned."""
-    if copy:
-        raise BufferError("copy=True is not supported: the export shares the memory; use copy_to() first")
-    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
+) -> tuple[bool, tuple[int, int] | None]:
+    """Check the consumer's arguments of ``__dlpack__``.
+
+    Return whether the tensor must be versioned, and the device of the copy to export; None if the memory is shared.
+    """
+    wanted = device if dl_device is None else _pair("dl_device", dl_device, "(type, ordinal)")
+    if wanted not in (device, (_native.DL_CPU, 0)) or (wanted != device and copy is False):
         raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
         raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
@@ -54,7 +57,8 @@ def check_dlpack_arguments(
             f"stream is {stream}; it must be a stream's address, 1 for the legacy and 2 for the per-thread default "
             "stream, -1 for no order, or None"
         )
-    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+    versioned = max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+    return versioned, wanted if copy or wanted != device else None
 
 
 def _pair(name: str, value: Any, what: str) -> tuple[int, int]:

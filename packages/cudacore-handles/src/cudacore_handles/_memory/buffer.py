@@ -152,13 +152,16 @@ class Buffer(_native.BufferHandle, Closing, Made):
         max_version : tuple of int, optional
             The newest DLPack version that the consumer supports; from (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
-            The device to export to; it must be the memory's own.
+            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
         copy : bool, optional
-            True raises an error, because the memory is never copied.
+            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
         """
         box = hold(self)
         device = self.__dlpack_device__()
-        versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
+        versioned, target = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
+        if target is not None:
+            view = self.view("int8")
+            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=target, copy=True)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 after another thread has closed this object
         capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned, self.is_read_only)
         if stream != -1:

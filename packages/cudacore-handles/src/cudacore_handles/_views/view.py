@@ -172,11 +172,14 @@ class StridedMemoryView(_native.ViewHandle):
         max_version : tuple of int, optional
             The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
-            The device to export to, which must be the device of the memory.
+            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
         copy : bool, optional
-            True raises an error, because the memory is never copied.
+            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
         """
-        versioned = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
+        versioned, target = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
+        if target is not None:
+            made = self._copied(target)
+            return made.__dlpack__(stream=stream if target == self._device else None, max_version=max_version)
         if self.readonly and not versioned:
             raise BufferError(
                 "the view is read-only, which DLPack before 1.0 cannot express; request a versioned tensor "
@@ -186,6 +189,15 @@ class StridedMemoryView(_native.ViewHandle):
         if stream != -1:
             self._order(stream)
         return capsule
+
+    def _copied(self, device: tuple[int, int]) -> StridedMemoryView:
+        """Return a copy of the elements in new memory of a DLPack device."""
+        memory = _allocate_tensor(*device, self.size * self.dtype.itemsize)
+        made = StridedMemoryView.from_buffer(memory, self.shape, dtype=self.dtype)
+        stream = default_stream()
+        self._order(_consumer(stream))
+        made.copy_from(self, stream)
+        return made
 
     def _order(self, stream: int | None) -> None:
         """Make a consumer's stream wait for the stream of the memory."""
