@@ -93,7 +93,7 @@ class GraphBuilder(Builder, Made):
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         try:
-            self.close()
+            self._close()  # nothing but a prepared launch can be using it
         except Exception:
             if not is_finalizing():  # at exit, functions that close() needs may not exist
                 raise

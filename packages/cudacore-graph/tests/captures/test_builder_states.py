@@ -224,6 +224,27 @@ class TestStates:
         stream.sync()
         assert numbers[0] == 0
 
+    @pytest.mark.parametrize("how", ["close", "end_building", "drop"])
+    def test_building_ends_while_a_prepared_launch_converts_arguments(
+        self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, how: str
+    ) -> None:
+        """The launch would run at once, because building was only checked before the arguments were converted."""
+        builders = [stream.create_graph_builder().begin_building()]
+        prepared = add.prepare(builders[0], ONE, numbers.buffer, 1)
+
+        class Number:
+            def __index__(self) -> int:
+                builder = builders.pop()
+                if how != "drop":
+                    getattr(builder, how)()
+                return 1
+
+        with pytest.raises(RuntimeError, match="is not building any more"):
+            prepared(numbers.buffer, Number())
+        assert not is_capturing(stream)
+        stream.sync()
+        assert numbers[0] == 0
+
     def test_modes(self, stream: ch.Stream) -> None:
         """A misspelt mode would be accepted as another mode."""
         builder = stream.create_graph_builder()

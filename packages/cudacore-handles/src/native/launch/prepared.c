@@ -143,16 +143,18 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   if (!block)
     return NULL;
   PyObject *result = NULL;
-  if (self->gate != NULL && handle_try_use(self->gate) == NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
-                                        "building any more, or another thread is using it; prepare another one, for a "
-                                        "Stream or a new builder");
-    goto unused;
-  }
   kept *held = NULL, *old = NULL;
   Py_ssize_t count = PyTuple_Size(arguments);
   if (count != 0 && (held = pack_call(self, arguments, count, block)) == NULL)
     goto done;
+  /* Only now, because the conversion of the arguments can close the builder. */
+  if (self->gate != NULL && handle_try_use(self->gate) == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
+                                        "building any more, or another thread is using it; prepare another one, for a "
+                                        "Stream or a new builder");
+    KEEPING_EXCEPTION(kept_unref(held));
+    goto done;
+  }
   LOCK_OBJECT(self);
   if (count == 0) {
     memcpy(block, PyByteArray_AsString(self->block), size);
@@ -175,12 +177,11 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
       explain_launch(st, status, self->config, self->kernel);
   }
 end:
+  if (self->gate != NULL)
+    handle_done(self->gate);
   KEEPING_EXCEPTION(kept_unref(held); kept_unref(old));
   owners_drain(st);
 done:
-  if (self->gate != NULL)
-    handle_done(self->gate);
-unused:
   if (block != stack)
     PyMem_Free(block);
   return result;
