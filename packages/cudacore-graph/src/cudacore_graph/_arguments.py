@@ -69,7 +69,7 @@ def node_memory(value: Any, name: str) -> int:
 
 def fill_value(value: object) -> tuple[int, int]:
     """Return the pattern of a fill and its size in bytes."""
-    return fill_pattern(value, 0, LEGACY_DEFAULT_STREAM, max_size=4)
+    return fill_pattern(value, LEGACY_DEFAULT_STREAM, max_size=4)
 
 
 def alloc_place(

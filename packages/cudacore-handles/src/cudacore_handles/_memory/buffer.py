@@ -469,7 +469,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         if type(value) is int and 0 <= value < 256:
             width = 1
         else:
-            value, width = fill_pattern(value, size_of(self), stream)
+            value, width = fill_pattern(value, stream)
         _native.fill(self, value, width, stream)
 
     def view(

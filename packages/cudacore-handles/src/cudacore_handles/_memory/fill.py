@@ -9,7 +9,7 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, is_numpy
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 
-def fill_pattern(value: object, size: int, stream: Stream | IsStreamType, *, max_size: int = 8) -> tuple[int, int]:
+def fill_pattern(value: object, stream: Stream | IsStreamType, *, max_size: int = 8) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its size in bytes, at most `max_size`."""
     check_values(value, "value")
     try:
@@ -26,8 +26,6 @@ def fill_pattern(value: object, size: int, stream: Stream | IsStreamType, *, max
     if len(pattern) not in (1, 2, 4, max_size):
         more = "; a buffer can also be filled with 8 bytes" if max_size == 8 else ""
         raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}{more}")
-    if size % len(pattern):
-        raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
     return int.from_bytes(pattern, "little"), len(pattern)
 
 

@@ -315,8 +315,14 @@ static int fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *
 
 cch_status cch_deviceptr_fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, stream);
-  if ((width != 1 && width != 2 && width != 4 && width != 8) || dst->size % width != 0)
-    return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
+  if (width != 1 && width != 2 && width != 4 && width != 8)
+    return cch__fail(CCH_EINVAL, __func__, "value must be 1, 2, 4 or 8 bytes, got %u", width);
+  if (dst->size % width != 0)
+    return cch__fail(CCH_EINVAL, __func__, "buffer size (%zu) must be divisible by %u, the bytes of value", dst->size,
+                     width);
+  if (dst->ptr % width != 0)
+    return cch__fail(CCH_EINVAL, __func__, "the address of the buffer must be a multiple of %u, the bytes of value",
+                     width);
   return dst->size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, fill(dst, value, width, stream, __func__));
 }
 

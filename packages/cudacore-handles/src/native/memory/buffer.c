@@ -282,10 +282,6 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   cch_deviceptr *dst = use_buffer(st, &of, arguments[0], "a Buffer is needed, not %U");
   if (dst == NULL)
     return operands_failed(&of);
-  if (width > 1 && cch_deviceptr_raw(dst) % width != 0) {
-    PyErr_Format(PyExc_ValueError, "the address of the buffer must be a multiple of %lu, the bytes of value", width);
-    return operands_failed(&of);
-  }
   int status;
   WITHOUT_GIL(status = cch_deviceptr_fill(dst, value, (unsigned)width, of.stream));
   return operands_end(st, &of, status);
