@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import os
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from cudacore_compile import __version__
 from cudacore_compile._command.embed import SUFFIXES
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.inputs import LANGUAGES
-from cudacore_compile._command.nvcc import expand, translate
+from cudacore_compile._command.nvcc import ROWS, expand, translate
 from cudacore_compile._compilers.cuda_headers import cuda_include_path
 from cudacore_compile._compilers.options import ProgramOptions
 
@@ -55,7 +56,7 @@ def make_parser() -> Parser:
         "cudacore-compile",
         usage="%(prog)s [OPTION ...] FILE ...\n       %(prog)s cache --help\n       %(prog)s compilers --help",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_EPILOG + "\noptions of nvcc that mean the same here; the documentation lists all:\n" + _names_of_nvcc(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -67,6 +68,11 @@ def make_parser() -> Parser:
     _add_execution(parser.add_argument_group("execution"))
     parser.add_argument("--version", action="version", version=f"cudacore-compile {__version__}")
     return parser
+
+
+def _names_of_nvcc() -> str:
+    names = sorted({name for name, row in ROWS.items() if row.action in ("same", "option") and name[:2] != "--"})
+    return textwrap.fill(" ".join(names), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _adder_of_lists(group: argparse._ArgumentGroup) -> Callable[..., argparse.Action]:
