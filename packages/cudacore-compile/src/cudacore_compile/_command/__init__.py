@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``cudacore-compile``.
 
-``arguments`` reads the command line, ``inputs`` recognises the files, ``plan`` determines what is compiled, linked and
-written, ``report`` shows the compilers' messages, ``resources`` shows the assembler's information about kernels,
+``arguments`` reads the command line, and ``nvcc`` translates nvcc's options for it. ``inputs`` recognises the files,
+``plan`` determines what is compiled, linked and written, ``embed`` makes code a part of a program of the host,
+``report`` shows the compilers' messages, ``resources`` shows the assembler's information about kernels,
 ``listing`` shows the contents of compiled code, and ``depfile`` writes rules for build systems. ``cache`` and
 ``compilers`` are sub-commands.
 """
