@@ -484,7 +484,7 @@ def moved(what: Plan) -> set[tuple[int, int]]:
     return pairs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_plans(data: st.DataObject) -> None:
     """A plan would copy other bytes than the elements, for example if it uses larger units, rows or dense memory."""
