@@ -64,9 +64,11 @@ def public(cls: _T) -> _T:
     """
     if isinstance(cls, type) and "__dataclass_fields__" in vars(cls):
         only_fields(cls)
+    if isinstance(cls, type) and "__annotations__" in vars(cls):
         # typing.get_type_hints() looks for the names in the package, unless they have their module.
-        fields = vars(cls).get("__annotations__", {}).items()
-        cls.__annotations__ = {name: ForwardRef(kind, module=cls.__module__, is_class=True) for name, kind in fields}
+        for name, kind in cls.__annotations__.items():
+            if isinstance(kind, str):
+                cls.__annotations__[name] = ForwardRef(kind, module=cls.__module__, is_class=True)
     cls.__module__ = cls.__module__.partition(".")[0]
     return cls
 
