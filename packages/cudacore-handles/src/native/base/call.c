@@ -74,15 +74,13 @@ static void raise_no_argument(const char *function, const char *const *names, Py
   Py_XDECREF(known);
 }
 
-int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
-                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
+int sort_named_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                         PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
   if (count > positional) {
     PyErr_Format(PyExc_TypeError, "%s() takes at most %zd positional argument%s, but %zd were given", function,
                  positional, positional == 1 ? "" : "s", count);
     return -1;
   }
-  for (Py_ssize_t i = 0; i < count; i++)
-    out[i] = arguments[i];
   Py_ssize_t named = keywords != NULL ? PyTuple_Size(keywords) : 0;
   for (Py_ssize_t k = 0; k < named; k++) {
     PyObject *name = PyTuple_GetItem(keywords, k);

@@ -121,13 +121,22 @@ void free_object(PyObject *object);
 /* Checks the number of arguments of a function of the module. Returns -1 with an exception on failure. */
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
 
+int sort_named_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                         PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
 /*
  * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names. Elements for arguments
  * that are not given stay unchanged. The first `positional` arguments can be given by position. Returns -1 with an
  * exception on failure.
  */
-int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
-                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
+static inline int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted,
+                                 Py_ssize_t positional, PyObject *const *arguments, Py_ssize_t count,
+                                 PyObject *keywords, PyObject **out) {
+  for (Py_ssize_t i = 0; i < count && i < positional; i++)
+    out[i] = arguments[i];
+  return count <= positional && keywords == NULL
+             ? 0
+             : sort_named_arguments(function, names, wanted, positional, arguments, count, keywords, out);
+}
 
 /* Raises an exception. The format has %U for the name of the value's type, followed by two sizes. Returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
