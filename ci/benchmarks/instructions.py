@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import floor
-from measure import Candidate, Floor, select
+from measure import Candidate, Floor, cores, select
 from report import FLOOR
-from rows import BASELINE, LARGE, OURS, Row
+from rows import BASELINE, LARGE, OURS, TARGET, Row
 from run import compared, modules_of
 
 HERE = Path(__file__).resolve().parent
@@ -68,7 +68,7 @@ def count(rows: list[Row], options: argparse.Namespace, folder: Path) -> tuple[d
         log = f"--log-file={profile}.log"
         valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}", log]
         each.command = [*valgrind, *each.command]
-        results[each.name] = each.run([row for row in rows if not row.ours or each.name != BASELINE], {0})
+        results[each.name] = each.run([row for row in rows if not row.ours or each.name != BASELINE], cores()[0])
         calls[each.name] = each.calls
     return results, calls
 
@@ -83,6 +83,8 @@ def main() -> int:
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         parser.error("valgrind is not installed; it counts the instructions")
+    if TARGET != "ptx":
+        parser.error("set CUDACORE_DRIVER=sim, so that the kernels are compiled to PTX")
 
     rows = [row for row in select(options.only) if counted(row)]
     with tempfile.TemporaryDirectory() as folder:
@@ -90,12 +92,13 @@ def main() -> int:
     records = json.loads(RECORD.read_text(encoding="utf-8"))
     where = environment()
     if options.compare:
-        reference = {name: value[0] for name, value in results[options.compare[0][0]].items() if value}
+        before = results[options.compare[0][0]]
+        reference = {name: value[0] for name, value in before.items() if isinstance(value, list)}
     else:
         reference = records.get(where, {})
     grown = print_table(rows, results, calls, reference, names=options.calls)
     if options.record:
-        counts = {row.name: round(results[OURS][row.name][0]) for row in rows}
+        counts = {name: round(value[0]) for name, value in results[OURS].items() if isinstance(value, list)}
         records[where] = records.get(where, {}) | counts
         RECORD.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     elif not reference:
