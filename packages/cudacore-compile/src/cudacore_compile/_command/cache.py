@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import fcntl
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,6 +17,7 @@ from cudacore_compile._cache.resource import CacheStatistics
 from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
 from cudacore_compile._command.files import say
+from cudacore_compile._command.report import say_error
 
 _STATISTICS = "command-statistics.json"
 
@@ -30,7 +30,8 @@ def run_cache(words: Sequence[str]) -> int:
     try:
         directory = Path(arguments.cache_dir) if arguments.cache_dir is not None else default_directory()
     except FileNotFoundError as error:
-        return _fail(str(error), as_json=arguments.format == "json")
+        say_error(str(error), "", as_json=arguments.format == "json")
+        return FAILURE
     if arguments.action == "path":
         say(f"{directory}\n")
         return SUCCESS
@@ -45,7 +46,8 @@ def run_cache(words: Sequence[str]) -> int:
                 cache.clear()
                 (directory / _STATISTICS).unlink(missing_ok=True)
     except (OSError, ValueError) as error:
-        return _fail(str(error), as_json=arguments.format == "json")
+        say_error(str(error), "", as_json=arguments.format == "json")
+        return FAILURE
     statistics = _read(directory)
     if arguments.format == "json":
         cleared = arguments.action == "clear"
@@ -115,11 +117,3 @@ def _parse_statistics(text: str) -> CacheStatistics:
         return CacheStatistics(**{field.name: int(found.get(field.name, 0)) for field in fields(CacheStatistics)})
     except (ValueError, TypeError, AttributeError):
         return CacheStatistics()
-
-
-def _fail(message: str, *, as_json: bool) -> int:
-    if as_json:
-        sys.stderr.write(json.dumps([{"severity": "error", "message": message}]) + "\n")
-    else:
-        sys.stderr.write(f"cudacore-compile: error: {message}\n")
-    return FAILURE

@@ -20,7 +20,7 @@ from cudacore_compile._command.explain import note_records, run_explain
 from cudacore_compile._command.files import say
 from cudacore_compile._command.listing import list_kernels
 from cudacore_compile._command.plan import Plan
-from cudacore_compile._command.report import Report, say_usage_error
+from cudacore_compile._command.report import Report, say_error
 from cudacore_handles import CUDAError
 
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _exit_now()
         return INTERRUPTED
     except UsageError as error:
-        say_usage_error(str(error), error.usage or make_parser().format_usage(), as_json=wants_json(words))
+        say_error(str(error), error.usage or make_parser().format_usage(), as_json=wants_json(words))
         return USAGE
     except BrokenPipeError:  # the program that reads the standard output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -102,8 +102,8 @@ class Report:
         return self.status
 
 
-def say_usage_error(message: str, usage: str, *, as_json: bool) -> None:
-    """Write an error about the arguments."""
+def say_error(message: str, usage: str, *, as_json: bool) -> None:
+    """Write an error that ends the command; about the arguments, with the usage."""
     if as_json:
         sys.stderr.write(json.dumps([dataclasses.asdict(Diagnostic("error", message))]) + "\n")
     else:
