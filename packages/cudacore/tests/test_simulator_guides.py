@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def test_the_tutorial(tmp_path: Path) -> None:
     ran = run("-m", "pytest", *options, "-k", "test_scale and 1", folder=tmp_path)
     (report,) = re.findall(r"^   (kernel 'scale'.*\n.*\n.*)$", text, re.MULTILINE)
     assert without_places(report) in without_places(ran.stdout)
+
+
+def test_a_fault_in_a_test(tmp_path: Path) -> None:
+    """pytest would show functions of cudacore instead of the line of the test, or a report twice beside stderr."""
+    fault = blocks_of("simulator/testing", "python")[1].code.split('"""')[1]  # a program that writes beyond a buffer
+    (tmp_path / "test_it.py").write_text(f"def test_it():\n{textwrap.indent(fault, '    ')}")
+    ran = run("-m", "pytest", "--cuda-driver=sim", "-p", "no:cacheprovider", "-q", "test_it.py", folder=tmp_path)
+    failure, _, captured = ran.stdout.partition("Captured stderr call")
+    assert ">       stream.sync()" in failure
+    assert "def raise_status" not in failure
+    assert failure.count("illegal write of 4 bytes") == captured.count("illegal write of 4 bytes") == 1
 
 
 def test_an_illegal_read(tmp_path: Path) -> None:

@@ -286,7 +286,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when in {"setup", "call"}:
         item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
         if report.failed and KNOWN in item.stash:
-            found = _reported_since(item.stash[KNOWN], item.stash[EXPLAINED])
+            shown = report.longreprtext  # errors of cudacore contain what the driver reported
+            found = [line for line in _reported_since(item.stash[KNOWN], item.stash[EXPLAINED]) if line not in shown]
             if found:
                 report.sections.append(("What the simulated driver reported", "\n".join(found)))
     return report

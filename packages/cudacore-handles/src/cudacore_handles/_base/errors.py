@@ -13,6 +13,8 @@ from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
 
+__tracebackhide__ = True  # pytest shows the call of the program, and not the functions here that raise the error
+
 # Functions called by call_driver() that a driver for CUDA 12 can lack, with the version of CUDA that added each
 # function.
 _SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
