@@ -140,10 +140,12 @@ def test_builders_take_no_work_during_their_calls(
     builder = stream.create_graph_builder().begin_building()
     prepared = add.prepare(builder, ONE, 0, 1)
     fill = partial(numbers.buffer.fill, 0, stream=builder)
-    for work in (partial(ch.launch, builder, ONE, add, 0, 1), fill, prepared):
+    # The call of the other thread can also begin after the work has got the stream from the builder.
+    late_fill = partial(numbers.buffer.fill, 0, stream=builder._accept_work())
+    for work in (partial(ch.launch, builder, ONE, add, 0, 1), fill, late_fill, prepared):
         call = partial(builder.callback, print)
         with in_the_middle(cuda_sim, "cuGraphAddNode", call) as thread, pytest.raises(RuntimeError, match="another"):
             work()
         assert ends([thread])
         work()
-    assert len(builder.end_building().graph_definition.edges()) == 5
+    assert len(builder.end_building().graph_definition.edges()) == 7

@@ -69,6 +69,11 @@ void *handle_hold(PyObject *face) {
                  Py_TYPE(face));
     return NULL;
   }
+  if ((shared_get(&self->uses) & (USE_OPEN | USE_TAKEN)) != 0) { /* it was only taken, and can be open again by now */
+    PyErr_SetString(PyExc_RuntimeError,
+                    "another call is using the GraphBuilder of this stream; a builder belongs to one thread at a time");
+    return NULL;
+  }
   PyObject *error = PyObject_CallFunctionObjArgs(self->st->faces.closed, face, NULL);
   if (error != NULL) {
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
