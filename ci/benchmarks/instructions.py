@@ -98,7 +98,7 @@ def main() -> int:
         reference = records.get(where, {})
     grown = print_table(rows, results, calls, reference, names=options.calls)
     if options.record:
-        counts = {name: round(value[0]) for name, value in results[OURS].items() if isinstance(value, list)}
+        counts = {name: round(value[0], 1) for name, value in results[OURS].items() if isinstance(value, list)}
         records[where] = records.get(where, {}) | counts
         RECORD.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     elif not reference:
