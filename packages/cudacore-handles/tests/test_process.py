@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from threads_at_once import GIL
+
 BEGIN = """
 import atexit, gc, os, sys, threading
 import cudacore_handles as ch
@@ -440,8 +442,8 @@ def run(code):
 """
 
 needs_interpreters = pytest.mark.skipif(
-    not any(importlib.util.find_spec(name) for name in ("_interpreters", "_xxsubinterpreters")),
-    reason="needs a Python that makes interpreters",
+    not GIL or not any(importlib.util.find_spec(name) for name in ("_interpreters", "_xxsubinterpreters")),
+    reason="needs a Python that makes interpreters, with a GIL",
 )
 
 RESOURCES = """
