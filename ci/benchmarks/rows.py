@@ -275,7 +275,7 @@ ROWS = (
         "texture, create and close",
         "device.create_texture_object(resource=texels, options=texture_options).close()",
         500,
-        ratio=2.0,
+        ratio=1.0,
     ),
     Row("surface, create and close", "device.create_surface_object(resource=stores).close()", 500, ratio=1.0),
     copying("dense", "dense"),
