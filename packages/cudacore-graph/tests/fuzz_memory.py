@@ -411,7 +411,7 @@ class Program:
 
 
 def add(values: Any, amount: int) -> None:
-    values[:4].view(np.uint32)[0] += np.uint32(amount)
+    values[:4].view(np.uint32)[:1] += np.uint32(amount)  # an array, because NumPy warns if a scalar overflows
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -201,7 +201,7 @@ def test_after_fork() -> None:
     """A forked child would wait for a thread that only its parent has, or fork() would warn of that thread."""
     before = count_threads()
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
-    assert count_threads() == before
+    assert count_threads() <= before  # a thread of an earlier test can end meanwhile
     go_on = threading.Event()
     with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
         run_interruptibly(lambda: bool(go_on.wait(30)), lambda: None)

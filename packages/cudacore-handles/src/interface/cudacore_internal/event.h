@@ -15,7 +15,11 @@ CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_contex
  */
 CCH_EXPORT cch_status cch_event_poll(cch_event *event);
 
-/** The same as cch_event_synchronize(), but never invalidates a capture of this thread, like cch_event_poll(). */
+/**
+ * Ends a wait for an event that a query has found to be done. If memory was freed since the last wait for the event,
+ * this is cch_event_synchronize(), at which the driver returns unused memory of pools; otherwise it does nothing. It
+ * never invalidates a capture of this thread, like cch_event_poll().
+ */
 CCH_EXPORT cch_status cch_event_finish(cch_event *event);
 
 /** Makes an event behind all work that a context has now (cuCtxRecordEvent). Needs a driver for CUDA 12.5. */

@@ -20,6 +20,9 @@ CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
  */
 CCH_EXPORT cch_status cch_stream_poll(cch_stream *stream);
 
+/** Ends a wait for a stream that a query has found to be done, as cch_event_finish() does. */
+CCH_EXPORT cch_status cch_stream_finish(cch_stream *stream);
+
 /** Makes an event behind the work that a stream has now. */
 CCH_EXPORT cch_status cch_stream_mark(cch_event **out, cch_stream *stream);
 

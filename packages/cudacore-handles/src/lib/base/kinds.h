@@ -38,6 +38,7 @@ struct cch_stream {
   size_t uses;                  /* how many of the references are uses of memory; guarded by a lock of uses.c */
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
+  atomic_size_t frees;          /* cch__frees at the last wait for the stream */
 };
 
 struct cch_event {
@@ -47,7 +48,15 @@ struct cch_event {
   cch_ipc_handle *imported_by; /* the exporter's handle, if the event was imported; NULL for an event of this process */
   unsigned flags;
   atomic_bool captured; /* whether the event was last recorded in a capture */
+  atomic_size_t frees;  /* cch__frees at the last wait for the event */
 };
+
+/*
+ * How often memory of pools was freed. Only a wait of the driver lets pools return memory to the system, a query does
+ * not (13.0, H200). So where a query has said that the work is done, the driver's wait is called only if memory was
+ * freed since the last one.
+ */
+extern atomic_size_t cch__frees;
 
 struct cch_pool {
   cch__box box;

@@ -423,6 +423,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     return cch__fail_missing("cuMemFreeAsync");
   int result = 0;
   for (int i = 0; i < 2; i++) {
+    atomic_fetch_add_explicit(&cch__frees, 1, memory_order_relaxed);
     result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
     if (result != CUDA_ERROR_INVALID_VALUE)
       return cch__checked(result, "cuMemFreeAsync");

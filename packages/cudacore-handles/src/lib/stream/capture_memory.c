@@ -123,6 +123,7 @@ int cch__runs_begin(cch__runs *runs, cch_stream *given) {
 static int free_dropped(CUdeviceptr address, CUstream stream) {
   if (cch__driver.cuMemFreeAsync == NULL)
     return 0;
+  atomic_fetch_add_explicit(&cch__frees, 1, memory_order_relaxed);
   CUresult result = cch__driver.cuMemFreeAsync(address, stream);
   return result != CUDA_ERROR_INVALID_VALUE ? cch__checked((int)result, "cuMemFreeAsync") : 0;
 }

@@ -133,6 +133,15 @@ cch_status cch_stream_synchronize(cch_stream *stream) {
   return CCH__IN_CONTEXT(cch__stream_needs(stream), CCH__CALL(cuStreamSynchronize, (cch__stream_here(stream))));
 }
 
+atomic_size_t cch__frees;
+
+cch_status cch_stream_finish(cch_stream *stream) {
+  size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
+  return atomic_exchange_explicit(&stream->frees, frees, memory_order_relaxed) == frees
+             ? 0
+             : cch_stream_synchronize(stream);
+}
+
 /* Makes a stream wait for an event. Either the stream is a default stream, or the caller has checked its context. */
 static int wait_for_event(cch_stream *stream, CUevent event) {
   cch__poll();

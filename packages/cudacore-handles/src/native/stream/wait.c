@@ -60,8 +60,8 @@ void waits_end(const state *st) {
 }
 
 /*
- * Queries in slices, and handles signals between them. The wait ends with one of the driver's own, also if a query has
- * said that the work is done: only that lets the pools return memory to the system (13.0, H200).
+ * Queries in slices, and handles signals between them. If memory was freed, the wait ends with one of the driver's own,
+ * at which pools return memory to the system (cch_event_finish).
  */
 static int poll_event(cch_event *event, bool spins, int64_t began, cch_status *status) {
   do {
@@ -94,7 +94,8 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
   const bool queries = handles_signals(st);
   drain();
-  WITHOUT_GIL(*status = queries ? cch_event_query(event) : 0; if (*status == 0) *status = cch_event_synchronize(event));
+  WITHOUT_GIL(*status = queries ? cch_event_query(event) : cch_event_synchronize(event);
+              if (queries && *status == 0) *status = cch_event_finish(event));
   return queries && *status == CCH_NOT_READY ? poll_event(event, !blocks, now(), status) : 0;
 }
 
@@ -102,7 +103,7 @@ int wait_for_event(const state *st, cch_event *event, cch_status *status) {
 static cch_status wait_shortly(cch_event **out, int64_t *began, cch_stream *stream) {
   cch_status status = cch_stream_query(stream);
   if (status == 0)
-    return cch_stream_synchronize(stream);
+    return cch_stream_finish(stream);
   for (*began = now(); status == CCH_NOT_READY && now() - *began < SHORT;)
     status = cch_stream_poll(stream);
   if (status != CCH_NOT_READY)
