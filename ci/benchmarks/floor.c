@@ -26,9 +26,13 @@ static void load_driver(void) {
     fprintf(stderr, "%s\n", dlerror());
     exit(1);
   }
-  /* A driver that is older than cuda.h gives the newest version of a function that it has. */
+  /*
+   * A driver that is older than cuda.h gives the newest version of a function that it has. Only of cuCtxSynchronize,
+   * cuda.h declares the version without arguments, not the newest one.
+   */
 #define LOAD(name)                                                                                                     \
-  if (get(#name, (void **)&cu.name, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) != CUDA_SUCCESS) {                \
+  if (get(#name, (void **)&cu.name, strcmp(#name, "cuCtxSynchronize") != 0 ? CUDA_VERSION : 12000,                     \
+          CU_GET_PROC_ADDRESS_DEFAULT, NULL) != CUDA_SUCCESS) {                                                        \
     fprintf(stderr, "the driver has no %s\n", #name);                                                                  \
     exit(1);                                                                                                           \
   }

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
@@ -30,6 +32,7 @@ _publish(__name__, __all__, globals())
 _finish_module(globals())
 
 
+_last_options: dict[int, tuple[_Any, ...]] = {}
 _native.connect(
     "texture",
     array=OpaqueArray,
@@ -37,9 +40,10 @@ _native.connect(
     texture=TextureObject,
     surface=SurfaceObject,
     resource=ResourceDescriptor,
-    check_array=checked_once(OpaqueArrayOptions, check_array),
-    check_mipmapped_array=checked_once(MipmappedArrayOptions, check_mipmapped_array),
-    check_texture=checked_once(TextureObjectOptions, check_texture),
+    last_options=_last_options,
+    check_array=checked_once(OpaqueArrayOptions, check_array, _last_options, 0),
+    check_mipmapped_array=checked_once(MipmappedArrayOptions, check_mipmapped_array, _last_options, 1),
+    check_texture=checked_once(TextureObjectOptions, check_texture, _last_options, 2),
     check_memory=check_memory,
     refuse_format=refuse_format,
     refuse_surface=refuse_surface,

@@ -12,7 +12,8 @@
   X(texture, texture)                                                                                                  \
   X(texture, surface)                                                                                                  \
   X(texture, resource)    /* these are the classes */                                                                  \
-  X(texture, check_array) /* (options, device) -> (copy, bytes), see options_read() */                                 \
+  X(texture, last_options) /* by kind << 16 | device: (class, names, values, result of the check) */                   \
+  X(texture, check_array)  /* (options, device) -> (copy, bytes), see options_read() */                                \
   X(texture, check_mipmapped_array)                                                                                    \
   X(texture, check_texture)                                                                                            \
   X(texture, check_memory)   /* (resource, device): raises for memory that the device cannot sample */                 \
