@@ -42,7 +42,8 @@ def test_public_names() -> None:
         getattr(ch, name)  # imports names whose import is delayed until first use
     public = {name for name in vars(ch) if not name.startswith("_")}
     modules = {name for name in public if type(vars(ch)[name]).__name__ == "module"} - {"typing"}
-    assert public - modules - {"annotations", "TYPE_CHECKING"} == set(ch.__all__)
+    others = {"annotations", "TYPE_CHECKING", "receive_buffer", "receive_virtual_buffer"}  # pickles name the functions
+    assert public - modules - others == set(ch.__all__)
     for name in ch.__all__:
         assert getattr(ch, name).__doc__, f"{name} has no docstring"
 

@@ -285,7 +285,8 @@ def test_a_few_calls(
         destination.copy_from(origin, stream)
     names = [call.name.partition("_")[0] for call in made]
     assert sum(names.count(name) for name in COPIES) <= 4, names
-    assert names.count("cuStreamSynchronize") == 2 * ("h" in places), names  # before the copy, and after it
+    # After the copy; before it, too, if memory was freed.
+    assert ("cuStreamSynchronize" in names) == ("h" in places), names
     out = np.empty((512, 512), "i4")
     views[1].copy_to(View.from_any_interface(out), stream)
     assert np.array_equal(out, arrays[1])
@@ -461,7 +462,7 @@ def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_hos
     cuda_sim.fail(name)
     with pytest.raises(CUDAError, match=name):
         host.copy_from(part, stream) if to_host else part.copy_from(host, stream)
-    assert cuda_sim.calls("cuStreamSynchronize") == waited + 2  # before the copy, and after it
+    assert cuda_sim.calls("cuStreamSynchronize") > waited
     buffer.close()
 
 
