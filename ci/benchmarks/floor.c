@@ -27,12 +27,14 @@ static void load_driver(void) {
     exit(1);
   }
   /*
-   * A driver that is older than cuda.h gives the newest version of a function that it has. Only of cuCtxSynchronize,
-   * cuda.h declares the version without arguments, not the newest one.
+   * A driver that is older than cuda.h may lack the newest version of a function. The function without a version, which
+   * takes the same arguments, is then used. The driver that does nothing exports only cuGetProcAddress.
    */
+#define TEXT_OF(text) #text
+#define TEXT(name) TEXT_OF(name)
 #define LOAD(name)                                                                                                     \
-  if (get(#name, (void **)&cu.name, strcmp(#name, "cuCtxSynchronize") != 0 ? CUDA_VERSION : 12000,                     \
-          CU_GET_PROC_ADDRESS_DEFAULT, NULL) != CUDA_SUCCESS) {                                                        \
+  if (!(*(void **)&cu.name = dlsym(library, TEXT(name))) && !(*(void **)&cu.name = dlsym(library, #name)) &&           \
+      get(#name, (void **)&cu.name, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) != CUDA_SUCCESS) {                \
     fprintf(stderr, "the driver has no %s\n", #name);                                                                  \
     exit(1);                                                                                                           \
   }
