@@ -347,9 +347,12 @@ def test_fork_while_another_thread_uses_a_cache() -> None:
         for _ in range(200):
             child = os.fork()
             if child == 0:
-                signal.alarm(5)
-                cache["b"] = b"2"
-                os._exit(0 if cache["b"] == b"2" else 1)
+                try:
+                    signal.alarm(5)
+                    cache["b"] = b"2"
+                    os._exit(0 if cache["b"] == b"2" else 1)
+                finally:
+                    os._exit(99)
             assert os.waitpid(child, 0)[1] == 0
     finally:
         stop.set()

@@ -207,11 +207,14 @@ def test_after_fork() -> None:
         run_interruptibly(lambda: bool(go_on.wait(30)), lambda: None)
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
-        calls: list[int] = []
-        run_interruptibly(lambda: calls.append(1), lambda: None)
-        _native.join_threads()  # as at the end of the interpreter: the thread of the parent is not in this process
-        os._exit(len(calls))
+        try:  # after an exception, the child would go on with the tests of its parent
+            signal.alarm(60)
+            calls: list[int] = []
+            run_interruptibly(lambda: calls.append(1), lambda: None)
+            _native.join_threads()  # as at the end of the interpreter: the thread of the parent is not in this process
+            os._exit(len(calls))
+        finally:
+            os._exit(99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     go_on.set()
     _native.join_threads()
