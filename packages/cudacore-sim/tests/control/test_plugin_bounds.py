@@ -115,9 +115,8 @@ def test_signal(waits):
     function = ctypes.c_void_p()
     cu.cuModuleGetFunction(ctypes.byref(function), module, b"spin")
     cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
-    with pytest.raises(TimedOut):
-        os.kill(os.getpid(), NUMBER)
-        time.sleep(1)
+    os.kill(os.getpid(), NUMBER)
+    time.sleep(1)
 """
 
 
@@ -129,6 +128,9 @@ def test_a_signal(project: pytest.Pytester, number: str, where: str) -> None:
     project.makeini("[pytest]\ncuda_instruction_limit = 0\n")
     began = time.monotonic()
     result = run(project, KERNELS + f"import signal\nNUMBER = signal.{number}\n" + tests, "--cuda-driver=sim")
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["  * was stopped: *signal*"])
+    if where == "in a call":
+        result.assert_outcomes(passed=2, errors=1)
+        result.stdout.fnmatch_lines(["  * was stopped: *signal*"])
+    else:  # the exception of the handler fails the test
+        result.assert_outcomes(passed=1, failed=1)
     assert time.monotonic() - began < 20
