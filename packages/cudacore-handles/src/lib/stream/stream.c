@@ -136,6 +136,7 @@ cch_status cch_stream_synchronize(cch_stream *stream) {
 atomic_size_t cch__frees;
 
 cch_status cch_stream_finish(cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
   size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
   return atomic_exchange_explicit(&stream->frees, frees, memory_order_relaxed) == frees
              ? 0

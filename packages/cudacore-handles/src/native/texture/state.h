@@ -11,7 +11,7 @@
   X(texture, mipmapped_array)                                                                                          \
   X(texture, texture)                                                                                                  \
   X(texture, surface)                                                                                                  \
-  X(texture, resource)    /* these are the classes */                                                                  \
+  X(texture, resource)     /* these are the classes */                                                                 \
   X(texture, last_options) /* by kind << 16 | device: (class, names, values, result of the check) */                   \
   X(texture, check_array)  /* (options, device) -> (copy, bytes), see options_read() */                                \
   X(texture, check_mipmapped_array)                                                                                    \

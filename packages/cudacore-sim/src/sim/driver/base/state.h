@@ -275,7 +275,7 @@ struct State {
   /* Pools by type of memory, type of location, number of location. A device has the pools of its own memory. */
   std::map<std::array<int, 3>, LocationPools> location_pools;
   std::map<uint64_t, std::map<int, bool>> imported_access; /* of pools that were imported, by their names */
-  std::map<uint64_t, Reservation> reservations; /* reserved addresses, by their base */
+  std::map<uint64_t, Reservation> reservations;            /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
   std::vector<std::shared_ptr<Capture>> captures; /* captures that have not ended */
