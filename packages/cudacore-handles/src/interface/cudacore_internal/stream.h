@@ -15,8 +15,8 @@ CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
 
 /**
  * Queries a stream during a wait, without affecting captures, which other threads can begin meanwhile. If the stream is
- * captured, fails with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. If the work is done, calls cuStreamSynchronize, at which
- * the driver returns unused memory of pools.
+ * captured, fails with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. If the work is done, the wait ends as with
+ * cch_stream_finish().
  */
 CCH_EXPORT cch_status cch_stream_poll(cch_stream *stream);
 

@@ -58,6 +58,12 @@ struct cch_event {
  */
 extern atomic_size_t cch__frees;
 
+/* Returns whether memory was freed since the last wait for a stream or an event, and notes that there is one now. */
+static inline bool cch__freed_since(atomic_size_t *last) {
+  size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
+  return atomic_exchange_explicit(last, frees, memory_order_relaxed) != frees;
+}
+
 struct cch_pool {
   cch__box box;
   CUmemoryPool raw;

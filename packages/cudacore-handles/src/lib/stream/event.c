@@ -171,8 +171,7 @@ cch_status cch_event_poll(cch_event *event) {
 
 cch_status cch_event_finish(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
-  size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
-  if (atomic_exchange_explicit(&event->frees, frees, memory_order_relaxed) == frees)
+  if (!cch__freed_since(&event->frees))
     return 0;
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = cch_event_synchronize(event);

@@ -93,20 +93,21 @@ cch_status cch_stream_query(cch_stream *stream) {
 }
 
 /* The context of the stream must be current, and the mode relaxed. */
-static int poll(CUstream stream) {
+static int poll(cch_stream *stream) {
   bool captured = false;
-  int status = cch__capture_ask(&captured, stream);
+  CUstream raw = cch__stream_here(stream);
+  int status = cch__capture_ask(&captured, raw);
   if (status == 0 && captured) /* a query would invalidate the capture */
     status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamQuery");
   if (status == 0)
-    status = CCH__CALL(cuStreamQuery, (stream));
-  return status == 0 ? CCH__CALL(cuStreamSynchronize, (stream)) : status;
+    status = CCH__CALL(cuStreamQuery, (raw));
+  return status == 0 && cch__freed_since(&stream->frees) ? CCH__CALL(cuStreamSynchronize, (raw)) : status;
 }
 
 cch_status cch_stream_poll(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_CONTEXT(stream->context);
-  return CCH__RELAXED(CCH__IN_CONTEXT(cch__stream_needs(stream), poll(cch__stream_here(stream))));
+  return CCH__RELAXED(CCH__IN_CONTEXT(cch__stream_needs(stream), poll(stream)));
 }
 
 cch_status cch_stream_mark(cch_event **out, cch_stream *stream) {
@@ -137,10 +138,7 @@ atomic_size_t cch__frees;
 
 cch_status cch_stream_finish(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
-  size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
-  return atomic_exchange_explicit(&stream->frees, frees, memory_order_relaxed) == frees
-             ? 0
-             : cch_stream_synchronize(stream);
+  return cch__freed_since(&stream->frees) ? cch_stream_synchronize(stream) : 0;
 }
 
 /* Makes a stream wait for an event. Either the stream is a default stream, or the caller has checked its context. */
