@@ -147,8 +147,12 @@ def install(
     session.install("--no-deps", "--force-reinstall", *wheels)
 
 
+# In CI, up to three failed tests are repeated once, and their failures are shown: tests with threads and time limits
+# can fail on a busy machine. A test that ends its process is not repeated.
+RERUNS = ("--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks") if "CI" in os.environ else ()
 # One process per core. Tests of one file run in the same process, so that their fixtures are made once.
-PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+WORKERS = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
+PYTEST = ("python", "-m", "pytest", *WORKERS, *RERUNS, "-p", "no:cacheprovider")
 
 
 def run_tests(
