@@ -1,21 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension module, without the parts that only cudacore-graph uses: these are in _sdk/graph_native.pyi.
-from collections.abc import Callable, Mapping
+# The extension module, without the parts that only cudacore-graph uses: these are in _sdk/graph_native.pyi. The types
+# are the module's own. Classes that derive from them repeat the signatures of which users need more.
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cudacore_handles._code.kernel import Kernel
-from cudacore_handles._driver.context import Context
-from cudacore_handles._launch.launch_config import LaunchConfig
-from cudacore_handles._memory.resource import MemoryResource
-from cudacore_handles._stream.event import Event
-from cudacore_handles._stream.options import EventOptions
-from cudacore_handles._stream.stream import IsStreamType, Stream
-from cudacore_handles._texture.array import OpaqueArray
-from cudacore_handles._texture.mipmapped_array import MipmappedArray
-from cudacore_handles._texture.surface import SurfaceObject
-from cudacore_handles._texture.texture import TextureObject
-from cudacore_handles._views.layout import _StridedLayout
-from cudacore_handles.typing import KernelArgumentType
+from cudacore_handles.typing import IsStreamType, KernelArgumentType
 
 _H = TypeVar("_H", bound=Handle)
 _T = TypeVar("_T")
@@ -25,7 +14,6 @@ _V = TypeVar("_V", bound=ViewHandle)
 _E = TypeVar("_E", bound=EventHandle)
 _S = TypeVar("_S", bound=StreamHandle)
 _B = TypeVar("_B", bound=BufferHandle)
-_OnStream = Stream | IsStreamType | None
 _Trackers = tuple[Handle, ...] | None
 _Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None, str] | object
 
@@ -101,7 +89,7 @@ class Handle:
 class EventHandle(Handle):
     """The base of Event."""
 
-    def __sub__(self, other: Event, /) -> float: ...
+    def __sub__(self, other: EventHandle, /) -> float: ...
     def sync(self) -> None:
         """Wait until the work recorded in the event is done (cuEventSynchronize).
 
@@ -143,7 +131,7 @@ class StreamHandle(Handle):
         """
     def _finish(self) -> None:
         """Wait like :meth:`sync`, also after a signal: for work that uses memory which the caller frees."""
-    def record(self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
+    def record(self, event: Any = None, options: Any = None) -> Any:
         """Record an event after the stream's present work (cuEventRecord).
 
         Parameters
@@ -165,7 +153,7 @@ class StreamHandle(Handle):
         >>> event.is_done
         True
         """
-    def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None:
+    def wait(self, event_or_stream: Any) -> None:
         """Make later work of this stream wait, without blocking the host.
 
         Parameters
@@ -199,15 +187,13 @@ class BufferHandle(Handle):
 
     _known: Any
     @property
-    def _mr(self) -> MemoryResource | None: ...
+    def _mr(self) -> Any: ...
     @property
     def _owner(self) -> object: ...
     @classmethod
-    def _adopt_memory(
-        cls: type[_B], address_of_out: int, memory_resource: MemoryResource | None, owner: object, /
-    ) -> _B:
+    def _adopt_memory(cls: type[_B], address_of_out: int, memory_resource: object, owner: object, /) -> _B:
         """Return a new buffer for the cch_deviceptr in an out-parameter, and take the reference out of it."""
-    def _set_memory_resource(self, memory_resource: MemoryResource, /) -> None:
+    def _set_memory_resource(self, memory_resource: object, /) -> None:
         """Set the buffer's `memory_resource`. This does not change who frees the memory."""
 
     @property
@@ -222,7 +208,7 @@ class BufferHandle(Handle):
     @property
     def is_mapped(self) -> bool:
         """bool: Whether the memory was imported from another process."""
-    def close(self, stream: Stream | IsStreamType | None = None) -> None:
+    def close(self, stream: IsStreamType | None = None) -> None:
         """Free the memory, or release the reference to it. Closing the buffer again does nothing.
 
         Parameters
@@ -231,7 +217,7 @@ class BufferHandle(Handle):
             The stream that the free is ordered on (cuMemFreeAsync); a default stream is that of the current context.
             Default: the stream of :meth:`set_deallocation_stream`, or else the stream of the allocation.
         """
-    def record_stream(self, stream: Stream | IsStreamType, /) -> None:
+    def record_stream(self, stream: IsStreamType, /) -> None:
         """Record that work on another stream uses the memory.
 
         The memory is freed after all work that the stream has when the memory is freed. The stream of the allocation
@@ -252,7 +238,7 @@ class BufferHandle(Handle):
         >>> buffer.record_stream(second)
         >>> buffer.close()  # freed after the fill
         """
-    def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None:
+    def set_deallocation_stream(self, stream: IsStreamType, /) -> None:
         """Set the stream that the free is ordered on.
 
         The caller must order this stream after the work that uses the memory. :meth:`record_stream` adds a stream
@@ -291,7 +277,7 @@ class ViewHandle:
     def dtype(self) -> Any:
         """numpy.dtype or None: Type of the elements, from ml_dtypes if NumPy has none. None: unknown."""
     @property
-    def _layout(self) -> _StridedLayout:
+    def _layout(self) -> Any:
         """_StridedLayout: Shape, strides and size of elements."""
     @property
     def _type(self) -> int: ...
@@ -300,9 +286,9 @@ class ViewHandle:
     @property
     def _device(self) -> tuple[int, int]: ...
     @property
-    def _stream(self) -> Stream | None: ...
+    def _stream(self) -> Any: ...
     def _check_memory(self) -> None: ...
-    def record_stream(self, stream: Stream | IsStreamType, /) -> None:
+    def record_stream(self, stream: IsStreamType, /) -> None:
         """Record that work on a stream uses the memory, which must be that of a :class:`Buffer`.
 
         The memory is freed after all work that the stream has when it is freed; see :meth:`Buffer.record_stream`. This
@@ -347,11 +333,11 @@ class PreparedLaunch:
 
     def __new__(
         cls,
-        stream: Stream,
-        config: LaunchConfig,
-        kernel: Kernel,
+        stream: StreamHandle,
+        config: Config,
+        kernel: KernelHandle,
         kernel_args: tuple[Any, ...],
-        gate: Stream | None = None,
+        gate: StreamHandle | None = None,
     ) -> PreparedLaunch: ...
     def __call__(self, *kernel_args: KernelArgumentType) -> None: ...
     def __setitem__(self, index: int, value: KernelArgumentType) -> None: ...
@@ -369,14 +355,14 @@ class Taken:
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
 
-def take(streams: tuple[Stream | None, ...], /) -> Taken | None:
+def take(streams: tuple[StreamHandle | None, ...], /) -> Taken | None:
     """Take streams, or return None if one of them is missing, closed or in use."""
 
 class Builder:
     """The base of GraphBuilder: an object that is accepted wherever a stream is."""
 
-    _stream: Stream | None  # set by GraphBuilder, which also defines _accept_work()
-    def _accept_work(self) -> Stream: ...
+    _stream: Any  # set by GraphBuilder, which also defines _accept_work()
+    def _accept_work(self) -> Any: ...
 
 def adopt_node(address_of_out: int, /) -> Any:
     """Return the node for the box in an out-parameter, and take the reference out of it."""
@@ -414,28 +400,28 @@ def call_interruptibly(function: Callable[[], _T], /) -> _T:
 def join_threads() -> None:
     """Wait until all calls that :func:`call_on_thread` began in this interpreter have ended."""
 
-def create_event(cls: type[_E], context: Context, flags: int, /) -> _E:
+def create_event(cls: type[_E], context: Handle, flags: int, /) -> _E:
     """Return a new event of a class in a context (cuEventCreate)."""
 
-def sync_context(context: Context, /) -> None:
+def sync_context(context: Handle, /) -> None:
     """Wait until all work of a context is done (cuCtxRecordEvent, cuCtxSynchronize).
 
     On the main thread, signals are handled during the wait, and end it if their handler raises an exception.
     """
 
-def create_stream(cls: type[_S], context: Context, flags: int, priority: int, /) -> _S:
+def create_stream(cls: type[_S], context: Handle, flags: int, priority: int, /) -> _S:
     """Return a new stream of a class in a context (cuStreamCreateWithPriority)."""
 
-def deallocation_stream(memory: int, /) -> Stream | None:
+def deallocation_stream(memory: int, /) -> Any:
     """Return the stream that the memory of a cch_deviceptr is freed on, as a new object; None if there is none."""
 
-def set_current(context: Context, /) -> bool:
+def set_current(context: Handle, /) -> bool:
     """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""
 
 def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None:
     """Return the current stream of an array's library, by DLPack's C exchange API; None if there is none."""
 
-def order_streams(consumer: int, producer: int | Stream, device: int, /) -> None:
+def order_streams(consumer: int, producer: int | StreamHandle, device: int, /) -> None:
     """Make a stream wait for the present work of another stream, by an event.
 
     If only one of the two streams is being captured, nothing is done: captured work does not run yet, so there is
@@ -455,7 +441,7 @@ def current_device() -> int:
     """Return the ordinal of the current device (cuCtxGetDevice), -1 if there is none."""
 
 def allocate(
-    cls: type[_B], pool: Handle, size: int, stream: _OnStream, mr: MemoryResource, trackers: _Trackers = None, /
+    cls: type[_B], pool: Handle, size: int, stream: IsStreamType | None, mr: object, trackers: _Trackers = None, /
 ) -> _B:
     """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync) and counted by `trackers`."""
 
@@ -464,8 +450,8 @@ def import_memory(
     pool: Handle | None,
     offset: int,
     size: int,
-    stream: _OnStream,
-    mr: MemoryResource,
+    stream: IsStreamType | None,
+    mr: object,
     handle: bytes,
     /,
 ) -> _B:
@@ -474,14 +460,14 @@ def import_memory(
     `handle` is the bytes of the handle that the other process exported. If `pool` is None, this process exported it.
     """
 
-def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None:
+def copy(dst: BufferHandle, src: BufferHandle, stream: IsStreamType, /) -> None:
     """Copy between buffers of the same size (cuMemcpyAsync)."""
 
 def copy_batch(
     dsts: tuple[BufferHandle, ...],
     srcs: tuple[BufferHandle, ...],
     attributes: tuple[bytes | None, ...] | None,
-    stream: Stream | IsStreamType,
+    stream: IsStreamType,
     /,
 ) -> None:
     """Copy between the buffers of two tuples (cuMemcpyBatchAsync).
@@ -489,15 +475,13 @@ def copy_batch(
     `attributes` is None or a tuple of cch_copy_attributes as bytes.
     """
 
-def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: Stream | IsStreamType, /) -> None:
+def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: IsStreamType, /) -> None:
     """Copy a part of a buffer, described by a cch_copy_shape (cuMemcpy3DAsync)."""
 
-def fill(buffer: BufferHandle, value: int, width: int, stream: Stream | IsStreamType, /) -> None:
+def fill(buffer: BufferHandle, value: int, width: int, stream: IsStreamType, /) -> None:
     """Fill a buffer with a value of 1, 2, 4 or 8 bytes (cuMemsetD8Async and similar functions)."""
 
-def launch(
-    stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: KernelArgumentType
-) -> None:
+def launch(stream: IsStreamType, config: Any, kernel: Any, /, *kernel_args: KernelArgumentType) -> None:
     """Launch a kernel (cuLaunchKernelEx).
 
     Arguments are packed by the kernel's signature, see :ref:`kernel-arguments`. A Python ``int``, ``float``, ``bool``
@@ -539,7 +523,7 @@ def launch(
     >>> core.launch(stream, core.LaunchConfig(grid=1, block=32), twice, buffer)
     """
 
-def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None:
+def launch_now(stream: StreamHandle, config: Config, kernel: KernelHandle, args: tuple[Any, ...], /) -> None:
     """Launch with arguments that were checked before, and a kernel whose layout is known."""
 
 def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> bytes:
@@ -723,16 +707,16 @@ class TextureHandle(Handle):
     _resource: Any
     _options: Any
 
-def create_array(context: Context, options: Any, /) -> OpaqueArray:
+def create_array(context: Handle, options: Any, /) -> Any:
     """Return a new array in a context (cuArray3DCreate)."""
 
-def create_mipmapped_array(context: Context, options: Any, /) -> MipmappedArray:
+def create_mipmapped_array(context: Handle, options: Any, /) -> Any:
     """Return a new mipmapped array in a context (cuMipmappedArrayCreate)."""
 
-def create_texture(context: Context, resource: Any, options: Any, /) -> TextureObject:
+def create_texture(context: Handle, resource: Any, options: Any, /) -> Any:
     """Return a new texture in a context (cuTexObjectCreate)."""
 
-def create_surface(context: Context, resource: Any, /) -> SurfaceObject:
+def create_surface(context: Handle, resource: Any, /) -> Any:
     """Return a new surface in a context (cuSurfObjectCreate)."""
 
 def view_capsule(view: ViewHandle, versioned: bool, /) -> object:

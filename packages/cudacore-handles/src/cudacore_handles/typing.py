@@ -8,13 +8,14 @@ types ``...Name`` are the strings that stand for members. Type checkers refuse o
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union, runtime_checkable
 
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
+from cudacore_handles._native import TensorMapHandle as _TensorMap
+from cudacore_handles._native import TextureHandle as _TextureOrSurface
 
 if TYPE_CHECKING:
     import cudacore_graph
-    import cudacore_handles.texture
 
 __all__ = [
     "AddressModeName",
@@ -296,6 +297,15 @@ class SupportsDLPack(Protocol):
     def __dlpack_device__(self) -> Any: ...
 
 
+@runtime_checkable
+class IsStreamType(Protocol):
+    """An object that provides a CUDA stream by the ``__cuda_stream__`` protocol."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the protocol's version, 0, and the stream's address."""
+        ...
+
+
 class IsDType(Protocol):
     """A dtype of NumPy."""
 
@@ -316,9 +326,7 @@ AnyArrayType = Union[HostArrayType, SupportsCUDAArrayInterface]  # noqa: UP007
 FillValueType = Union[int, HostArrayType]  # noqa: UP007
 #: A value that kernels take, such as a number, an array, bytes of a struct, or None for a null pointer.
 KernelArgumentType = Union[
-    float, complex, SupportsIndex, None, AnyArrayType,
-    "cudacore_handles.TensorMapDescriptor", "cudacore_handles.texture.TextureObject",
-    "cudacore_handles.texture.SurfaceObject", "cudacore_graph.GraphCondition",
+    float, complex, SupportsIndex, None, AnyArrayType, _TensorMap, _TextureOrSurface, "cudacore_graph.GraphCondition",
 ]  # fmt: skip
 
 #: The extents of a grid, a cluster or a block in x, y and z, or only in x. The integers can be NumPy's.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -15,8 +15,18 @@ from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
 from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element
 from cudacore_handles._launch.launch_config import CONFIG_NAMES, LaunchConfig, check_config
-from cudacore_handles._native import PreparedLaunch, launch, set_array_type_checks
+from cudacore_handles._native import PreparedLaunch, set_array_type_checks
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+if TYPE_CHECKING:
+    from cudacore_handles.typing import KernelArgumentType
+
+    def launch(
+        stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: KernelArgumentType
+    ) -> None:
+        """Launch a kernel."""
+else:
+    launch = _native.launch
 
 __all__ = ["PreparedLaunch", "launch", "prepare", "set_array_type_checks"]
 

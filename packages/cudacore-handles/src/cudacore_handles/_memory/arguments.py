@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import lib
-
-if TYPE_CHECKING:
-    from cudacore_handles._memory.buffer import Buffer
 
 MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
 
@@ -26,7 +23,7 @@ def check_size(size: Any, name: str = "size") -> int:
     return value
 
 
-def size_of(buffer: Buffer) -> int:
+def size_of(buffer: _native.BufferHandle) -> int:
     """Return the size of an open buffer. :attr:`Buffer.size` becomes 0 when another thread closes it."""
     return int(lib.cch_deviceptr_size(hold(buffer)))
 

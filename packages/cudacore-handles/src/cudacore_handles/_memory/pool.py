@@ -213,7 +213,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
 
         if self.is_closed:
             raise closed(self)
-        return MemPoolAttributes._init(self)
+        return MemPoolAttributes._init(self._pool)
 
     @property
     def handle(self) -> driver.CUmemoryPool:

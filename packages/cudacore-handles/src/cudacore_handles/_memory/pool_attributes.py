@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cudacore_handles._base.attribute import Attribute, MemoryAttributes, Setting
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
-
-if TYPE_CHECKING:
-    from cudacore_handles._memory.pool import PooledMemoryResource
+from cudacore_handles._native import Handle
 
 
 class MemPoolAttributes(MemoryAttributes):
@@ -27,9 +25,9 @@ class MemPoolAttributes(MemoryAttributes):
     _box: Any
 
     @classmethod
-    def _init(cls, resource: PooledMemoryResource) -> MemPoolAttributes:
+    def _init(cls, pool: Handle) -> MemPoolAttributes:
         self = cls.__new__(cls)
-        self._box = hold(resource._pool)
+        self._box = hold(pool)
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, cast
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -20,6 +20,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
 from cudacore_handles._stream.callback import host_function
 from cudacore_handles._stream.event import Event, raise_not_elapsed
+from cudacore_handles.typing import IsStreamType as IsStreamType
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.options import EventOptions, StreamOptions
 
 _NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
-
-
-@runtime_checkable
-class IsStreamType(Protocol):
-    """An object that provides a CUDA stream by the ``__cuda_stream__`` protocol."""
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        """Return the protocol's version, 0, and the stream's address."""
-        ...
 
 
 class Stream(_native.StreamHandle, Closing, Made):
@@ -62,6 +54,13 @@ class Stream(_native.StreamHandle, Closing, Made):
     __slots__ = ("__weakref__", "_is_of_zero")
     _made_by = "Device.create_stream() or Stream.from_handle()"
     _is_of_zero: bool  # set, to True, only by from_handle(0)
+
+    if TYPE_CHECKING:
+
+        def record(
+            self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None
+        ) -> Event: ...
+        def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None: ...
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, address of the stream): the protocol by which libraries share streams."""
