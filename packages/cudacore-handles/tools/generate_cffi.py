@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the C source of the module ``cudacore_handles._cffi``: ``generate_cffi.py CDEFS OUTPUT``."""
+"""Write the C source of the module ``cudacore_handles._cffi``: ``generate_cffi.py CDEFS PYTHON OUTPUT DEPFILE``.
 
+The module has the functions that the Python files in the folder PYTHON name. The extension module calls the others. A
+function of cffi takes space in the wheel, and time at each import (``_base/complete.py``).
+"""
+
+import re
 import sys
+from pathlib import Path
 
 from cffi import FFI
 
@@ -33,12 +39,16 @@ void unref_in_event_node(void *node);
 
 def main() -> None:
     """Let cffi generate the module from the declarations."""
-    cdefs, output = sys.argv[1:]
+    cdefs, python, output, depfile = sys.argv[1:]
+    files = sorted(Path(python).rglob("*.py"))
+    named = {name for file in files for name in re.findall(r"\bcch_\w+", file.read_text(encoding="utf-8"))}
+    functions = re.compile(r"^(?!typedef)[^;{}\n#][^;{}]*?\b(cch_\w+)\([^;]*\);\n", re.MULTILINE)
+    text = Path(cdefs).read_text(encoding="utf-8")
     ffi = FFI()
-    with open(cdefs, encoding="utf-8") as file:
-        ffi.cdef(file.read() + _DESTRUCTORS)
+    ffi.cdef(functions.sub(lambda found: found[0] if found[1] in named else "", text) + _DESTRUCTORS)
     ffi.set_source("cudacore_handles._cffi", _PREAMBLE, py_limited_api=True)
     ffi.emit_c_code(output)
+    Path(depfile).write_text(f"{output}: {' '.join(map(str, files))}\n", encoding="utf-8")
 
 
 main()
