@@ -78,8 +78,8 @@ CCH_EXPORT cch_status cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src,
 
 /**
  * Fills the whole allocation with a value of `width` 1, 2, 4 or 8 bytes, ordered on a stream (cuMemsetD8Async and
- * similar functions; cuMemsetD2D32Async twice for 8 bytes). CCH_EINVAL if the size is not a multiple of the width. The
- * graph of a capture keeps the allocation. @since 0.1
+ * similar functions; for 8 bytes, cuMemsetD2D32Async and cuMemcpyAsync). CCH_EINVAL if the size is not a multiple of
+ * the width. The graph of a capture keeps the allocation. @since 0.1
  */
 CCH_EXPORT cch_status cch_deviceptr_fill(cch_deviceptr *dst, uint64_t value, unsigned width, cch_stream *stream);
 

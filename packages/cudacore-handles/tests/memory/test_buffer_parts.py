@@ -392,6 +392,43 @@ def test_kinds_of_memory(device: ch.Device, stream: ch.Stream, kind: str) -> Non
     assert bytes(back.__buffer__()) == b"\1" * 4 + b"\7\0\0\0" + b"\1" * 8
 
 
+LONG = 65536
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [16384, 16392, 40000, LONG])
+def test_fills_of_8_bytes(
+    device: ch.Device, stream: ch.Stream, kind: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fill whose halves differ, which copies what it has filled, would fail, or end too early or too late."""
+    monkeypatch.setitem(globals(), "SIZE", LONG)
+    whole = KINDS[kind](device, stream)
+    whole.fill(9, stream=stream)
+    whole[:size].fill(np.float64(0.1), stream=stream)
+    out = np.zeros(whole.size, np.uint8)
+    whole.copy_to(out, stream=stream)
+    assert (out[:size].view(np.float64) == 0.1).all()
+    assert (out[size:] == 9).all()
+
+
+def test_long_fills_in_a_capture(device: ch.Device, stream: ch.Stream) -> None:
+    """A captured fill of 8 bytes would fail, or be done at once, or the graph would not keep the memory."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    buffer = device.allocate(LONG, stream=stream)
+    buffer.fill(0, stream=stream)
+    with device.create_graph_builder() as builder:
+        buffer.fill(np.float64(0.1), stream=builder)
+    graph = builder.complete()
+    assert not buffer.copy_to(np.zeros(LONG // 8), stream=stream).any()
+    graph.launch(stream)
+    assert (buffer.copy_to(np.zeros(LONG // 8), stream=stream) == 0.1).all()
+    address = buffer.handle
+    buffer.close()
+    graph.launch(stream)
+    stream.sync()
+    assert address != device.allocate(LONG, stream=stream).handle
+
+
 def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
     """A part could be pickled although its memory cannot be shared."""
     with pytest.raises(TypeError, match="is not IPC-enabled"):

@@ -21,6 +21,7 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
     """Give a dict from the names in OPERATIONS to functions that run frequent operations."""
     kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("k")
     buffer, other = (device.allocate(64, stream=stream) for _ in range(2))
+    long = device.allocate(1 << 20, stream=stream)
     pinned = ch.LegacyPinnedMemoryResource().allocate(64)
     prepared = kernel.prepare(stream, ONE, buffer)
     event = stream.record()
@@ -28,6 +29,7 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
         "launch": lambda: ch.launch(stream, ONE, kernel, buffer),
         "prepared launch": prepared,
         "fill": lambda: buffer.fill(0, stream=stream),
+        "long fill": lambda: long.fill(b"12345678", stream=stream),
         "copy": lambda: buffer.copy_to(other, stream=stream),
         "copy from pinned memory": lambda: buffer.copy_from(pinned, stream=stream),
         "record": lambda: stream.record(event),
@@ -43,6 +45,8 @@ OPERATIONS = {
     "launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
     "prepared launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
     "fill": {**RESET, **CAPTURED, "cuMemsetD8Async": 1},
+    # All but the first 16 KiB is copied, because the fills of each half take long.
+    "long fill": {**RESET, **CAPTURED, "cuPointerGetAttributes": 1, "cuMemsetD2D32Async": 2, "cuMemcpyAsync": 6},
     "copy": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "record": {**RESET, **CAPTURED, "cuEventRecord": 1},

@@ -154,6 +154,17 @@ DOES(deviceptr_fill_1, cch_deviceptr_fill(w->ptr, 1, 1, w->stream))
 DOES(deviceptr_fill_2, cch_deviceptr_fill(w->ptr, 1, 2, w->stream))
 DOES(deviceptr_fill_4, cch_deviceptr_fill(w->ptr, 1, 4, w->stream))
 DOES(deviceptr_fill_8, cch_deviceptr_fill(w->ptr, 1, 8, w->stream))
+/* Fills more memory than the first fills of 8 bytes write, so that the rest is copied. */
+static int deviceptr_fill_long(world *w, void **made) {
+  cch_deviceptr *ptr;
+  (void)made;
+  int status = cch_deviceptr_alloc_async(&ptr, w->pool, 1 << 16, w->stream);
+  if (status != 0)
+    return status;
+  status = cch_deviceptr_fill(ptr, 1, 8, w->stream);
+  cch_deviceptr_unref(ptr);
+  return status;
+}
 DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)))
 GIVES(pointer_attributes, int, cch_pointer_attributes(&out, &(int){0}, &(int){0}, cch_deviceptr_raw(w->pinned)))
 MAKES(pool_of, cch_pool, cch_pool_of(&out, CCH_LOCATION_HOST, 0, CCH_ALLOCATION_PINNED))
@@ -357,5 +368,6 @@ const operation memory_operations[] = {
     MADE(surface_create, 0),
     DONE(allocator_alloc, 0),
     DONE(torch_set_allocator, 0),
+    DONE(deviceptr_fill_long, 0), /* after virtual_grow, whose new memory has to fit behind the old one */
     {0},
 };
