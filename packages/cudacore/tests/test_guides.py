@@ -77,12 +77,9 @@ _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
 def has_headers() -> bool:
-    from cudacore_compile import cuda_include_path
+    from cudacore_compile._compilers.wheel_headers import wheel_headers
 
-    try:
-        return bool(cuda_include_path())
-    except FileNotFoundError:
-        return False
+    return bool(wheel_headers(b"#include", [], ()))
 
 
 def has_module(name: str, on_sim: bool) -> bool:

@@ -148,10 +148,10 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "extern": (lambda p: p.compile(UNDEFINED), "declares 'other' and does not define it. Compile this program and"),
     "header": (
         lambda p: p.compile("#include <foo.h>"),
-        "set ProgramOptions.include_path, or give it to the Program in headers=. CUDA's own headers are found with",
+        "set ProgramOptions.include_path, or give it to the Program in headers=. CUDA's own headers are found after: ",
     ),
-    "curand": (lambda p: p.compile("#include <curand_kernel.h>"), 'install "cuda-toolkit[curand]=='),
-    "crt": (lambda p: p.compile('#include "crt/mma.h"'), 'To find "crt/mma.h", install "cuda-toolkit['),
+    "curand": (lambda p: p.compile("#include <curand_other.h>"), 'install "cuda-toolkit[curand]=='),
+    "crt": (lambda p: p.compile('#include "crt/other.h"'), 'To find "crt/other.h", install "cuda-toolkit['),
     "extern in PTX": (
         lambda p: core.ObjectCode.from_ptx(
             PTX.format(52, ".extern .func (.param .b32 r) other();", CALL).encode()

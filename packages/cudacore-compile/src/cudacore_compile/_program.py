@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile._compilers.result import Result
 from cudacore_compile._compilers.sources import check_headers, check_names, check_no_path, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
+from cudacore_compile._compilers.wheel_headers import wheel_headers
 from cudacore_compile.typing import (
     CompilerBackendType,
     CompileTargetName,
@@ -306,6 +308,8 @@ class Program(Closing):
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
+        found = wheel_headers(self._code, flags, self._headers, compiler.version[0])
+        flags += [b"--include-path=" + os.fsencode(place) for place in found]
         if is_kept:
             flags += compiler.no_cache_flags(flags)
         process_state.note(options)

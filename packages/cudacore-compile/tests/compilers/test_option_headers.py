@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import NVRTCError, cuda_include_path
+from cudacore_compile import NVRTCError, Program, ProgramOptions, cuda_include_path
+from cudacore_compile._compilers.wheel_headers import wheel_headers
 
 Build = Callable[..., Any]
 
@@ -67,6 +68,80 @@ def test_cuda_include_path(build: Build) -> None:
     extern "C" __global__ void k(__half *p) { cuda::std::array<__half, 2> a{p[0], p[1]}; p[0] = a[0] * a[1]; }
     """
     assert ".entry k" in build(source, include_path=folders).text
+
+
+EVERY_KIND = """
+#include <cuda_fp16.h>
+#include <cooperative_groups.h>
+#include <cuda/std/span>
+#include <cub/block/block_reduce.cuh>
+#if __has_include(<curand_kernel.h>)
+#include <curand_kernel.h>
+#endif
+extern "C" __global__ void k(__half *p) { cuda::std::span<__half> s{p, 2}; s[0] = s[1] * s[1]; }
+"""
+
+
+def wheels(major: int) -> list[str]:
+    found = wheel_headers(b"#include", [], (), major)
+    if not found:
+        pytest.skip("needs the wheels of CUDA's headers")
+    return found
+
+
+def test_headers_without_include_path(build: Build, nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
+    """CUDA's headers would not be found by a program, a header in memory or a file, although they are installed."""
+    wheels(nvrtc_version[0])
+    assert ".entry k" in build(EVERY_KIND).text
+    options = ProgramOptions(arch="sm_90")
+    in_memory = Program('#include "all.h"', "c++", options, headers={"all.h": EVERY_KIND})
+    assert b".entry k" in in_memory.compile("ptx").code
+    (tmp_path / "all.h").write_text(EVERY_KIND)
+    assert ".entry k" in build('#include "all.h"', include_path=tmp_path).text
+    assert ".entry k" in build("", pre_include=tmp_path / "all.h").text
+
+
+def test_own_headers_come_first(build: Build, nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
+    """A program's own header would be hidden by CUDA's, or the headers of two CUDA versions would be mixed."""
+    wheels(nvrtc_version[0])
+    (tmp_path / "cuda_fp16.h").write_text("#define OWN 4242")
+    source = '#include <cuda_fp16.h>\nextern "C" __global__ void k(int *p) { *p = OWN; }'
+    assert "4242" in build(source, include_path=tmp_path).text
+    (tmp_path / "cuda_runtime_api.h").touch()
+    with pytest.raises(NVRTCError, match=r"cuda_bf16\.h"):
+        build("#include <cuda_bf16.h>", include_path=tmp_path)
+
+
+def test_headers_of_wheels_in_keys(nvrtc_version: tuple[int, ...]) -> None:
+    """Code in a cache would be used after the headers that it was compiled with have changed."""
+    folder = wheels(nvrtc_version[0])[0]
+    program = Program("#include <cuda_fp16.h>", "c++", ProgramOptions(arch="sm_90"))
+    assert f"{folder}/cuda_fp16.h" in program.dependencies()
+
+
+def test_flags_without_headers() -> None:
+    """A program that includes nothing would have other options than it was given."""
+    assert wheel_headers(b'extern "C" __global__ void k() {}', [b"-I"], ()) == []
+    assert wheel_headers(b"#include <cuda_fp16.h>", [b"--use-bundled-headers=/x"], ()) == []
+    assert wheel_headers(b"#include <cuda_fp16.h>", [], (), 11) == []
+
+
+@pytest.mark.parametrize(
+    ("major", "names"),
+    [
+        (12, ["cuda_runtime/include", "cuda_cccl/include", "curand/include"]),
+        (13, ["cu13/include", "cu13/include/cccl"]),
+    ],
+)
+def test_places_in_wheels(major: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheels of a CUDA version would not be found, or those of another version or a second installation, too."""
+    for top in ("first", "second"):
+        for name in (*names, "cu14/include", "cublas/include"):
+            (tmp_path / top / "nvidia" / name).mkdir(parents=True)
+    monkeypatch.setattr("sys.path", [str(tmp_path / "empty"), str(tmp_path / "first"), str(tmp_path / "second")])
+    expected = [str(tmp_path / "first" / "nvidia" / name) for name in names]
+    assert wheel_headers(b"#include", [], (), major) == expected
+    assert wheel_headers(b"#include", [], ()) == expected
 
 
 def test_no_cuda_headers(monkeypatch: pytest.MonkeyPatch) -> None:

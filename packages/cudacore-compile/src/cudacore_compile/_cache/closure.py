@@ -38,6 +38,7 @@ from cudacore_compile._cache.states import (
 )
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.wheel_headers import wheel_headers
 from cudacore_compile._version import __version__
 from cudacore_handles._sdk.compile import file_states
 
@@ -277,7 +278,7 @@ def inputs_of(
     expressions, expressions_key = _scan_program(b"\n".join(names))
     bundled = _values(flags, b"--use-bundled-headers=")
     bundled += [os.path.join(top, "cccl") for top in bundled]
-    includes = _values(flags, b"--include-path=") + bundled
+    includes = _values(flags, b"--include-path=") + bundled + wheel_headers(source, flags, headers)
     pre_include = _values(flags, b"--pre-include=")
     macros = _values(flags, b"--define-macro=")
     directory = None if options.no_source_include else os.path.dirname(options.name or "")

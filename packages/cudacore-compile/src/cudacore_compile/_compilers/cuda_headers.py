@@ -42,6 +42,7 @@ _NOTHING = frozenset(
 def cuda_include_path() -> list[str]:
     """Return the directories of CUDA's own headers, of wheels or of a toolkit, for :attr:`ProgramOptions.include_path`.
 
+    The headers of wheels are found without it. If there are wheels and a toolkit, this returns those of the wheels.
     They contain ``cuda_fp16.h``, ``cooperative_groups.h`` and the other headers of the CUDA runtime, ``cuda/std/...``
     and ``cub/...`` of CCCL, and ``curand_kernel.h`` if that is installed.
 
@@ -94,11 +95,11 @@ def instead_of(header: str) -> str:
     stem = header.removesuffix(".h")
     name = header if header == stem else f"c{stem}"
     if name in _COUNTERPARTS:
-        return f"CUDA's own headers have <cuda/std/{name}>: see cuda_include_path()"
+        return f"CUDA's own headers have <cuda/std/{name}>"
     if header in _CONTAINERS:
         return (
             "device code has no containers that grow. CUDA's own headers have <cuda/std/array>, <cuda/std/span> and "
-            "<cuda/std/inplace_vector>: see cuda_include_path()"
+            "<cuda/std/inplace_vector>"
         )
     if header in _OUTPUT:
         return "printf works without it"

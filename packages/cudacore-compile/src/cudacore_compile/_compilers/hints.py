@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from cudacore_compile._compilers.cuda_headers import instead_of, package_of
 from cudacore_compile._compilers.errors import too_new
+from cudacore_compile._compilers.libraries import pip_command
 from cudacore_compile._compilers.options import field_of, since
 
 _FLAG = re.compile(r"--[\w-]+")
@@ -41,7 +42,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"u(char|short|int|long)", "write unsigned int, or another type of C++"),
 )
 _HOST_FUNCTION = "A function without execution space annotations"
-_HEADERS = "; CUDA's headers are found with include_path=cuda_include_path()"
+_HEADERS = "; CUDA's headers are found if their wheels are installed"
 _PTX_LINE = re.compile(r"^\s*\.version \d", re.MULTILINE)
 _NAME_EXPRESSION = re.compile(r'Input name expression was: "(.*)"')
 
@@ -149,13 +150,13 @@ def _missing_file(name: str, bundled: str) -> str:
         return f"NVRTC has no C++ standard library, and so no <{name}>: {instead}"
     package = package_of(name)
     if package:
-        return f'To find "{name}", install "{package}", and set ProgramOptions.include_path to cuda_include_path()'
+        return f'To find "{name}", install "{package}"'
     advice = f'To find "{name}", set ProgramOptions.include_path, or give it to the Program in headers='
     if bundled:
         return f"{advice}. The headers that NVRTC carries (use_bundled_headers) do not contain it. {_damaged(bundled)}"
     return (
-        f"{advice}. CUDA's own headers are found with include_path=cuda_include_path(); NVRTC 13.3 and later carry "
-        "them: use_bundled_headers=True"
+        f"{advice}. CUDA's own headers are found after: {pip_command('headers')}; those of a toolkit with "
+        "include_path=cuda_include_path(). NVRTC 13.3 and later carry them: use_bundled_headers=True"
     )
 
 

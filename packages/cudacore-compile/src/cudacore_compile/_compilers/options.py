@@ -91,7 +91,8 @@ class ProgramOptions:
     undefine_macro : str or list of str, optional
         Macros to undefine. ``--undefine-macro=``.
     include_path : path or list of paths, optional
-        Directories to search for headers, such as those of :func:`cuda_include_path`. ``--include-path=``.
+        Directories to search for headers. CUDA's own headers are found without it if their wheels are installed; for
+        those of a toolkit, add :func:`cuda_include_path`. ``--include-path=``.
     use_bundled_headers : bool, optional
         Let the program include the headers of CUDA and of CCCL that are bundled with NVRTC 13.3 and later. They are
         unpacked once into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``).
