@@ -159,6 +159,11 @@ operation(
     ),
     undo=lambda w, nodes: [node.destroy() for node in nodes],
 )
+operation(
+    "destroy_many",
+    lambda w, made: made["definition"].destroy_many(made["definition"].nodes()),
+    begin=lambda w: sample(w),
+)
 operation("copy", lambda w, _: w.definition.copy())
 for name in ("kernel", "copy", "inner"):
     # A node of a copy is destroyed, because other operations need the nodes of the original.
@@ -231,6 +236,24 @@ operation(
     "update of a configuration",
     lambda w, _: w.kernel.update(config=BIG),
     undo=lambda w, _: w.kernel.update(config=ONE),
+)
+operation(
+    "update_many",
+    lambda w, _: w.definition.update_many([w.kernel], w.numbers.at(5), 2),
+    undo=lambda w, _: w.kernel.update(args=(w.numbers.buffer, 1)),
+    quiet=NAMES,
+)
+operation(
+    "update_many with attributes",
+    lambda w, _: w.definition.update_many([w.kernel], w.numbers.at(5), 2, config=CLUSTER),
+    undo=lambda w, _: w.kernel.update(config=ONE, args=(w.numbers.buffer, 1)),
+    quiet=NAMES,
+)
+operation(
+    "Graph.update_many",
+    lambda w, _: w.graph.update_many([w.kernel], w.numbers.at(5), 2, config=ONE),
+    undo=lambda w, _: w.view.update(args=(w.numbers.buffer, 1)),
+    quiet=(*WAITING, *NAMES),
 )
 operation(
     "update of attributes",

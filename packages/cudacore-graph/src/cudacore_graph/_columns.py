@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel nodes that are added at once, with columns of arguments, and the sequence of these nodes."""
+"""Kernel nodes that are added or changed at once, with columns of arguments, and the sequence of these nodes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cudacore_handles._sdk.graph import check_values
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
+    from cudacore_graph._graph import Graph
     from cudacore_graph._nodes.kernel import KernelNode
     from cudacore_graph._nodes.node import GraphNode
     from cudacore_handles import Kernel, ParamInfo
@@ -89,6 +90,14 @@ class KernelNodes(Sequence["KernelNode"]):
         """Return 1 if the value is one of the nodes, otherwise 0."""
         return int(value in self)
 
+    def _named(self) -> tuple[bytes, tuple[int, int]]:
+        """Return the handles of the nodes, the number of the first node, and the step to the next one."""
+        places = self._range
+        handles = (
+            self._handles if places == range(len(self._handles)) else array("Q", map(self._handles.__getitem__, places))
+        )
+        return handles.tobytes(), (self._number + places.start, places.step)
+
     def _find(self, value: object) -> int | None:
         if not isinstance(value, _native.NodeHandle):
             return None
@@ -112,22 +121,65 @@ def launch_many(
     """Add the nodes; see :meth:`GraphDefinition.launch_many`."""
     given = [_take(index, column) for index, column in enumerate(columns)]
     configs = _take_configs(config)
-    length = _length(given, configs if not isinstance(config, LaunchConfig) else None, count)
+    known = {} if count is None else {"count": _read_count(count)}
+    length = _length(given, configs if not isinstance(config, LaunchConfig) else None, known)
     if not length:
         return KernelNodes(graph, array("Q"), 0, range(0))
     ready = _prepare(configs, kernel, given)
-    parameters = ready.arguments_info
-    if len(parameters) != len(given):
-        raise TypeError(f"the kernel takes {len(parameters)} arguments but {len(given)} columns were given")
-    for index, (column, parameter) in enumerate(zip(given, parameters, strict=True)):
-        if isinstance(column, _Array):
-            column.check(index, parameter)
+    native = _check_columns(ready, given)
     pairs = _read_edges(edges, length)
     nodes: tuple[Any, ...] = () if after is None else tuple(after) if isinstance(after, Iterable) else (after,)
-    native = tuple(column.place if isinstance(column, _Array) else column for column in given)
     place = (pairs.buffer_info()[0] if pairs else 0, len(pairs) // 2)
     handles, number = _native.add_kernels(graph, configs, ready, native, length, place, nodes)
     return KernelNodes(graph, array("Q", handles), number, range(length))
+
+
+def update_many(
+    graph: GraphDefinition | None,
+    executable: Graph | None,
+    nodes: Iterable[KernelNode],
+    columns: tuple[Any, ...],
+    config: LaunchConfig | Sequence[LaunchConfig] | None,
+) -> None:
+    """Change nodes of a graph, or of an executable graph; see :meth:`GraphDefinition.update_many`."""
+    of, those, place = _read_nodes(graph, nodes)
+    count = len(nodes) if isinstance(nodes, KernelNodes) else len(those)
+    given = [_take(index, column) for index, column in enumerate(columns)]
+    configs = () if config is None else _take_configs(config)
+    several = config is not None and not isinstance(config, LaunchConfig)
+    if not _length(given, configs if several else None, {"nodes": count}):
+        return
+    first = nodes[0] if isinstance(nodes, KernelNodes) else those[0]
+
+    def prepare() -> tuple[Any, ...]:
+        """Return what the nodes launch. Their context is current."""
+        from cudacore_graph._nodes.kernel import KernelNode  # imported late, because that module imports this one
+
+        if not isinstance(first, KernelNode):
+            raise TypeError(f"node 0: nodes must be of type KernelNode, not {type_text(first)}")
+        ready = _prepare(configs or (first.config,), first.kernel, given)
+        return configs, ready, _check_columns(ready, given)
+
+    _native.set_kernels(executable, of, those, place, prepare)
+
+
+def destroy_many(graph: GraphDefinition, nodes: Iterable[GraphNode]) -> None:
+    """Destroy nodes; see :meth:`GraphDefinition.destroy_many`."""
+    _, those, place = _read_nodes(graph, nodes)
+    _native.destroy_nodes(graph, those, place)
+
+
+def _read_nodes(
+    graph: GraphDefinition | None, nodes: Iterable[GraphNode]
+) -> tuple[GraphDefinition | None, tuple[GraphNode, ...] | bytes, tuple[int, int]]:
+    """Return nodes in the form that the extension module reads, and the graph that they must be of."""
+    if isinstance(nodes, KernelNodes):
+        if graph is not None and graph != nodes._graph:
+            raise ValueError(f"{nodes!r} are of another graph than {graph!r}")
+        return nodes._graph, *nodes._named()
+    if isinstance(nodes, _native.NodeHandle) or not isinstance(nodes, Iterable):
+        raise TypeError(f"nodes must be an iterable of GraphNode, not {type_text(nodes)}")
+    return graph, tuple(nodes), (0, 0)
 
 
 # ---- columns ----
@@ -178,6 +230,17 @@ def _take(index: int, column: Any) -> Any:
     return list(column) if isinstance(column, (list, tuple)) else column
 
 
+def _check_columns(kernel: Kernel, given: list[Any]) -> tuple[Any, ...]:
+    """Check the columns, and return them in the form that the extension module reads."""
+    parameters = kernel.arguments_info
+    if len(parameters) != len(given):
+        raise TypeError(f"the kernel takes {len(parameters)} arguments but {len(given)} columns were given")
+    for index, (column, parameter) in enumerate(zip(given, parameters, strict=True)):
+        if isinstance(column, _Array):
+            column.check(index, parameter)
+    return tuple(column.place if isinstance(column, _Array) else column for column in given)
+
+
 def _take_configs(config: Any) -> tuple[LaunchConfig, ...]:
     given = (config,) if isinstance(config, LaunchConfig) or not isinstance(config, Iterable) else tuple(config)
     for each in given:
@@ -204,19 +267,21 @@ def _take_numpy(index: int, column: Any) -> _Array:
     return _Array(column, len(column), (address, column.strides[0]), "V", size, f"rows of {dtype.name}", row.tobytes())
 
 
-def _length(columns: list[Any], configs: tuple[Any, ...] | None, count: int | None) -> int:
+def _read_count(count: Any) -> int:
+    if isinstance(count, bool) or not hasattr(count, "__index__") or count.__index__() < 0:
+        raise TypeError(f"count must be an int of at least 0, not {count!r}")
+    return int(count.__index__())
+
+
+def _length(columns: list[Any], configs: tuple[Any, ...] | None, known: dict[str, int]) -> int:
     """Return the number of nodes; raise an error if the columns differ."""
-    lengths = {
+    lengths = known | {
         f"argument {index}": column.length if isinstance(column, _Array) else len(column)
         for index, column in enumerate(columns)
         if isinstance(column, (_Array, list))
     }
     if configs is not None:
         lengths["config"] = len(configs)
-    if count is not None:
-        if isinstance(count, bool) or not hasattr(count, "__index__") or count.__index__() < 0:
-            raise TypeError(f"count must be an int of at least 0, not {count!r}")
-        lengths = {"count": count.__index__(), **lengths}
     if not lengths:
         raise TypeError("launch_many() needs a column, a sequence of configurations or a count: how many nodes?")
     (first, length), *rest = lengths.items()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph._columns import KernelNodes, launch_many
+from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import HINTS, explain, gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._graph import Graph
+    from cudacore_graph._nodes.kernel import KernelNode
     from cudacore_graph._options import GraphCompleteOptions
     from cudacore_handles import Kernel, LaunchConfig
 
@@ -175,6 +176,63 @@ class GraphDefinition(_native.GraphHandle, Closing):
         temporary graph, as by :meth:`add_many`.
         """
         return launch_many(self, config, kernel, columns, count, edges, after)
+
+    def update_many(
+        self,
+        nodes: Iterable[KernelNode],
+        *columns: Any,
+        config: LaunchConfig | Sequence[LaunchConfig] | None = None,
+    ) -> None:
+        """Change the arguments of many nodes of one kernel in one call, from the next instantiation on.
+
+        Graphs that were instantiated before are not affected; :meth:`Graph.update_many` changes the nodes there.
+
+        Parameters
+        ----------
+        nodes : KernelNodes or iterable of KernelNode
+            Nodes of this graph that launch the same kernel: the result of :meth:`launch_many`, a slice of it, or any
+            others.
+        *columns
+            All arguments of the kernel, as in :meth:`launch_many`.
+        config : LaunchConfig or sequence of LaunchConfig, optional
+            The configuration of all nodes, or one for each. Default None: the configurations do not change.
+
+        Raises
+        ------
+        TypeError, ValueError, ClosedError
+            If the arguments are wrong. The message names the index of the node, and no node has been changed.
+        CUDAError
+            If the driver refuses a node. The nodes before it have been changed.
+        """
+        update_many(self, None, nodes, columns, config)
+
+    def destroy_many(self, nodes: Iterable[GraphNode]) -> None:
+        """Remove many nodes and their edges from the graph in one call (cuGraphDestroyNode).
+
+        Parameters
+        ----------
+        nodes : iterable of GraphNode
+            Nodes of this graph; also the result of :meth:`launch_many`, or a slice of it. Nodes that were destroyed
+            before are left out. What the nodes use is released, unless a graph that was made from this one uses it, or
+            the nodes were in a child graph when it was embedded: then the node that contains it keeps it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an object is not a node of this graph. No node has been removed.
+        CUDAError
+            If the driver refuses a node: it removes none from a graph that allocates or frees memory, or into which a
+            stream is being captured. Otherwise, the nodes before it have been removed.
+
+        Examples
+        --------
+        >>> graph = core.graph.GraphDefinition()
+        >>> nodes = [graph.empty() for _ in range(4)]
+        >>> graph.destroy_many(nodes[1:])
+        >>> graph.nodes() == {nodes[0]}
+        True
+        """
+        destroy_many(self, nodes)
 
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition for one conditional node of this graph or of a graph in it.

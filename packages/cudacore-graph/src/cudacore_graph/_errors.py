@@ -27,6 +27,8 @@ EXEC_HINTS = {
     "GraphCompleteOptions(auto_free_on_launch=True), which frees it at each launch",
 }
 
+_DONE = {"update_many": "changed", "destroy": "removed"}  # other methods add nodes
+
 
 def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
     """Return the exception for the use of an object that CUDA has destroyed."""
@@ -59,10 +61,11 @@ def node_failed(status: int, kind: str, place: int) -> NoReturn:
 
 
 def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exception:
+    where = f" (node {place} of the batch)" if place >= 0 else ""
     if status == lib.CCH_EGONE:
-        return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
+        return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}{where}")
     if status == lib.CCH_EINVAL:  # the library checks values, such as the overlap of the operands of a copy
-        return ValueError(f"{kind}: {error.meaning}" + (f" (node {place} of the batch)" if place >= 0 else ""))
+        return ValueError(f"{kind}: {error.meaning}{where}")
     if status == lib.CCH_EMISMATCH:
         error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
     elif status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.GRAPH_EXEC_UPDATE_FAILURE):
@@ -74,7 +77,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
     elif status == results.ILLEGAL_STATE and kind == "destroy":
         error.hint = "Nodes are taken out before a capture into their graph begins, or after it has ended"
     if place >= 0:
-        error.hint = f"It is node {place} of the batch, added by {kind!r}. {error.hint}".rstrip()
+        error.hint = f"It is node {place} of the batch, {_DONE.get(kind, 'added')} by {kind!r}. {error.hint}".rstrip()
     return error
 
 

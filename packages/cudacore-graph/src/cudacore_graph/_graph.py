@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.child_graph import ChildGraphNode
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._builder import GraphBuilder
+    from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_handles import LaunchConfig
 
 # The meanings of CUgraphExecUpdateResult, by number.
 _REASONS = {
@@ -134,6 +137,37 @@ class Graph(_native.ExecHandle, Closing, Made):
         if status:
             make = "source.instantiate()" if source is definition else "source.complete()"
             raise _not_updated(status, self, definition, result, node, before, make)
+
+    def update_many(
+        self,
+        nodes: Iterable[KernelNode],
+        *columns: Any,
+        config: LaunchConfig | Sequence[LaunchConfig] | None = None,
+    ) -> None:
+        """Change the arguments of many nodes of one kernel in one call (cuGraphExecKernelNodeSetParams).
+
+        This does the same as ``graph[node].update`` for each node, but no Python object is created for a node. The
+        change affects this graph alone, from its next launch on.
+
+        Parameters
+        ----------
+        nodes : KernelNodes or iterable of KernelNode
+            Nodes of the definition, or of graphs in it, that launch the same kernel: the result of
+            :meth:`GraphDefinition.launch_many`, a slice of it, or any others.
+        *columns
+            All arguments of the kernel, as in :meth:`GraphDefinition.launch_many`.
+        config : LaunchConfig or sequence of LaunchConfig, optional
+            The configuration of all nodes, or one for each. Default None: those of the nodes in the definition,
+            whatever was set here before.
+
+        Raises
+        ------
+        TypeError, ValueError, ClosedError
+            If the arguments are wrong. The message names the index of the node, and no node has been changed.
+        CUDAError
+            If the driver refuses a node. The nodes before it have been changed.
+        """
+        update_many(None, self, nodes, columns, config)
 
     @property
     def handle(self) -> driver.CUgraphExec:

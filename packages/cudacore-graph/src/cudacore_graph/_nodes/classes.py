@@ -70,3 +70,4 @@ CLASSES = (
 
 HINTS.update({cls._METHOD: cls._HINT for cls in CLASSES if cls._HINT})
 EXEC_HINTS.update({cls._METHOD: cls._EXEC_HINT for cls in CLASSES if cls._EXEC_HINT})
+HINTS["update_many"] = KernelNode._EXEC_HINT

@@ -18,6 +18,7 @@ from cudacore_handles._native import (
     capture_add,
     change_edges,
     clone_graph,
+    destroy_nodes,
     exec_enabled,
     graph_edges,
     graph_nodes,
@@ -27,6 +28,7 @@ from cudacore_handles._native import (
     read_node,
     set_config,
     set_exec_node,
+    set_kernels,
     set_node,
     update_exec,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "capture_add",
     "change_edges",
     "clone_graph",
+    "destroy_nodes",
     "exec_enabled",
     "graph_edges",
     "graph_nodes",
@@ -54,6 +57,7 @@ __all__ = [
     "read_node",
     "set_config",
     "set_exec_node",
+    "set_kernels",
     "set_node",
     "update_exec",
 ]

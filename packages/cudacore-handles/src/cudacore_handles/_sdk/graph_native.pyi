@@ -441,6 +441,24 @@ def add_kernels(
     nodes, and the number by which the first node is identified.
     """
 
+def set_kernels(
+    executable: ExecHandle | None,
+    graph: GraphHandle | None,
+    nodes: tuple[GraphNode, ...] | bytes,
+    numbers: tuple[int, int],
+    prepare: Callable[[], tuple[tuple[LaunchConfig, ...], Kernel, tuple[Any, ...]]],
+    /,
+) -> None:
+    """Change kernel nodes in an executable graph, or in their graph; see GraphDefinition.update_many.
+
+    `nodes` is a tuple, or the handles of nodes that add_kernels() added to `graph`; then `numbers` has the number of
+    the first node, and the step to the next one. `prepare` is called in the context of the first node. It returns the
+    configurations, none if they do not change, the kernel, and columns as for add_kernels().
+    """
+
+def destroy_nodes(graph: GraphHandle, nodes: tuple[GraphNode, ...] | bytes, numbers: tuple[int, int], /) -> None:
+    """Destroy nodes of a graph, which are given as in set_kernels()."""
+
 def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:
     """Return a node that add_kernels() added; None if it was destroyed."""
 

@@ -40,6 +40,24 @@ CCH_EXPORT cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, c
                                             const cch_kernel_columns *columns, size_t count,
                                             size_t *CCH_NULLABLE failed);
 
+/**
+ * Changes the arguments of many kernel nodes of one kernel, and their configurations if there are any in `columns`: in
+ * an executable graph, or in their graph if `exec` is NULL. The context of the columns is that of all nodes; there are
+ * no edges. Wrong arguments are found before the first change. After a refusal of the driver, `*failed` is the index of
+ * the node that could not be changed, and the nodes before it have been changed.
+ */
+CCH_EXPORT cch_status cch_graph_set_kernels(cch_graph_exec *CCH_NULLABLE exec, cch_graph_node *const *nodes,
+                                            const cch_kernel_columns *columns, size_t count,
+                                            size_t *CCH_NULLABLE failed);
+
+/**
+ * Removes many nodes from their graph, like cch_graph_node_destroy(). NULL, and nodes that were destroyed before, are
+ * left out. After a failure, `*failed` is the index of the node that could not be removed, and the nodes before it have
+ * been removed.
+ */
+CCH_EXPORT cch_status cch_graph_destroy_nodes(cch_graph *graph, cch_graph_node *const *nodes, size_t count,
+                                              size_t *CCH_NULLABLE failed);
+
 /** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
  * destroyed. */
 CCH_EXPORT cch_status cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds many nodes of one kernel, whose arguments are columns: all or none. The driver gets pointers into the columns,
- * so nothing is copied, and no object is made for a node. All nodes share one bundle. A node gets a record, but no box.
- * The box is made when it is requested, by the number of the record.
+ * Columns of arguments for many nodes of one kernel, and the addition of such nodes: all or none. The driver gets
+ * pointers into the columns, so nothing is copied, and no object is made for a node. All nodes share one bundle. A node
+ * gets a record, but no box. The box is made when it is requested, by the number of the record.
  */
-#include "graph/graph.h"
+#include "graph/nodes/nodes.h"
 #include "code/kernel.h"
 #include "base/reclaim.h"
 
@@ -20,28 +20,85 @@ typedef struct dependencies {
 } dependencies;
 
 typedef struct addition {
+  cch__columns columns;
   cch_graph *graph;
-  const cch_kernel_columns *given;
-  size_t count;
-  const cch__params *layout;
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
   CUgraphNode *added;
   size_t added_count; /* the number of nodes that were added; the last of them may lack attributes */
-  cch__node_params params;
-  const cch_launch_config *filled; /* the configuration that `params` was last filled with */
-  const char *operation;
 } addition;
+
+/* ---- columns ---- */
+
+int cch__columns_read(cch__columns *out, const cch_kernel_columns *columns, size_t count, const char *operation) {
+  enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
+  *out = (cch__columns){.count = count, .operation = operation};
+  out->params.pointers = out->params.few;
+  cch_kernel_columns *given = &out->given;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(given, sizeof *given, columns, columns->size, COLUMNS_0_1, "cch_kernel_columns", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE(given->kernel, "the kernel of the cch_kernel_columns", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->bundle, "the bundle of the cch_kernel_columns", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->context, "the context of the cch_kernel_columns", operation));
+  if ((given->config_count > 0 && given->configs == NULL) || (given->column_count > 0 && given->columns == NULL) ||
+      (given->after_count > 0 && given->after == NULL) || (given->edge_count > 0 && given->edges == NULL))
+    return cch__fail_argument(NULL, -1, "an array of the cch_kernel_columns", operation);
+  return 0;
+}
+
+int cch__columns_prepare(cch__columns *self) {
+  const cch_kernel_columns *given = &self->given;
+  const cch__params *layout;
+  CCH__RETURN_FAILURE(cch__kernel_params(&layout, given->kernel));
+  if (given->config_count > 1 && given->config_count != self->count)
+    return cch__fail(CCH_EINVAL, self->operation,
+                     "there are %zu configurations for %zu nodes; give one, or one for each", given->config_count,
+                     self->count);
+  if (layout->count != given->column_count)
+    return cch__fail(CCH_EMISMATCH, self->operation, "the kernel has %zu parameters, and there are %zu columns",
+                     layout->count, given->column_count);
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&self->params.kept, given->kernel, given->bundle, 0, self->operation));
+  self->params.kept->of_many = true;
+  if (given->column_count > sizeof self->params.few / sizeof *self->params.few) {
+    self->params.pointers = malloc(given->column_count * sizeof *self->params.pointers);
+    if (self->params.pointers == NULL)
+      return cch__fail_nomem(self->operation);
+  }
+  self->params.type = cch__node_type_of(CCH_NODE_KERNEL);
+  self->params.native.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  CUDA_KERNEL_NODE_PARAMS_v3 *native = &self->params.native.kernel;
+  native->kernelParams = given->column_count > 0 ? self->params.pointers : NULL;
+  int status = cch__node_context(&native->ctx, given->context);
+  self->params.context = native->ctx;
+  return status;
+}
+
+int cch__columns_fill(cch__columns *self, size_t i) {
+  const cch_kernel_columns *given = &self->given;
+  for (size_t k = 0; k < given->column_count; k++)
+    self->params.pointers[k] =
+        (void *)((uintptr_t)given->columns[k].data + (uintptr_t)(given->columns[k].stride * (int64_t)i));
+  if (given->config_count == 0)
+    return 0;
+  const cch_launch_config *config = given->configs[given->config_count > 1 ? i : 0];
+  if (config == self->filled)
+    return 0;
+  int status = CCH__USABLE(config, "a config of the cch_kernel_columns", self->operation);
+  if (status == 0)
+    status = cch__kernel_node_fill(&self->params, given->kernel, config, self->operation);
+  self->filled = status == 0 ? config : NULL;
+  return status;
+}
 
 /* ---- dependencies ---- */
 
 static int check_edges(const addition *self) {
-  for (size_t i = 0; i < self->given->edge_count; i++) {
-    const uint32_t *edge = self->given->edges + 2 * i;
-    if (edge[0] >= edge[1] || edge[1] >= self->count)
-      return cch__fail(CCH_EINVAL, self->operation,
+  for (size_t i = 0; i < self->columns.given.edge_count; i++) {
+    const uint32_t *edge = self->columns.given.edges + 2 * i;
+    if (edge[0] >= edge[1] || edge[1] >= self->columns.count)
+      return cch__fail(CCH_EINVAL, self->columns.operation,
                        "edge %zu leads from node %u to node %u; edges lead from a node to a later one of the %zu nodes",
-                       i, edge[0], edge[1], self->count);
+                       i, edge[0], edge[1], self->columns.count);
   }
   return 0;
 }
@@ -63,24 +120,24 @@ static size_t sort_unique(uint32_t *items, size_t count) {
 
 /* Sorts the edges by the nodes that they lead to. */
 static int sort_edges(addition *self) {
-  const size_t edges = self->given->edge_count;
+  const size_t edges = self->columns.given.edge_count;
   dependencies *order = &self->order;
-  order->first = calloc(self->count + 1, sizeof *order->first);
+  order->first = calloc(self->columns.count + 1, sizeof *order->first);
   order->earlier = malloc((edges != 0 ? edges : 1) * sizeof *order->earlier);
   if (order->first == NULL || order->earlier == NULL)
-    return cch__fail_nomem(self->operation);
+    return cch__fail_nomem(self->columns.operation);
   for (size_t i = 0; i < edges; i++)
-    order->first[self->given->edges[2 * i + 1]]++;
+    order->first[self->columns.given.edges[2 * i + 1]]++;
   size_t end = 0;
-  for (size_t i = 0; i <= self->count; i++) { /* now first[i] is the end of the dependencies of node i */
+  for (size_t i = 0; i <= self->columns.count; i++) { /* now first[i] is the end of the dependencies of node i */
     end += order->first[i];
     order->first[i] = end;
   }
   for (size_t i = edges; i-- > 0;) {
-    const uint32_t *edge = self->given->edges + 2 * i;
+    const uint32_t *edge = self->columns.given.edges + 2 * i;
     order->earlier[--order->first[edge[1]]] = edge[0];
   }
-  for (size_t i = 0; i < self->count; i++) {
+  for (size_t i = 0; i < self->columns.count; i++) {
     size_t count = order->first[i + 1] - order->first[i];
     order->most = count > order->most ? count : order->most;
   }
@@ -89,7 +146,7 @@ static int sort_edges(addition *self) {
 
 /* Stores the dependencies of a node in `before`, and returns their number. */
 static size_t list_dependencies(addition *self, size_t i) {
-  const size_t after = self->given->after_count;
+  const size_t after = self->columns.given.after_count;
   uint32_t *earlier = self->order.earlier + self->order.first[i];
   size_t count = self->order.first[i + 1] - self->order.first[i];
   if (count == 0)
@@ -103,46 +160,31 @@ static size_t list_dependencies(addition *self, size_t i) {
 
 /* ---- nodes ---- */
 
-/* Fills the parameters of node i, except those that are the same for all. */
-static int fill(addition *self, size_t i) {
-  const cch_kernel_columns *given = self->given;
-  for (size_t k = 0; k < given->column_count; k++)
-    self->params.pointers[k] =
-        (void *)((uintptr_t)given->columns[k].data + (uintptr_t)(given->columns[k].stride * (int64_t)i));
-  const cch_launch_config *config = given->configs[given->config_count > 1 ? i : 0];
-  if (config == self->filled)
-    return 0;
-  int status = CCH__USABLE(config, "a config of the cch_kernel_columns", self->operation);
-  if (status == 0)
-    status = cch__kernel_node_fill(&self->params, given->kernel, config, self->operation);
-  self->filled = status == 0 ? config : NULL;
-  return status;
-}
-
 static int add_one(addition *self, CUgraph raw, size_t i) {
-  int status = fill(self, i);
+  int status = cch__columns_fill(&self->columns, i);
   if (status != 0)
     return status;
   const bool trial = raw != self->graph->raw;
   const size_t count = trial ? 0 : list_dependencies(self, i);
   const CUgraphNode *before = self->before;
   if (count > 0 && self->order.first[i] != self->order.first[i + 1])
-    before += self->given->after_count;
+    before += self->columns.given.after_count;
   CUgraphEdgeData *edges = NULL;
-  if (self->params.programmatic && count > 0)
-    status = cch__edges_programmatic(&edges, before, count, self->operation);
+  if (self->columns.params.programmatic && count > 0)
+    status = cch__edges_programmatic(&edges, before, count, self->columns.operation);
   if (status == 0)
-    status = cch__driver_add_edges(&self->added[i], raw, before, edges, count, &self->params);
+    status = cch__driver_add_edges(&self->added[i], raw, before, edges, count, &self->columns.params);
   free(edges);
   if (status != 0)
     return status;
   self->added_count = i + 1;
-  return cch__node_set_attributes(self->added[i], self->params.attributes, self->params.attribute_count);
+  return cch__node_set_attributes(self->added[i], self->columns.params.attributes,
+                                  self->columns.params.attribute_count);
 }
 
 static int add_all(addition *self, CUgraph raw, size_t *done) {
   int status = 0;
-  for (*done = 0; status == 0 && *done < self->count; *done += status == 0)
+  for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
     status = add_one(self, raw, *done);
   return status;
 }
@@ -165,12 +207,12 @@ static void record_added(addition *self, uint64_t *first, CUuserObject object) {
   const size_t count = self->added_count;
   *first = self->graph->hierarchy->numbers + 1;
   self->graph->hierarchy->numbers += count;
-  cch__box_ref_many(self->params.kept, count);
+  cch__box_ref_many(self->columns.params.kept, count);
   for (size_t i = 0; i < count; i++) {
     cch__record *record = cch__record_begin(level, self->added[i]);
-    record->bundle = self->params.kept;
+    record->bundle = self->columns.params.kept;
     record->object = object;
-    record->context = self->params.context;
+    record->context = self->columns.params.context;
     record->number = *first + i;
   }
   atomic_store_explicit(&self->graph->has_room, cch__level_reserve(level, 1), memory_order_relaxed);
@@ -178,20 +220,13 @@ static void record_added(addition *self, uint64_t *first, CUuserObject object) {
 
 /* ---- checks, preparation, and the function that adds the nodes ---- */
 
-static int check_given(addition *self, const cch_graph *graph) {
-  const cch_kernel_columns *given = self->given;
-  if (given->config_count != 1 && given->config_count != self->count)
-    return cch__fail(CCH_EINVAL, self->operation,
-                     "there are %zu configurations for %zu nodes; give one, or one for each", given->config_count,
-                     self->count);
-  if (self->layout->count != given->column_count)
-    return cch__fail(CCH_EMISMATCH, self->operation, "the kernel has %zu parameters, and there are %zu columns",
-                     self->layout->count, given->column_count);
-  if (self->count > INT_MAX)
-    return cch__fail(CCH_EINVAL, self->operation, "%zu nodes are too many for one call", self->count);
+static int check_given(addition *self) {
+  const cch_kernel_columns *given = &self->columns.given;
+  if (self->columns.count > INT_MAX)
+    return cch__fail(CCH_EINVAL, self->columns.operation, "%zu nodes are too many for one call", self->columns.count);
   int status = check_edges(self);
   for (size_t i = 0; i < given->after_count && status == 0; i++) {
-    status = cch__node_is_of(given->after[i], graph, self->operation);
+    status = cch__node_is_of(given->after[i], self->graph, self->columns.operation);
     if (status == 0)
       self->before[i] = given->after[i]->raw;
   }
@@ -200,49 +235,32 @@ static int check_given(addition *self, const cch_graph *graph) {
 
 /* Does everything that can fail before the first node is added. */
 static int prepare(addition *self) {
-  const cch_kernel_columns *given = self->given;
-  int status = sort_edges(self);
-  if (status == 0) {
-    void *larger = realloc(self->before, (given->after_count + self->order.most + 1) * sizeof *self->before);
-    if (larger == NULL)
-      return cch__fail_nomem(self->operation);
-    self->before = larger;
-    status = cch__bundle_wrap(&self->params.kept, given->kernel, given->bundle, 0, self->operation);
-  }
-  if (status != 0)
-    return status;
-  self->params.kept->of_many = true;
-  if (given->column_count > sizeof self->params.few / sizeof *self->params.few) {
-    self->params.pointers = malloc(given->column_count * sizeof *self->params.pointers);
-    if (self->params.pointers == NULL)
-      return cch__fail_nomem(self->operation);
-  }
-  self->params.native.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  CUDA_KERNEL_NODE_PARAMS_v3 *native = &self->params.native.kernel;
-  native->kernelParams = given->column_count > 0 ? self->params.pointers : NULL;
-  status = cch__node_context(&native->ctx, given->context);
-  self->params.context = native->ctx;
-  return status;
+  CCH__RETURN_FAILURE(cch__columns_prepare(&self->columns));
+  CCH__RETURN_FAILURE(check_given(self));
+  CCH__RETURN_FAILURE(sort_edges(self));
+  void *larger = realloc(self->before, (self->columns.given.after_count + self->order.most + 1) * sizeof *self->before);
+  if (larger == NULL)
+    return cch__fail_nomem(self->columns.operation);
+  self->before = larger;
+  return 0;
 }
 
 static int add_in_context(addition *self, uint64_t *first, size_t *done) {
   CUuserObject object;
   bool keeps = false, room = false;
-  int status = check_given(self, self->graph);
-  if (status == 0)
-    status = prepare(self);
+  int status = prepare(self);
   if (status == 0) { /* fails before the graph is changed, if there is not enough memory */
     cch__graph_lock(self->graph);
-    room = self->graph->level != NULL && cch__level_reserve(self->graph->level, self->count);
+    room = self->graph->level != NULL && cch__level_reserve(self->graph->level, self->columns.count);
     cch__graph_unlock(self->graph);
-    status = room ? 0 : cch__fail_nomem(self->operation);
+    status = room ? 0 : cch__fail_nomem(self->columns.operation);
   }
   if (status == 0)
     status = cch__graph_forbids_removal(&keeps, self->graph);
   if (status == 0 && keeps)
     status = rehearse(self, done);
   if (status == 0)
-    status = cch__driver_keep_shared(&object, self->graph, self->params.kept, self->count);
+    status = cch__driver_keep_shared(&object, self->graph, self->columns.params.kept, self->columns.count);
   if (status != 0)
     return status;
   self->added_count = 0; /* until here, this was the number of nodes in the trial graph */
@@ -255,43 +273,34 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     *first = number;
   } else {
     cch__batch_undo(self->graph, self->added, self->added_count);
-    cch__driver_unref(self->graph->raw, object, self->count - self->added_count);
+    cch__driver_unref(self->graph->raw, object, self->columns.count - self->added_count);
   }
   return status;
 }
 
 cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
                                  size_t count, size_t *failed) {
-  enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
   CCH__REQUIRE_USABLE(first, graph, columns);
   CCH__REQUIRE_ARRAY(out, count);
-  cch_kernel_columns known;
-  CCH__RETURN_FAILURE(
-      cch__read_sized(&known, sizeof known, columns, columns->size, COLUMNS_0_1, "cch_kernel_columns", __func__));
-  CCH__RETURN_FAILURE(CCH__USABLE(known.kernel, "the kernel of the cch_kernel_columns", __func__));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.bundle, "the bundle of the cch_kernel_columns", __func__));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.context, "the context of the cch_kernel_columns", __func__));
+  addition self = {.graph = graph};
+  CCH__RETURN_FAILURE(cch__columns_read(&self.columns, columns, count, __func__));
+  const cch_kernel_columns *given = &self.columns.given;
   if (count == 0)
     return 0;
-  if (known.configs == NULL || (known.column_count > 0 && known.columns == NULL) ||
-      (known.after_count > 0 && known.after == NULL) || (known.edge_count > 0 && known.edges == NULL))
+  if (given->config_count == 0)
     return cch__fail_argument(NULL, -1, "an array of the cch_kernel_columns", __func__);
   cch__poll();
   size_t done = 0;
-  addition self = {.graph = graph, .given = &known, .count = count, .operation = __func__};
-  self.params.pointers = self.params.few;
   self.added = malloc(count * sizeof *self.added);
-  self.before = malloc((known.after_count + 1) * sizeof *self.before);
+  self.before = malloc((given->after_count + 1) * sizeof *self.before);
   int status = self.added != NULL && self.before != NULL ? 0 : cch__fail_nomem(__func__);
   if (status == 0)
-    status = CCH__IN_CONTEXT(known.context, cch__kernel_params(&self.layout, known.kernel));
-  if (status == 0)
-    status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(known.context, add_in_context(&self, first, &done)));
+    status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(given->context, add_in_context(&self, first, &done)));
   if (status == 0)
     memcpy(out, self.added, count * sizeof *out);
   else if (failed != NULL)
     *failed = done;
-  cch__node_params_unref(&self.params);
+  cch__node_params_unref(&self.columns.params);
   free(self.order.first);
   free(self.order.earlier);
   free(self.before);

@@ -53,9 +53,9 @@ CCH__DEFINE_RAW(cch_graph_exec, CUgraphExec, raw)
 /* A call in the turn of an executable graph. It can take the turns of graphs, but not the other way round. */
 #define IN_TURN(exec, ...)                                                                                             \
   __extension__({                                                                                                      \
-    pthread_mutex_lock(&(exec)->turn);                                                                                 \
+    cch__exec_lock(exec);                                                                                              \
     const int status_of_exec = (__VA_ARGS__);                                                                          \
-    pthread_mutex_unlock(&(exec)->turn);                                                                               \
+    cch__exec_unlock(exec);                                                                                            \
     status_of_exec;                                                                                                    \
   })
 
@@ -145,6 +145,9 @@ cch_status cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const c
   return 0;
 }
 
+void cch__exec_lock(cch_graph_exec *exec) { pthread_mutex_lock(&exec->turn); }
+void cch__exec_unlock(cch_graph_exec *exec) { pthread_mutex_unlock(&exec->turn); }
+
 /* ---- bundles set for nodes ---- */
 
 static current_use *next_use(const cch_graph_exec *exec, const current_use *one) {
@@ -213,11 +216,7 @@ static bool is_done(cch_graph_exec *exec, replaced *one) {
   return done;
 }
 
-/*
- * Releases the replaced bundles that launches no longer use, the oldest first. False if a launch may still use one of
- * them.
- */
-static bool settle(cch_graph_exec *exec) {
+bool cch__exec_settle(cch_graph_exec *exec) {
   const cch_event *occurred = NULL; /* the objects that were replaced after one launch share an event */
   for (replaced *one; (one = exec->first) != NULL;) {
     if ((one->event == NULL || one->event != occurred) && !is_done(exec, one))
@@ -297,7 +296,7 @@ static int update(cch_graph_exec *exec, cch_graph *graph, CUgraphExecUpdateResul
     cch__unref_later(uses);
     free(room);
   }
-  settle(exec);
+  cch__exec_settle(exec);
   return status;
 }
 
@@ -333,7 +332,7 @@ bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) 
   return false;
 }
 
-static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
+int cch__exec_check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
   CCH__RETURN_FAILURE(cch__context_check(exec->made_in, operation));
   if (!cch_graph_exec_has(exec, node))
     return cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
@@ -341,36 +340,43 @@ static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, con
   return 0;
 }
 
-static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
-                          const cch_context *context, const char *operation) {
-  cch__node_params filled;
-  current_use *one = NULL;
-  settle(exec);
+int cch__exec_set_filled(cch_graph_exec *exec, CUgraphNode raw, cch__node_params *filled, bool attributes,
+                         const char *operation) {
   replaced *room = malloc(sizeof *room);
-  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
-  if (status == 0 && room == NULL)
-    status = cch__fail_nomem(operation);
-  if (status == 0 && !cch__table_reserve(&exec->uses, sizeof *one, 1))
-    status = cch__fail_nomem(operation);
-  if (status == 0)
-    one = cch__table_enter(&exec->uses, sizeof *one, node->raw);
-  bool changes = false, plain = filled.attribute_count == 0;
-  if (status == 0 && !(plain && one->plain))
-    status = cch__node_attributes_change(&changes, node->raw, &filled);
+  if (room == NULL || !cch__table_reserve(&exec->uses, sizeof(current_use), 1)) {
+    free(room);
+    return cch__fail_nomem(operation);
+  }
+  current_use *one = cch__table_enter(&exec->uses, sizeof *one, raw);
+  bool changes = false;
+  const bool plain = attributes ? filled->attribute_count == 0 : one->plain;
+  int status = 0;
+  if (attributes && !(plain && one->plain))
+    status = cch__node_attributes_change(&changes, raw, filled);
   if (status == 0 && changes)
     status = cch__fail(CCH_EINVAL, operation,
                        "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
                        "graph: change the node, and instantiate its graph again");
   if (status == 0)
-    status = cch__driver_set_exec_node(exec->raw, node->raw, &filled.native);
-  if (status == 0) {
-    retire(exec, one, room);
-    one->bundle = cch_bundle_ref(filled.kept);
-    one->launches = exec->launches;
-    one->plain = plain;
-  } else {
+    status = cch__driver_set_exec_node(exec->raw, raw, &filled->native);
+  if (status != 0) {
     free(room);
+    return status;
   }
+  retire(exec, one, room);
+  one->bundle = cch_bundle_ref(filled->kept);
+  one->launches = exec->launches;
+  one->plain = plain;
+  return 0;
+}
+
+static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation) {
+  cch__node_params filled;
+  cch__exec_settle(exec);
+  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
+  if (status == 0)
+    status = cch__exec_set_filled(exec, node->raw, &filled, true, operation);
   cch__node_params_unref(&filled);
   if (status != 0)
     cch__fail_at_node(node->raw);
@@ -381,7 +387,7 @@ cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const 
                               cch_context *context) {
   CCH__REQUIRE_USABLE(exec, node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
-  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
+  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   const int status = IN_TURN(
@@ -393,14 +399,14 @@ cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const 
 
 cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
   CCH__REQUIRE_USABLE(exec, node);
-  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
+  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
   return IN_TURN(exec,
                  CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0))));
 }
 
 cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, exec, node);
-  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
+  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
   unsigned enabled;
   const int status =
       IN_TURN(exec, CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled))));
@@ -468,7 +474,7 @@ static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops)
   cch_context *context = NULL;
   *drops = exec->first != NULL;
   if (*drops)
-    settle(exec);
+    cch__exec_settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
   /* Drivers up to 13.0 refuse a launch into a capture, so captures are queried only where that is cheap. */
@@ -522,7 +528,7 @@ bool cch__graph_exec_destroy(cch_graph_exec *exec) {
     retire_whole(exec, room);
     retire_all(exec);
   }
-  return settle(exec);
+  return cch__exec_settle(exec);
 }
 
 void cch__graph_exec_unref_held(cch_graph_exec *exec) {

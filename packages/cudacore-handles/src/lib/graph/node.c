@@ -397,32 +397,70 @@ cch_status cch_graph_node_destroy(cch_graph_node *node) {
   return status;
 }
 
+static int destroy_all(cch_graph_node *const *nodes, size_t count, size_t *done) {
+  int status = 0;
+  for (*done = 0; status == 0 && *done < count; *done += status == 0)
+    if (nodes[*done] != NULL && !cch__is_gone(nodes[*done]))
+      status = destroy(nodes[*done]);
+  return status;
+}
+
+static int check_and_destroy(cch_graph *graph, cch_graph_node *const *nodes, size_t count, size_t *done,
+                             const char *operation) {
+  int status = 0;
+  for (*done = 0; status == 0 && *done < count; *done += status == 0)
+    if (nodes[*done] != NULL && !cch__is_gone(nodes[*done]))
+      status = cch__node_is_of(nodes[*done], graph, operation);
+  if (status != 0)
+    return status;
+  status = destroy_all(nodes, count, done);
+  if (status != 0 && *done > 0)
+    cch__fail_explain("the nodes before it were removed");
+  return status;
+}
+
+cch_status cch_graph_destroy_nodes(cch_graph *graph, cch_graph_node *const *nodes, size_t count, size_t *failed) {
+  CCH__REQUIRE_USABLE(graph);
+  CCH__REQUIRE_ARRAY(nodes, count);
+  cch__poll();
+  size_t done = 0;
+  const int status = CCH__IN_TURN(graph, NULL, check_and_destroy(graph, nodes, count, &done, __func__));
+  if (status != 0 && failed != NULL)
+    *failed = done;
+  cch__poll(); /* destroys boxes that are no longer needed */
+  return status;
+}
+
+int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool attributes, const char *operation) {
+  cch_graph *graph = node->graph;
+  CUuserObject object = NULL;
+  CCH__RETURN_FAILURE(cch__driver_keep_shared(&object, graph, filled->kept, 1));
+  int status =
+      attributes ? cch__node_change(node, filled, operation) : cch__driver_set_node(node->raw, &filled->native);
+  if (status != 0) {
+    cch__driver_unref(graph->raw, object, 1);
+    return status;
+  }
+  cch__graph_lock(graph);
+  cch__record *record = cch__record_find(graph->level, node->raw); /* a node with a box has a record */
+  cch__unref_later(record->bundle);
+  CUuserObject old = record->object;
+  record->object = object;
+  record->bundle = cch_bundle_ref(filled->kept);
+  record->context = filled->context;
+  if (filled->type->child != NULL)
+    cch__record_close_children(record);
+  cch__graph_unlock(graph);
+  cch__driver_unref(graph->raw, old, 1);
+  return 0;
+}
+
 static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *bundle, const cch_context *context,
                           const char *operation) {
-  cch_graph *graph = node->graph;
   cch__node_params filled;
-  CUuserObject object = NULL, old = NULL;
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0)
-    status = cch__driver_keep_shared(&object, graph, filled.kept, 1);
-  if (status == 0) {
-    status = cch__node_change(node, &filled, operation);
-    if (status != 0)
-      cch__driver_unref(graph->raw, object, 1);
-  }
-  if (status == 0) {
-    cch__graph_lock(graph);
-    cch__record *record = cch__record_find(graph->level, node->raw); /* a node with a box has a record */
-    cch__unref_later(record->bundle);
-    old = record->object;
-    record->object = object;
-    record->bundle = cch_bundle_ref(filled.kept);
-    record->context = filled.context;
-    if (filled.type->child != NULL)
-      cch__record_close_children(record);
-    cch__graph_unlock(graph);
-    cch__driver_unref(graph->raw, old, 1);
-  }
+    status = cch__node_set_filled(node, &filled, true, operation);
   cch__node_params_unref(&filled);
   if (status != 0)
     cch__fail_at_node(node->raw);

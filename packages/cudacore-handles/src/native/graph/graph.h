@@ -129,6 +129,21 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
 size_t remove_duplicates(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
 int compare_boxes(const void *a, const void *b);
 
+/* ---- node_set.c ---- */
+
+/* The context that was current before a node's context was entered. */
+typedef struct context_change {
+  cch_context *before;
+  bool changed;
+} context_change;
+
+/*
+ * Makes the context of a node current while its parameters are set, because packing, checks and the driver depend on
+ * the current context. Returns -1 with an exception on failure.
+ */
+int enter_context(const state *st, cch_graph_node *node, context_change *out);
+void leave_context(const context_change *change);
+
 /* ---- node_batch.c ---- */
 
 /*

@@ -68,22 +68,9 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* The context that was current before a node's context was entered. */
-typedef struct context_change {
-  cch_context *before;
-  bool changed;
-} context_change;
-
-/*
- * Makes the context of a node current while its parameters are set, because packing, checks and the driver depend on
- * the current context. Returns -1 with an exception on failure.
- */
-static int enter_context(const state *st, PyObject *face, context_change *out) {
-  cch_graph_node *node = node_box(st, face, "node");
+int enter_context(const state *st, cch_graph_node *node, context_change *out) {
   cch_context *own = NULL;
   *out = (context_change){NULL, false};
-  if (node == NULL)
-    return -1;
   int is_current = 0, status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_graph_node_is_current(&is_current, node);
@@ -102,7 +89,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
   return -1;
 }
 
-static void leave_context(const context_change *change) {
+void leave_context(const context_change *change) {
   if (change->changed)
     cch_context_restore(change->before); /* if this is an error of earlier work, the next call returns it again */
   box_unref(change->before);
@@ -120,11 +107,11 @@ static const node_method *method_for(const cch_graph_node *node) {
 
 /* Reads the remaining arguments as parameters, and sets them in a node. */
 static PyObject *read_and_set(state *st, PyObject *exec, PyObject *face, values given) {
-  const cch_graph_node *node = node_box(st, face, "node");
+  cch_graph_node *node = node_box(st, face, "node");
   const node_method *method = node != NULL ? method_for(node) : NULL;
   node_params params = {0};
   context_change change;
-  if (method == NULL || enter_context(st, face, &change) < 0)
+  if (method == NULL || enter_context(st, node, &change) < 0)
     return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
@@ -162,7 +149,7 @@ static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssi
   PyObject *face = arguments[0];
   cch_graph_node *node = node_box(st, face, "node");
   context_change change;
-  if (node == NULL || enter_context(st, face, &change) < 0)
+  if (node == NULL || enter_context(st, node, &change) < 0)
     return NULL;
   node_params params = {.type = CCH_NODE_KERNEL, .config = ((config *)arguments[1])->config};
   cch_kernel_node *kernel = &params.of.kernel;

@@ -111,6 +111,15 @@ static int graph_add_batch(world *w, void **made) {
     free(out);
   return status;
 }
+/* Fills columns that have the same argument for each node. */
+static int fill_columns(world *w, cch_kernel_columns *out, cch_column columns[8]) {
+  const cch_param *params;
+  *out = (cch_kernel_columns){.size = sizeof *out, .kernel = w->kernel, .columns = columns, .context = w->context};
+  int status = cch_kernel_params(&params, &out->column_count, w->kernel, w->context);
+  for (size_t i = 0; status == 0 && i < out->column_count; i++)
+    columns[i] = (cch_column){launch_arguments + params[i].offset, 0};
+  return status;
+}
 static int add_kernels_after(world *w, cch_graph *graph, cch_graph_node *after) {
   enum { COUNT = 3 };
   const cch_kernel_node kernel = node_of_kernel(w);
@@ -119,24 +128,16 @@ static int add_kernels_after(world *w, cch_graph *graph, cch_graph_node *after) 
   cch_column columns[8];
   CUgraphNode raw[COUNT];
   uint64_t first = 0;
-  const cch_param *params;
-  size_t count;
-  int status = cch_kernel_params(&params, &count, w->kernel, w->context);
+  cch_kernel_columns given;
+  int status = fill_columns(w, &given, columns);
   if (status != 0)
     return status;
-  for (size_t i = 0; i < count; i++)
-    columns[i] = (cch_column){launch_arguments + params[i].offset, 0};
-  const cch_kernel_columns given = {.size = sizeof given,
-                                    .kernel = w->kernel,
-                                    .configs = configs,
-                                    .config_count = 1,
-                                    .columns = columns,
-                                    .column_count = count,
-                                    .edges = edges,
-                                    .edge_count = 2,
-                                    .after = &after,
-                                    .after_count = 1,
-                                    .context = w->context};
+  given.configs = configs;
+  given.config_count = 1;
+  given.edges = edges;
+  given.edge_count = 2;
+  given.after = &after;
+  given.after_count = 1;
   status = cch_graph_add_kernels(raw, &first, graph, &given, COUNT, NULL);
   CHECK((status == 0) == (first != 0));
   cch_graph_node *node = NULL; /* the box of one of the nodes */
@@ -155,6 +156,26 @@ static int add_kernels(world *w, cch_graph *graph) {
   return status;
 }
 MAKES(graph_add_kernels, cch_graph, with_graph(&out, w, add_kernels))
+static int set_kernels(world *w, cch_graph_exec *exec) {
+  cch_column columns[8];
+  cch_kernel_columns given;
+  int status = fill_columns(w, &given, columns);
+  given.bundle = w->bundle;
+  return status != 0 ? status : cch_graph_set_kernels(exec, &w->node, &given, 1, NULL);
+}
+DOES(graph_set_kernels, set_kernels(w, NULL))
+DOES(graph_exec_set_kernels, set_kernels(w, w->exec))
+static int destroy_nodes(world *w, cch_graph *graph) {
+  cch_node_list list = {0};
+  int status = add_kernels(w, graph);
+  if (status == 0)
+    status = cch_graph_nodes(&list, graph);
+  if (status == 0)
+    status = cch_graph_destroy_nodes(graph, list.nodes, list.count, NULL);
+  cch_node_list_free(&list);
+  return status;
+}
+MAKES(graph_destroy_nodes, cch_graph, with_graph(&out, w, destroy_nodes))
 /* Adds a batch with memory nodes. The library first adds these to another graph. */
 static int add_batch_memory(world *w, cch_graph *graph) {
   (void)w;
@@ -378,6 +399,9 @@ const operation graph_operations[] = {
     MADE(graph_add_batch, 0),
     MADE(graph_add_kernels, 0),
     MADE(graph_add_batch_memory, 0),
+    DONE(graph_set_kernels, 0),
+    DONE(graph_exec_set_kernels, 0),
+    MADE(graph_destroy_nodes, 0),
     DONE(graph_node_set_kernel, 0),
     DONE(graph_node_set_memcpy, 0),
     DONE(graph_node_set_memset, 0),
