@@ -68,16 +68,6 @@ UPWARD = {
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is queried for launch configurations",
     ("src/cudacore_graph/_nodes/node.py", "_definition"): "the graph in a node is a GraphDefinition",
 }
-#: Headers of a lower room that declare functions of upper rooms: the names of these functions, and the reason.
-DECLARED_BELOW = {
-    "packages/cudacore-handles/src/lib/base/kinds.h": (
-        r"cch__\w+_(?:destroy|unref_held)",
-        "how the kinds in kind_list.h end",
-    ),
-}
-#: The definition and the declaration of an internal function of the C library; the name is the first group.
-DEFINITION = re.compile(r"^[a-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\) {", re.MULTILINE)
-DECLARATION = re.compile(r"^(?!static)[A-Za-z][^\n;(){}]*\b(cch__\w+)\([^;{}]*\);", re.MULTILINE)
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
 #: Folders that may have more than MAX_FILES, with the reason.
@@ -196,23 +186,6 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
         yield f"{key[0]} does not use {key[1]} any more: take it out of UPWARD"
 
 
-def functions_of_other_rooms(root: Path) -> Iterator[str]:
-    """Return an error for each declaration of a function in a room that does not define it."""
-    for name in LAYERS:
-        layer = root / "packages" / name
-        rooms = {
-            function: path.relative_to(layer).parts[0]
-            for path in layer.rglob("*.c")
-            for function in DEFINITION.findall(path.read_text(encoding="utf-8"))
-        }
-        for path in sorted(layer.rglob("*.h")):
-            header, room = str(path.relative_to(root)), path.relative_to(layer).parts[0]
-            known, _ = DECLARED_BELOW.get(header, ("", ""))
-            for function in DECLARATION.findall(path.read_text(encoding="utf-8")):
-                if rooms.get(function, room) != room and not re.fullmatch(known, function):
-                    yield f"{header}: declares {function}, which the room {rooms[function]} defines"
-
-
 def sources(root: Path) -> list[Path]:
     """Return the hand-written sources that git does not ignore."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -283,7 +256,6 @@ def problems(root: Path) -> list[str]:
     return [
         *imports_across_packages(root),
         *uses_of_upper_rooms(root),
-        *functions_of_other_rooms(root),
         *sizes(root),
         *recipes(root),
         *files_in_conventions(root),
