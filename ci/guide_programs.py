@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the pages of the documentation: the blocks of Python of a page, in their order, are one program."""
+"""The programs of the pages of the documentation: the blocks of Python of a page, in their order, are one program.
+
+The examples of methods, which the pages of their classes show, are in ``docs/python/examples``.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,20 @@ def names_of_pages() -> list[str]:
 def program_of(page: str, can_run: Callable[[str | None], bool]) -> str:
     """Return the program of a page: the blocks of Python whose class `can_run` accepts."""
     return "\n".join(block.code for block in blocks_of(page, "python") if can_run(block.options.get("class")))
+
+
+@functools.cache
+def examples_of_methods() -> dict[str, str]:
+    """Return the examples of methods by their names, such as ``Stream.close`` and, for all faces, ``Handle.close``."""
+    files = sorted((DOCS / "python" / "examples").glob("*.txt"))
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return dict(re.findall(r"^(\w+\.\w+)\n((?:.+\n)+)", text, re.MULTILINE))
+
+
+def example_of(cls: type, method: str) -> str:
+    """Return the example of a method of a class, or "" if it has none."""
+    found = examples_of_methods()
+    return next((found[name] for each in cls.__mro__ if (name := f"{each.__name__}.{method}") in found), "")
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cudacore
 import cudacore.system
+import cudacore.texture
 import cudacore_handles
 from cudacore.system import _clocks, _cooling, _events, _links, _values
 from cudacore_handles._code.kernel_attributes import (
@@ -33,7 +34,7 @@ for module in (_clocks, _cooling, _events, _links, _values):
             setattr(cudacore.system, name, value)
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "_ext"))
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "ci")]
 
 project = "cudacore"
 author = "the cudacore developers"
@@ -43,6 +44,7 @@ version = release.rpartition(".")[0]
 
 extensions = [
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -54,6 +56,9 @@ extensions = [
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
 exclude_patterns = ["_build", "examples"]
 
+# Classes that python/*.rst list have a page each, with their options: _templates/autosummary/class.rst.
+templates_path = ["_templates"]
+autosummary_context = {"public_names": {*cudacore.__all__, *cudacore.texture.__all__}}
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

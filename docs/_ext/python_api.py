@@ -2,6 +2,7 @@
 """Sphinx extension: the Python API under the names that users import, with types in all signatures.
 
 - Signatures of the extension module get their types from its stubs.
+- Methods have the examples of ``python/examples``, and classes with several members have a table of them.
 - References find an object by any of its names: ``cudacore.Device``, ``cudacore_handles.Device``, ``Device``.
 """
 
@@ -33,6 +34,7 @@ import cudacore.typing
 import cudacore.utils
 import cudacore_handles
 from cudacore_handles._sdk import Made
+from guide_programs import example_of
 
 UMBRELLA = (
     cudacore,
@@ -100,6 +102,15 @@ def complete_signature(
     return None
 
 
+def add_example(app: Sphinx, what: str, name: str, obj: Any, options: object, lines: list[str]) -> None:
+    """Add the example of a method to its description."""
+    if what == "method":
+        module, cls, method = name.rsplit(".", 2)
+        example = example_of(getattr(sys.modules[module], cls), method)
+        if example:
+            lines += ["", ".. rubric:: Examples", "", *example.splitlines(), ""]
+
+
 def umbrella_names() -> dict[str, str]:
     """Return the full names that users import, by the names of the objects."""
     return {name: f"{module}.{name}" for module, names in reversed(NAMES.items()) for name in names}
@@ -163,13 +174,16 @@ def first_sentence(member: addnodes.desc) -> str:
 
 
 def list_members(app: Sphinx, doctree: nodes.document) -> None:
-    """Put a table of the members behind the first paragraph of each class that has several, protocols last."""
+    """Describe protocols after other members, and put a table of the members behind the first paragraph of a class."""
     for described in doctree.findall(addnodes.desc):
         members = [node for node in described[-1] if isinstance(node, addnodes.desc) and node[0]["ids"]]
         if described["objtype"] != "class" or len(members) < MANY_MEMBERS:
             continue
+        members.sort(key=lambda node: node[0]["fullname"].rpartition(".")[2].startswith("__"))
         body = nodes.tbody()
-        for member in sorted(members, key=lambda node: node[0]["fullname"].rpartition(".")[2].startswith("__")):
+        for member in members:
+            described[-1].remove(member)
+            described[-1] += member
             name = member[0]["fullname"].rpartition(".")[2] + ("()" if "method" in member["objtype"] else "")
             link = nodes.reference("", "", nodes.literal(name, name), refid=member[0]["ids"][0], internal=True)
             cells = (nodes.paragraph("", "", link), nodes.paragraph("", first_sentence(member)))
@@ -214,6 +228,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the extension to the build."""
     app.connect("builder-inited", merge_comments)
     app.connect("autodoc-process-signature", complete_signature)
+    app.connect("autodoc-process-docstring", add_example, priority=600)  # called after napoleon
     app.connect("doctree-read", name_as_imported)
     app.connect("doctree-read", list_members)
     app.connect("missing-reference", find_in_packages, priority=400)  # called before the handler of intersphinx

@@ -3,7 +3,7 @@
 // pages with such a section. Among equals, pages that answer questions come before the reference.
 var Scorer = {
   // Added to the scores of pages, by the beginnings of their names.
-  places: { "help/": 8, "tutorial/": 4, "python/": -6, "c/": -8, "migration": -8, "release-notes": -8 },
+  places: { "help/": 8, "tutorial/": 4, "python/classes/": -30, "python/": -6, "c/": -8, "migration": -8, "release-notes": -8 },
 
   // Returns how well a title has the query: 0 to 1.
   inTitle: (title) => {

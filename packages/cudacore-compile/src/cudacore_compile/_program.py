@@ -171,12 +171,6 @@ class Program(Closing):
             If the file of `fdevice_time_trace` cannot be written.
         TypeError, ValueError
             If an argument is invalid, options contradict the target, or the program is closed.
-
-        Examples
-        --------
-        >>> code = "template <class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }"
-        >>> module = core.Program(code, "c++").compile("cubin", name_expressions=("twice<float>",))
-        >>> kernel = module.get_kernel("twice<float>")
         """
         request = self._request(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):

@@ -165,6 +165,13 @@ class GraphBuilder(Builder, Made):
         -------
         GraphBuilder
             This builder.
+
+        Raises
+        ------
+        ValueError
+            If `mode` is unknown.
+        RuntimeError
+            If building has begun already.
         """
         if mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
@@ -236,6 +243,11 @@ class GraphBuilder(Builder, Made):
         ----------
         options : GraphCompleteOptions, optional
             Options of the instantiation.
+
+        Raises
+        ------
+        RuntimeError
+            If building has not ended.
         """
         if self._kind is not BuilderKind.PRIMARY or self._state is not BuilderState.ENDED:
             raise self._illegal("complete the graph")
@@ -259,6 +271,13 @@ class GraphBuilder(Builder, Made):
         -------
         tuple of GraphBuilder
             This builder and the new ones, each with its own stream. All must be joined again.
+
+        Raises
+        ------
+        ValueError
+            If `count` is less than 2.
+        RuntimeError
+            If the builder is not building.
         """
         number = as_integer(count)
         if number is None:
@@ -296,6 +315,11 @@ class GraphBuilder(Builder, Made):
         -------
         GraphBuilder
             The remaining builder: the one that was not forked, or else the first. The others are closed.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two builders, or they do not belong to one graph.
         """
         for builder in graph_builders:
             if not isinstance(builder, GraphBuilder):
@@ -322,6 +346,11 @@ class GraphBuilder(Builder, Made):
 
         A graph with a condition that no node uses cannot be instantiated. After building has ended, only the
         :attr:`graph_definition` can add nodes and conditions.
+
+        Raises
+        ------
+        RuntimeError
+            If the builder is not building.
         """
         if self._capture is None or self._state in (BuilderState.ENDED, BuilderState.CLOSED):
             raise self._illegal("create a condition")

@@ -80,7 +80,13 @@ class KernelNodes(Sequence["KernelNode"]):
         return self._find(value) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Return the index of a node, which is searched for by its handle."""
+        """Return the index of a node, which is searched for by its handle.
+
+        Raises
+        ------
+        ValueError
+            If the value is not one of the nodes.
+        """
         found = self._find(value)
         if found is None or found not in range(len(self))[start:stop]:
             raise ValueError(f"{value!r} is not one of the nodes")

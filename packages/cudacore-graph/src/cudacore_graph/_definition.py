@@ -89,14 +89,6 @@ class GraphDefinition(_native.GraphHandle, Closing):
         ------
         ValueError
             If nodes depend on each other in a cycle: a ``graphlib.CycleError``, whose second argument has the nodes.
-
-        Examples
-        --------
-        >>> graph = core.graph.GraphDefinition()
-        >>> first = graph.empty()
-        >>> last = first.join()
-        >>> graph.sorted_nodes() == [first, last]
-        True
         """
         from graphlib import TopologicalSorter  # imported late, because few programs need it
 
@@ -279,7 +271,13 @@ class GraphDefinition(_native.GraphHandle, Closing):
         return _native.clone_graph(self)
 
     def copy(self) -> GraphDefinition:
-        """Copy the graph, with child graphs (cuGraphClone), like :meth:`clone`, but without listing its nodes."""
+        """Copy the graph, with child graphs (cuGraphClone), like :meth:`clone`, but without listing its nodes.
+
+        Raises
+        ------
+        CUDAError
+            If the graph has memory nodes or conditional nodes, or is a body.
+        """
         out = out_box("cch_graph")
         status = lib.cch_graph_clone(out, hold_there(self))
         if status:
@@ -297,6 +295,11 @@ class GraphDefinition(_native.GraphHandle, Closing):
             The file.
         options : GraphDebugPrintOptions, optional
             What to include.
+
+        Raises
+        ------
+        ValueError
+            If `path` has a NUL character.
         """
         flags = as_options(GraphDebugPrintOptions, options)._flags()
         where = os.fsencode(path)

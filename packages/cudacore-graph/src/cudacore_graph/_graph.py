@@ -109,6 +109,11 @@ class Graph(_native.ExecHandle, Closing, Made):
         ----------
         node : GraphNode
             The node of the definition, or of a graph in it.
+
+        Raises
+        ------
+        ValueError
+            If the node is of another graph.
         """
         given: object = node
         if not isinstance(given, GraphNode):

@@ -111,6 +111,8 @@ class GraphMemoryResource(AccessibleMemoryResource, Closing):
         ------
         RuntimeError
             If the stream is not being captured.
+        ValueError
+            If `size` is 0.
         """
         accepted = Stream_accept(stream, allow_stream_protocol=True)
         if not is_capturing(accepted):

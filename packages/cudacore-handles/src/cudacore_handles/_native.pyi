@@ -124,10 +124,6 @@ class StreamHandle(Handle):
         ------
         CUDAError
             If the driver fails, for example because earlier work failed.
-
-        Examples
-        --------
-        >>> stream.sync()
         """
     def _finish(self) -> None:
         """Wait like :meth:`sync`, also after a signal: for work that uses memory which the caller frees."""
@@ -145,13 +141,6 @@ class StreamHandle(Handle):
         -------
         Event
             The event.
-
-        Examples
-        --------
-        >>> event = stream.record()
-        >>> event.sync()
-        >>> event.is_done
-        True
         """
     def wait(self, event_or_stream: Any) -> None:
         """Make later work of this stream wait, without blocking the host.
@@ -160,11 +149,6 @@ class StreamHandle(Handle):
         ----------
         event_or_stream : Event or Stream
             The event to wait for (cuStreamWaitEvent), or a stream, whose present work is completed first.
-
-        Examples
-        --------
-        >>> other = device.create_stream()
-        >>> other.wait(stream)  # later work of `other` comes after the present work of `stream`
         """
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Call a host function after the stream's present work and before its later work (cuLaunchHostFunc).
@@ -228,15 +212,6 @@ class BufferHandle(Handle):
         ----------
         stream : Stream
             The stream. A default stream is that of the current context.
-
-        Examples
-        --------
-        >>> buffer = device.allocate(64, stream=stream)
-        >>> second = device.create_stream()
-        >>> second.wait(stream)
-        >>> buffer.fill(0, stream=second)
-        >>> buffer.record_stream(second)
-        >>> buffer.close()  # freed after the fill
         """
     def set_deallocation_stream(self, stream: IsStreamType, /) -> None:
         """Set the stream that the free is ordered on.
@@ -606,6 +581,13 @@ def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     stream_ptr : int or Stream, optional
         The stream that will use the array. It waits for the producer's work on the array's stream, unless the argument
         is -1. Required if a device can access the memory.
+
+    Raises
+    ------
+    BufferError
+        If the producer refuses to export the array, or `stream_ptr` is missing.
+    AttributeError
+        If the array has no ``__dlpack__``.
     """
 
 def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
@@ -619,6 +601,11 @@ def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V
         The array.
     stream_ptr : int or Stream, optional
         See :meth:`from_dlpack`.
+
+    Raises
+    ------
+    BufferError
+        If no interface accepts the array; the message has the reasons.
     """
 
 def from_buffer(

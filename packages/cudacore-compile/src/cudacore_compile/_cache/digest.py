@@ -137,6 +137,15 @@ def make_program_cache_key(
         If the options make the compiler write files (`create_pch`, `time`, `fdevice_time_trace`), which would not
         happen if the code came from a cache; or if the inputs of the program cannot be determined, and `extra_digest`
         is not given.
+
+    Examples
+    --------
+    >>> options = core.ProgramOptions(arch="sm_90")
+    >>> key = core.utils.make_program_cache_key(
+    ...     code="__device__ int x;", code_type="c++", options=options, target_type="cubin"
+    ... )
+    >>> len(key)
+    32
     """
     if extra_digest is not None and not isinstance(extra_digest, (bytes, bytearray)):
         raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")

@@ -78,6 +78,11 @@ class KernelNode(GraphNode):
             The kernel; needs `args` too.
         args : tuple, optional
             All of its arguments; ``()`` for a kernel without parameters.
+
+        Raises
+        ------
+        ValueError
+            If a kernel is given without its arguments.
         """
         if kernel is not None and args is None:
             raise ValueError("a new kernel needs its arguments: give args, () if it has no parameters")

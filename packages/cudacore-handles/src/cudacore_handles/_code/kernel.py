@@ -160,15 +160,6 @@ class Kernel(_native.KernelHandle, Closing, Made):
             The configuration; later changes to it have no effect.
         *kernel_args
             The arguments of the first launch.
-
-        Examples
-        --------
-        >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
-        >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
-        >>> first, second = (device.allocate(128, stream=stream) for _ in range(2))
-        >>> prepared = twice.prepare(stream, core.LaunchConfig(grid=1, block=32), first)
-        >>> prepared()  # with `first`
-        >>> prepared(second)
         """
         from cudacore_handles._launch.launch import prepare
 

@@ -159,10 +159,6 @@ class Device:
         -------
         Context or None
             If `ctx` is given, the context that was current before, or None if there was none. Otherwise None.
-
-        Examples
-        --------
-        >>> core.Device().set_current()
         """
         if ctx is not None:
             return self._set_context(ctx)
@@ -205,12 +201,10 @@ class Device:
         options : StreamOptions or dict of its fields, optional
             Options of a new stream; an error together with `obj`.
 
-        Examples
-        --------
-        >>> stream = device.create_stream()
-        >>> urgent = device.create_stream(options=core.StreamOptions(priority=-1))
-        >>> urgent.priority
-        -1
+        Raises
+        ------
+        ValueError
+            If both `obj` and `options` are given, or `obj` is a stream of another device.
         """
         if lib.cch_driver_is_other():
             warn_other_driver(stacklevel=3)
@@ -237,12 +231,6 @@ class Device:
         ----------
         options : EventOptions or dict of its fields, optional
             Options of the event. Default: no timing, no blocking.
-
-        Examples
-        --------
-        >>> event = device.create_event(core.EventOptions(timing_enabled=True))
-        >>> event.is_timing_enabled
-        True
         """
         return Event._create(self._target(), options)
 
@@ -256,11 +244,10 @@ class Device:
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
 
-        Examples
-        --------
-        >>> with device.allocate(1024, stream=stream) as buffer:
-        ...     buffer.size
-        1024
+        Raises
+        ------
+        OutOfMemoryError
+            If there is not enough memory.
         """
         resource: MemoryResource = self._memory_resource or self.memory_resource
         buffer = resource.allocate(size, stream=stream)  # type: ignore[arg-type]  # resources of programs declare an int
@@ -277,15 +264,6 @@ class Device:
             An array of NumPy or another library, or a view. The host waits for the copy of ordinary host memory.
         stream : Stream
             The stream on which the allocation, the copy, and later the free, are ordered.
-
-        Examples
-        --------
-        >>> x = device.to_device(np.arange(6, dtype=np.float32).reshape(2, 3), stream=stream)
-        >>> x.shape
-        (2, 3)
-        >>> x.copy_to(result := np.empty((2, 3), np.float32), stream)
-        >>> result[1]
-        array([3., 4., 5.], dtype=float32)
         """
         from cudacore_handles._views.dtypes import ElementType
         from cudacore_handles._views.view import StridedMemoryView

@@ -168,10 +168,10 @@ class LaunchConfig(_native.Config):
         **options
             Other arguments of the constructor, such as `shmem_size`.
 
-        Examples
-        --------
-        >>> core.LaunchConfig.for_elements(1000).grid
-        (4, 1, 1)
+        Raises
+        ------
+        ValueError
+            If `n` or `block` is less than 1.
         """
         count, threads = check_int("n", n), check_int("block", block)
         if count < 1 or threads < 1:

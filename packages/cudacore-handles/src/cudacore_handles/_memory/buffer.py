@@ -94,6 +94,11 @@ class Buffer(_native.BufferHandle, Closing, Made):
         ----------
         part : slice
             The bytes; the step must be 1.
+
+        Raises
+        ------
+        ValueError
+            If the step is not 1.
         """
         if not isinstance(part, slice):
             raise TypeError(
@@ -247,12 +252,10 @@ class Buffer(_native.BufferHandle, Closing, Made):
         stream : Stream, optional
             The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
 
-        Examples
-        --------
-        >>> owner = device.allocate(64, stream=stream)
-        >>> buffer = core.Buffer.from_handle(owner.handle, 64, owner=owner)
-        >>> buffer.size
-        64
+        Raises
+        ------
+        ValueError
+            If both `owner` and `mr` are given.
         """
         where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size)
@@ -336,12 +339,11 @@ class Buffer(_native.BufferHandle, Closing, Made):
         Buffer or array
             `dst`, or the new buffer.
 
-        Examples
-        --------
-        >>> buffer = device.allocate(4, stream=stream)
-        >>> buffer.fill(1, stream=stream)
-        >>> buffer.copy_to(np.empty(4, np.uint8), stream=stream)
-        array([1, 1, 1, 1], dtype=uint8)
+        Raises
+        ------
+        ValueError
+            If the sizes differ, the memory overlaps, `dst` is read-only, or `dst` is missing and there is no memory
+            resource.
         """
         packed = None if options is None else pack_options("copy_to", options, stream)
         if dst is None:
@@ -382,11 +384,6 @@ class Buffer(_native.BufferHandle, Closing, Made):
         ------
         ValueError
             If the sizes differ, the memory overlaps, or this buffer is read-only.
-
-        Examples
-        --------
-        >>> buffer = device.allocate(16, stream=stream)
-        >>> buffer.copy_from(np.arange(4, dtype=np.int32), stream=stream)
         """
         packed = None if options is None else pack_options("copy_from", options, stream)
         if not isinstance(src, Buffer):
@@ -459,12 +456,6 @@ class Buffer(_native.BufferHandle, Closing, Made):
         ------
         ValueError
             If the value does not fit the buffer, or the buffer is read-only.
-
-        Examples
-        --------
-        >>> buffer = device.allocate(16, stream=stream)
-        >>> buffer.fill(0, stream=stream)  # bytes
-        >>> buffer.fill(np.float32(1.5), stream=stream)  # or elements of 2, 4 or 8 bytes
         """
         if type(value) is int and 0 <= value < 256:
             width = 1
@@ -492,11 +483,10 @@ class Buffer(_native.BufferHandle, Closing, Made):
         StridedMemoryView
             See :meth:`StridedMemoryView.from_buffer`, which has more options.
 
-        Examples
-        --------
-        >>> matrix = device.allocate(64, stream=stream).view("float32", (4, 4))
-        >>> matrix.shape
-        (4, 4)
+        Raises
+        ------
+        ValueError
+            If the buffer's size is not a multiple of the type's, or is too small for the shape.
         """
         from cudacore_handles._views.dtypes import type_given
         from cudacore_handles._views.view import StridedMemoryView

@@ -155,6 +155,8 @@ class GraphicsResource(_native.Handle, Made):
         CUDAError
             If no OpenGL context is current, the context has no such image, or CUDA does not support images of this
             format.
+        ValueError
+            If `target` is 0.
         """
         name, where, bits = _name(image, "image"), _name(target, "target"), _bits(flags)
         if where == 0:

@@ -209,6 +209,11 @@ class SharedPool(PooledMemoryResource):
         -------
         DeviceMemoryResource
             This object, or the one that was registered before.
+
+        Raises
+        ------
+        ValueError
+            If `uuid` is not the identity of this resource.
         """
         from uuid import UUID
 

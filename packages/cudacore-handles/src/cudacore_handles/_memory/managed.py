@@ -213,6 +213,12 @@ def prefetch_batch(
         The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them
         One destination for all, or one for each.
+
+    Examples
+    --------
+    >>> managed = core.ManagedMemoryResource()
+    >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
+    >>> core.utils.prefetch_batch(stream, buffers, device)
     """
     found = check_buffers("prefetch_batch", buffers, _METHOD)
     _move("prefetch_batch", lib.cch_managed_prefetch, found, locations, stream)
@@ -230,6 +236,12 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
         The stream on which the operation is ordered.
     buffers : sequence of Buffer
         The buffers; empty ones are ignored.
+
+    Examples
+    --------
+    >>> managed = core.ManagedMemoryResource()
+    >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
+    >>> core.utils.discard_batch(stream, buffers)
     """
     _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
 
@@ -252,6 +264,12 @@ def discard_prefetch_batch(
         The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them
         One destination for all, or one for each.
+
+    Examples
+    --------
+    >>> managed = core.ManagedMemoryResource()
+    >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
+    >>> core.utils.discard_prefetch_batch(stream, buffers, device)
     """
     found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
     _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)

@@ -214,6 +214,11 @@ class VirtualMemoryResource(MemoryResource):
         Buffer
             A new buffer, or `buf` if that is large enough. `buf` remains valid: both buffers share the memory, which is
             freed after both are closed.
+
+        Raises
+        ------
+        ValueError
+            If `buf` is a part of a buffer, or was not allocated through this resource.
         """
         check_type("buf", buf, Buffer)
         if buf.is_closed:

@@ -58,16 +58,6 @@ class NodeMethods:
         -------
         KernelNode
             The new node.
-
-        Examples
-        --------
-        >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
-        >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
-        >>> from cudacore.graph import GraphDefinition
-        >>> buffer = device.allocate(128, stream=stream)
-        >>> definition = GraphDefinition()
-        >>> node = definition.launch(core.LaunchConfig(grid=1, block=32), twice, buffer)
-        >>> again = node.launch(core.LaunchConfig(grid=1, block=32), twice, buffer)  # after the first one
         """
     def memcpy(
         self,
@@ -114,6 +104,11 @@ class NodeMethods:
         -------
         MemcpyNode
             The new node.
+
+        Raises
+        ------
+        ValueError
+            If the copy is empty, or goes beyond a buffer.
         """
     def memset(
         self,
@@ -151,6 +146,11 @@ class NodeMethods:
         -------
         MemsetNode
             The new node.
+
+        Raises
+        ------
+        ValueError
+            If the fill is empty, or goes beyond the buffer.
         """
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> HostCallbackNode:
         """Add a node that calls a host function (cuGraphAddHostNode).
@@ -187,6 +187,11 @@ class NodeMethods:
         -------
         ChildGraphNode
             The new node.
+
+        Raises
+        ------
+        ValueError
+            If the graph would contain itself.
         """
     def record(self, event: Event) -> EventRecordNode:
         """Add a node that records an event (cuGraphAddEventRecordNode).
@@ -252,6 +257,11 @@ class NodeMethods:
         -------
         FreeNode
             The new node.
+
+        Raises
+        ------
+        ValueError
+            If no node of this graph allocates the memory, or one frees it already.
         """
     def if_then(self, condition: GraphCondition) -> IfNode:
         """Add a conditional node that runs its body if the condition is not 0.
@@ -269,6 +279,11 @@ class NodeMethods:
         -------
         IfNode
             The new node; its body is :attr:`IfNode.then`.
+
+        Raises
+        ------
+        ValueError
+            If the condition is of another graph, or another node uses it.
         """
     def if_else(self, condition: GraphCondition) -> IfElseNode:
         """Add a conditional node with two bodies: one for a nonzero condition, the other for zero.
@@ -281,6 +296,11 @@ class NodeMethods:
         -------
         IfElseNode
             The new node; its bodies are :attr:`IfElseNode.then` and :attr:`IfElseNode.else_`.
+
+        Raises
+        ------
+        ValueError
+            If the condition is of another graph, or another node uses it.
         """
     def while_loop(self, condition: GraphCondition) -> WhileNode:
         """Add a conditional node that repeats its body while the condition is not 0.
@@ -293,6 +313,11 @@ class NodeMethods:
         -------
         WhileNode
             The new node; its body is :attr:`WhileNode.body`.
+
+        Raises
+        ------
+        ValueError
+            If the condition is of another graph, or another node uses it.
         """
     def switch(self, condition: GraphCondition, count: int) -> SwitchNode:
         """Add a conditional node that runs the body whose index is the value of the condition.
@@ -305,6 +330,11 @@ class NodeMethods:
         -------
         SwitchNode
             The new node; its bodies are :attr:`ConditionalNode.branches`.
+
+        Raises
+        ------
+        ValueError
+            If the condition is of another graph, or another node uses it.
         """
 
 class GraphHandle(Handle, NodeMethods):

@@ -105,12 +105,6 @@ class Stream(_native.StreamHandle, Closing, Made):
         ----------
         handle : int
             Address of a ``CUstream``. 0 and 1 mean the legacy default stream, 2 the per-thread default stream.
-
-        Examples
-        --------
-        >>> borrowed = core.Stream.from_handle(int(stream.handle))  # such as the stream of another library
-        >>> borrowed == stream
-        True
         """
         out = out_box("cch_stream")
         raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
@@ -141,15 +135,7 @@ class Stream(_native.StreamHandle, Closing, Made):
         return adopt(Stream, out)
 
     def create_graph_builder(self) -> GraphBuilder:
-        """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``.
-
-        Examples
-        --------
-        >>> buffer = device.allocate(64, stream=stream)
-        >>> with stream.create_graph_builder() as builder:
-        ...     buffer.fill(1, stream=builder)
-        >>> builder.complete().launch(stream)
-        """
+        """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
         if self.is_closed:
             raise closed(self)
         builder: GraphBuilder = graph_package().GraphBuilder._init(stream=self)

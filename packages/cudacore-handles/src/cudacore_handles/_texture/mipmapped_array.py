@@ -73,6 +73,11 @@ class MipmappedArray(AnyArray):
         ----------
         level : int
             The number of the level; 0 is the largest one.
+
+        Raises
+        ------
+        ValueError
+            If there is no such level.
         """
         number, box = as_integer(level), hold(self)
         if number is None:

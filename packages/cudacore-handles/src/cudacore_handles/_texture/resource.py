@@ -74,6 +74,11 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
             Channels of a texel: 1, 2 or 4.
         size_bytes : int, optional
             Size of the texels in bytes, from the beginning of the buffer. Default: the whole buffer.
+
+        Raises
+        ------
+        ValueError
+            If the size exceeds the buffer's or the device's limit, or is not a multiple of a texel's.
         """
         size = size_of(check_type("buffer", buffer, Buffer))
         number, channels, texel = _texel(format, num_channels)
@@ -113,6 +118,11 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
         pitch_bytes : int
             Bytes from the beginning of a row to that of the next one. It must be a multiple of
             :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit their pitch, the buffer, or the device's limits.
         """
         size = size_of(check_type("buffer", buffer, Buffer))
         number, channels, texel = _texel(format, num_channels)

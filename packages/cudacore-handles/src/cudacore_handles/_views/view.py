@@ -124,14 +124,7 @@ class StridedMemoryView(_native.ViewHandle):
         raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
 
     def __getitem__(self, key: Any) -> StridedMemoryView:
-        """Return a view of a part: integers and slices, as for an array of NumPy.
-
-        Examples
-        --------
-        >>> matrix = device.allocate(64, stream=stream).view("float32", (4, 4))
-        >>> matrix[1:, 2].shape
-        (3,)
-        """
+        """Return a view of a part: integers and slices, as for an array of NumPy."""
         return self.view(self._layout[key])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -249,6 +242,11 @@ class StridedMemoryView(_native.ViewHandle):
             The stream that will use the array. It waits for the stream that the interface names. Version 2 of the
             interface names none. The stream then waits for the array library's current stream if the library has
             DLPack's C exchange API, as PyTorch does. -1: the stream does not wait.
+
+        Raises
+        ------
+        BufferError
+            If the interface is invalid, has a mask, or is of an unknown version; or if `stream_ptr` is None.
         """
         interface = _interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:
@@ -286,10 +284,10 @@ class StridedMemoryView(_native.ViewHandle):
     def from_array_interface(cls, obj: Any) -> StridedMemoryView:
         """Make a view of an array in host memory by ``__array_interface__``.
 
-        Parameters
-        ----------
-        obj : object
-            The array.
+        Raises
+        ------
+        BufferError
+            If the interface is invalid, or has a mask.
         """
         interface = _interface(obj, "__array_interface__")
         if interface.get("mask") is not None:
@@ -308,6 +306,11 @@ class StridedMemoryView(_native.ViewHandle):
             The layout, relative to this view's address, such as ``view._layout[1:]``. Default: this view's.
         dtype : numpy.dtype, optional
             The type, of the layout's itemsize; see :meth:`from_buffer`. Default: this view's.
+
+        Raises
+        ------
+        ValueError
+            If the type's size is not that of the layout, or the layout goes beyond the memory.
         """
         if layout is None and dtype is None:
             return self

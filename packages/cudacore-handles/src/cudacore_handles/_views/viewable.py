@@ -40,6 +40,19 @@ def args_viewable_as_strided_memory(
     ----------
     arg_indices : tuple of int
         The indices of the positional arguments that are arrays.
+
+    Raises
+    ------
+    IndexError
+        If the function is called without one of these arguments.
+
+    Examples
+    --------
+    >>> @core.utils.args_viewable_as_strided_memory((0,))
+    ... def shape_of(array, stream):
+    ...     return array.view(stream).shape
+    >>> shape_of(np.zeros((2, 3)), stream)
+    (2, 3)
     """
     try:
         indices = tuple(map(operator.index, arg_indices))
