@@ -21,7 +21,7 @@ UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 DESTROYS = {
     "cuGraphDestroy", "cuGraphExecDestroy", "cuGraphReleaseUserObject", "cuStreamDestroy_v2", "cuEventDestroy_v2",
     "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemAddressFree",
-    "cuMemRelease", "cuMemPoolDestroy", "cuDevicePrimaryCtxRelease_v2",
+    "cuMemRelease", "cuMemPoolDestroy", "cuDevicePrimaryCtxRelease_v2", "cuGreenCtxDestroy",
 }  # fmt: skip
 ASKED = "cuCtxGetId"  # checks whether a context was reset; if this query fails, the operation itself reports a reset
 # Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.

@@ -12,7 +12,7 @@ from kernel_sources import PTX
 
 import cudacore_handles as ch
 from cudacore_handles._memory.resource import _SynchronousMemoryResource
-from failing_calls import Operation, fail_each, nothing
+from failing_calls import ON_THE_WAY, Operation, fail_each, nothing
 
 pytestmark = pytest.mark.cuda_sim
 
@@ -119,6 +119,15 @@ operation(
     lambda w, prepared: prepared(w.a, 2),
     lambda w: w.code.get_kernel("add").prepare(w.stream, ONE, w.a, 1),
 )
+
+
+def use_green_context(w: World, _: Any) -> None:
+    context = w.device.create_context({"resources": w.device.resources.sm.split({"count": 16})[0]})
+    context.create_stream().record()
+
+
+name = "Device.create_context"
+OPERATIONS[name] = Operation(name, use_green_context, quiet=(*NOT_NEEDED, *ON_THE_WAY))
 
 # Every operation runs while the context of its device is current. Operations that do not depend on the current context
 # also run while another device's context is current, and without a current context.

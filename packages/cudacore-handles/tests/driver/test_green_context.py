@@ -448,41 +448,6 @@ def test_a_foreign_one(device: ch.Device) -> None:
 # ---- failures
 
 
-@pytest.mark.cuda_sim
-def test_each_call_that_fails(device: ch.Device) -> None:
-    """A failure of the driver would be lost, or leak a context or a stream."""
-    import cudacore_sim as sim
-
-    def use() -> None:
-        (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))
-        context = device.create_context(ContextOptions([group]))
-        stream = context.create_stream()
-        assert stream.resources.sm.sm_count == 16
-        stream.record()
-
-    with sim.logging() as calls:
-        use()
-    names = [call.name for call in calls]
-    assert {"cuGreenCtxCreate", "cuCtxFromGreenCtx", "cuGreenCtxStreamCreate", "cuGreenCtxGetDevResource"} <= set(names)
-    gc.collect()
-    before, boxes = sim.live(), ch.live_counts()
-    failed = 0
-    for i, name in enumerate(names):
-        if "Destroy" in name or name == "cuCtxSetCurrent" or name == "cuCtxGetCurrent":
-            continue  # called by destructors, which cannot return an error
-        sim.fail(name, names[: i + 1].count(name), 999)
-        try:
-            with pytest.raises(ch.CUDAError, match=name.partition("_v")[0]):
-                use()
-        finally:
-            sim.reset()
-        failed += 1
-        gc.collect()
-        assert sim.live() == before, name
-        assert ch.live_counts() == boxes, name
-    assert failed > 6
-
-
 def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
     """The failure of a destructor would be raised by another call, or affect later destructors."""
     result = run_python(

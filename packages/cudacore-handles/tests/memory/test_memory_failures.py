@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles.texture import MipmappedArrayOptions, OpaqueArrayOptions, ResourceDescriptor
 from failing_calls import ON_THE_WAY, Operation, fail_each, nothing
 
 pytestmark = pytest.mark.cuda_sim
 
 SIZE = 256
+TEXELS = OpaqueArrayOptions((16, 8), "float32", num_channels=1, is_surface_load_store=True)
+LEVELS = MipmappedArrayOptions((16, 8), "float32", num_channels=1, num_levels=3)
 
 # Queries whose failure does not make the operation fail. If the query whether memory is managed fails, the copy
 # queries the device's access instead.
@@ -144,6 +147,10 @@ operation(
 )
 operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sync())
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
+operation("array", lambda w: w.device.create_opaque_array(TEXELS))
+operation("mipmapped array", lambda w: w.device.create_mipmapped_array(LEVELS).get_level(1))
+operation("texture", lambda w: w.device.create_texture_object(resource=texels(w)))
+operation("surface", lambda w: w.device.create_surface_object(resource=texels(w)))
 
 
 # Operations with a second device.
@@ -159,14 +166,29 @@ operation(
     "device 1: copy of views",
     lambda w: remote(w).view("i1", (4, 4), (1, 4)).copy_from(w.buffers[0].view("i1", (4, 4), (8, 1)), w.stream),
 )
+for pool in ({}, None):  # memory without and with access of device 0
+    at = f"device 1: copy {'without' if pool is not None else 'with'} access"
+    operation(at, lambda w, pool=pool: remote(w, pool).copy_from(w.buffers[0], stream=w.stream))  # type: ignore[misc]
+    operation(
+        f"{at}, of a part",
+        lambda w, pool=pool: remote(w, pool).copy_part_from(w.buffers[0], SIZE, stream=w.stream),  # type: ignore[misc]
+    )
+    operation(
+        f"{at}, in a batch",
+        lambda w, pool=pool: ch.copy_batch(w.stream, [w.buffers[0]], [remote(w, pool)]),  # type: ignore[misc]
+    )
 operation("device 1: export", lambda w: remote(w).__dlpack__(stream=1))
 operation("device 1: import", lambda w: ch.StridedMemoryView.from_any_interface(remote(w), w.other))
 
 
-def remote(w: World) -> ch.Buffer:
+def texels(w: World) -> ResourceDescriptor:
+    return ResourceDescriptor.from_opaque_array(w.device.create_opaque_array(TEXELS))
+
+
+def remote(w: World, options: Any = None) -> ch.Buffer:
     device = ch.Device(1)
     stream = device.create_stream()
-    buffer = device.allocate(SIZE, stream=stream)
+    buffer = ch.DeviceMemoryResource(device, options).allocate(SIZE, stream=stream)
     w.stream.wait(stream)
     buffer.set_deallocation_stream(w.stream)
     return buffer

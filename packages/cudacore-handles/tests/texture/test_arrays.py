@@ -266,20 +266,3 @@ def test_bad_levels(device: ch.Device) -> None:
             array.get_level(level)
     with pytest.raises(TypeError, match="level must be an int"):
         array.get_level(1.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.cuda_sim
-@pytest.mark.parametrize("call", ["cuArray3DCreate", "cuMipmappedArrayCreate", "cuMipmappedArrayGetLevel"])
-def test_failures(device: ch.Device, call: str) -> None:
-    """A failing driver call would leave an incomplete array."""
-    import cudacore_sim
-
-    array = make_levels(device)
-    operations: dict[str, Callable[[], object]] = {
-        "cuArray3DCreate": lambda: make(device),
-        "cuMipmappedArrayCreate": lambda: make_levels(device),
-        "cuMipmappedArrayGetLevel": lambda: array.get_level(0),
-    }
-    with cudacore_sim.failing(call, error=2), pytest.raises(ch.CUDAError, match="CUDA_ERROR_OUT_OF_MEMORY"):
-        operations[call]()
-    assert array.get_level(0).shape == (16, 8)

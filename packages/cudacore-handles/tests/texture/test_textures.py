@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -382,21 +381,3 @@ def test_close_on_a_thread_without_a_context(device: ch.Device, capfd: pytest.Ca
     for made in (make_texture(device, make_array(device)), make_surface(device)):
         in_threads(lambda made: made.close(), [made])
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.cuda_sim
-@pytest.mark.parametrize("call", ["cuTexObjectCreate", "cuSurfObjectCreate"])
-def test_failures(device: ch.Device, call: str) -> None:
-    """A failing driver call would leak an object, or keep the array."""
-    import cudacore_sim
-
-    array = make_array(device, is_surface_load_store=True)
-    resource = ct.ResourceDescriptor.from_opaque_array(array)
-    operations: dict[str, Callable[[], object]] = {
-        "cuTexObjectCreate": lambda: device.create_texture_object(resource=resource),
-        "cuSurfObjectCreate": lambda: device.create_surface_object(resource=resource),
-    }
-    before = ch.live_counts()
-    with cudacore_sim.failing(call, error=2), pytest.raises(ch.CUDAError, match="CUDA_ERROR_OUT_OF_MEMORY"):
-        operations[call]()
-    assert ch.live_counts() == before
