@@ -268,3 +268,82 @@ def test_what_there_is_not(engine: Engine, instruction: str) -> None:
         engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     assert caught.value.failure == "unsupported_instruction", caught.value.log
     assert f"unknown instruction '{instruction.split()[0]}'" in caught.value.log
+
+
+def test_bulk_copies_to_several_blocks(engine: Engine) -> None:
+    """A bulk copy to several blocks would miss one, reach another one, or signal only one mbarrier."""
+    body = f"""
+      {SYNC}
+      .reg .b16 %h; setp.eq.u32 %p1, %r5, 0; and.b32 %r6, %r1, 31; setp.eq.and.u32 %p1, %r6, 0, %p1;
+      mov.u16 %h, 5; mov.u32 %r7, 64;
+      @%p1 cp.async.bulk.shared::cluster.global.{COUNTED}.multicast::cluster [%r2], [%rd2], %r7, [%r4], %h;
+      setp.eq.u32 %p1, %r5, 1;
+      @%p1 bra done;
+      {WAIT}
+    done:
+      mad.lo.u32 %r6, %r1, 4, %r2; ld.shared.u32 %r8, [%r6];
+      mad.lo.u32 %r6, %r5, 32, %r1; mad.wide.u32 %rd3, %r6, 4, %rd1; st.global.u32 [%rd3], %r8;
+      {SYNC}"""
+    source = np.arange(1, 17, dtype=np.uint32)
+    out = np.full(96, 7, np.uint32)
+    run(engine, body, out, source, bytes_=64, grid=3)
+    expected = np.zeros((3, 32), np.uint32)
+    expected[[0, 2], :16] = source
+    np.testing.assert_array_equal(out, expected.ravel())
+
+
+def test_bulk_copies_of_some_bytes(engine: Engine) -> None:
+    """A bulk copy with a mask would copy other bytes."""
+    module = engine.body(
+        """.reg .b64 %rd; .reg .b32 %r<4>; .reg .b16 %h; .shared .align 16 .b8 tile[32]; ld.param.u64 %rd, [out];
+      mov.u32 %r1, tile; mov.u32 %r2, 32; mov.u32 %r3, 0x01010101; mov.u16 %h, 0x8005;
+      st.shared.v4.u32 [%r1], {%r3, %r3, %r3, %r3}; st.shared.v4.u32 [%r1+16], {%r3, %r3, %r3, %r3};
+      cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd], [%r1], %r2, %h;
+      cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""",
+        target="sm_100",
+        version="8.6",
+    )
+    out = module.buffer(np.zeros(32, np.uint8))
+    assert module.run("k", 1, 1, out).kind == "none"
+    assert np.flatnonzero(out.array).tolist() == [0, 2, 15, 16, 18, 31]
+
+
+def test_a_dropped_arrival_expects_bytes(engine: Engine) -> None:
+    """arrive_drop.expect_tx would not count its bytes, not arrive, or arrive in the next phase, too."""
+    module = engine.body(
+        """.reg .b64 %rd, %s; .reg .b32 %r<4>; .reg .pred %p<5>; .shared .align 8 .b8 bar[8]; ld.param.u64 %rd, [out];
+      mov.u32 %r1, bar;
+      mbarrier.init.shared.b64 [%r1], 2;
+      mbarrier.arrive_drop.expect_tx.shared::cta.b64 %s, [%r1], 16;
+      mbarrier.arrive.shared.b64 %s, [%r1];
+      mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0;
+      mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r1], 16;
+      mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;
+      mbarrier.test_wait.parity.shared.b64 %p3, [%r1], 1;
+      mbarrier.arrive.shared.b64 %s, [%r1];
+      mbarrier.test_wait.parity.shared.b64 %p4, [%r1], 1;
+      selp.u32 %r2, 1, 0, %p1; st.global.u32 [%rd], %r2; selp.u32 %r2, 1, 0, %p2; st.global.u32 [%rd+4], %r2;
+      selp.u32 %r2, 1, 0, %p3; st.global.u32 [%rd+8], %r2; selp.u32 %r2, 1, 0, %p4; st.global.u32 [%rd+12], %r2;"""
+    )
+    out = module.buffer(np.full(4, 7, np.uint32))
+    assert module.run("k", 1, 1, out).kind == "none"
+    assert out.array.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("operands", "expected"), [("%hint", [1, 2]), ("4, %hint", [1, 0]), ("%ignored, %hint", [0, 0])]
+)
+def test_copies_with_a_cache_hint(engine: Engine, operands: str, expected: list[int]) -> None:
+    """The cache hint of cp.async would count as the number of bytes to copy, or would be refused."""
+    module = engine.body(
+        f""".reg .b64 %rd, %hint; .reg .b32 %r<4>; .reg .pred %ignored; .shared .align 8 .b8 tile[8];
+      ld.param.u64 %rd, [out]; mov.u32 %r1, tile; setp.eq.u32 %ignored, %r1, %r1;
+      createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %hint, [%rd], 8, 8;
+      cp.async.bulk.prefetch.L2.global [%rd], 16;
+      cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd], 8, {operands};
+      cp.async.wait_all;
+      ld.shared.v2.u32 {{%r2, %r3}}, [%r1]; st.global.v2.u32 [%rd+8], {{%r2, %r3}};"""
+    )
+    out = module.buffer(np.array([1, 2, 7, 7], np.uint32))
+    assert module.run("k", 1, 1, out).kind == "none"
+    assert out.array[2:].tolist() == expected

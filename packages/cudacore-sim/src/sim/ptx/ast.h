@@ -10,6 +10,7 @@
 
 #include "sim/engine.h"
 #include "sim/isa/types.h"
+#include "sim/ptx/targets.h"
 
 /* The syntax tree of PTX. Names in it are not resolved yet. All string_views refer to the compiled text. */
 namespace sim::ptx::ast {
@@ -103,6 +104,7 @@ struct Function {
   bool is_entry = false;
   bool has_body = false;
   Linkage linkage = Linkage::internal;
+  Target target; /* that of its text: texts with different targets can be linked */
   std::string_view name;
   std::vector<Declaration> results, parameters;
   Dim3 max_threads{0, 0, 0}, required_threads{0, 0, 0}, required_cluster{0, 0, 0};

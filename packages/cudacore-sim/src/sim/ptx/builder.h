@@ -55,7 +55,6 @@ public:
   uint32_t add_variable(const ast::Declaration &declaration);
   uint32_t add_shared(const ast::Declaration &declaration);
   exec::Program &program() { return module_->program; }
-  const std::string &target() const { return tree_.target; }
   void error(uint32_t line, const StatementError &what);
 
 private:
@@ -124,6 +123,7 @@ public:
   uint32_t add_branch_table(const std::vector<uint32_t> &labels);
   exec::Function &function() { return module.program().functions[index]; }
   bool is_entry() const { return tree_.is_entry; }
+  Target target() const { return tree_.target; }
 
   ModuleBuilder &module;
   const uint32_t index;

@@ -8,6 +8,11 @@
 
 namespace sim::ptx {
 
+static void fail_unless_empty(std::string &&reason) {
+  if (!reason.empty())
+    throw StatementError{std::move(reason)};
+}
+
 Coder::Coder(FunctionBuilder &function, const ast::Instruction &tree)
     : function_(function), tree_(tree), taken_(tree.modifiers.size(), false) {
   stamp(out);
@@ -172,6 +177,10 @@ void Coder::check_all_taken() const {
       unsupported();
 }
 
+void Coder::check_target() const {
+  fail_unless_empty(refusal(function_.target(), tree_.opcode, tree_.modifiers, count()));
+}
+
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
 void Coder::need(size_t min, size_t max) {
@@ -221,17 +230,19 @@ bool Coder::special(const ast::Operand &operand, Instruction &read) const {
   if (operand.name.size() < 2 || operand.name[0] != '%')
     return false;
   std::string_view name = operand.name.substr(1);
-  if (name.substr(0, 6) == "envreg" && name.size() <= 8) {
-    for (char c : name.substr(6)) {
-      if (c < '0' || c > '9')
-        return false;
+  for (std::string_view numbered : {"envreg", "pm"}) {
+    std::string_view digits = name.substr(std::min(numbered.size(), name.size()));
+    if (name.substr(0, numbered.size()) != numbered || digits.empty() || digits.size() > 2 ||
+        digits.find_first_not_of("0123456789") != digits.npos)
+      continue;
+    for (char c : digits)
       read.mode = static_cast<uint8_t>(read.mode * 10 + (c - '0'));
-    }
-    name = "envreg";
+    name = numbered;
   }
   auto row = rows.find(name);
   if (row == rows.end() || (operand.component.empty() && function_.knows(operand.name)))
     return false;
+  fail_unless_empty(refusal(function_.target(), operand.name));
   if (row->second.components) {
     size_t component = std::string_view("xyz").find(operand.component);
     if (operand.component == "w")
@@ -489,6 +500,7 @@ void decode(Coder &coder) {
   auto found = table().find(coder.opcode());
   if (found == table().end())
     coder.unsupported();
+  coder.check_target();
   found->second.decode(coder);
 }
 

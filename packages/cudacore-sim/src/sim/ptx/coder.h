@@ -102,7 +102,8 @@ public:
   void emit_branch(uint32_t label);
   FunctionBuilder &function() { return function_; }
   std::string_view opcode() const { return tree_.opcode; }
-  std::string text() const; /* add.s32 */
+  void check_target() const; /* fails if the function's target does not have this instruction */
+  std::string text() const;  /* add.s32 */
 
 private:
   void check_all_taken() const;

@@ -17,7 +17,7 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 } // namespace
 
 FunctionBuilder::FunctionBuilder(ModuleBuilder &of, const ast::Function &tree, uint32_t number)
-    : module(of), index(number), tree_(tree), keeps_uses_(of.target() == "sm_90a") {}
+    : module(of), index(number), tree_(tree), keeps_uses_(refusal(tree.target, "wgmma").empty()) {}
 
 uint32_t FunctionBuilder::build() {
   exec::Program &program = module.program();

@@ -357,6 +357,7 @@ private:
     ast::Function f;
     f.linkage = linkage;
     f.line = line;
+    f.target = target_named(module_.target);
     f.is_entry = in_.take().text == ".entry";
     if (!f.is_entry) {
       if (in_.accept(".attribute"))
@@ -379,6 +380,8 @@ private:
 
   void function_directives(ast::Function &f) {
     for (;;) {
+      if (std::string reason = refusal(f.target, in_.peek().text); !reason.empty())
+        throw SyntaxError{in_.peek().line, reason};
       if (in_.accept(".maxntid"))
         f.max_threads = in_.triple(".maxntid");
       else if (in_.accept(".reqntid"))

@@ -72,7 +72,7 @@ namespace {
 
 /*
  * Operands: d (a state or a predicate), the address of the mbarrier, then a count, a parity or a state. The fourth
- * operand of complete_tx is the destination of the copy.
+ * operand of complete_tx is the destination of the copy, and the fifth a mask of the blocks that the copy writes to.
  */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
@@ -81,6 +81,9 @@ template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &
   uint32_t complete = 0;
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    if (Op == MbarrierOp::complete_tx && ins.op[4] != no_operand)
+      return for_blocks(get<uint16_t>(w.in(ins.op[4]), lane), address,
+                        [&](uint32_t there) { complete_bytes(w, ins, lane, there, get<uint32_t>(b, lane)); });
     if (Op == MbarrierOp::complete_tx && ins.op[3] != no_operand)
       need_in_block_of(w.in(ins.op[3])[lane], w, ins, lane, address);
     std::byte *at = locate<S>(w, ins, lane, address, 8, true);
@@ -165,9 +168,24 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
       const std::byte *source = bulk_place(w, ins, lane, from[lane] + at, ins.mode & 2, bulk_granule, false);
       if (w.grid->checker)
         w.grid->checker->copies(source);
-      std::byte *target = bulk_place(w, ins, lane, to[lane] + at, ins.mode & 1, bulk_granule, true);
-      for (uint32_t word = 0; word < bulk_granule; word += 8)
-        store_relaxed<uint64_t>(target + word, load_relaxed<uint64_t>(source + word));
+      auto put = [&](uint64_t address) {
+        std::byte *target = bulk_place(w, ins, lane, address, ins.mode & 1, bulk_granule, true);
+        for (uint32_t word = 0; word < bulk_granule; word += 8)
+          store_relaxed<uint64_t>(target + word, load_relaxed<uint64_t>(source + word));
+      };
+      if (ins.op[4] != no_operand) { /* the bytes of a mask, which is the same for all granules */
+        for_lanes(get<uint16_t>(w.in(ins.op[4]), lane), [&](uint32_t byte) {
+          w.moving_at = byte;
+          store_relaxed<uint8_t>(bulk_place(w, ins, lane, to[lane] + at + byte, ins.mode & 1, 1, true),
+                                 load_relaxed<uint8_t>(source + byte));
+        });
+        w.moving_at = 0;
+        continue;
+      }
+      if (ins.op[3] == no_operand)
+        put(to[lane] + at);
+      else
+        for_blocks(get<uint16_t>(w.in(ins.op[3]), lane), to[lane] + at, put);
     }
     if (w.grid->checker)
       w.grid->checker->copies(nullptr);

@@ -106,16 +106,13 @@ uint32_t converted(TensorElement element, uint32_t bits) {
 
 /* Stores a piece in the shared memory of each block to which the load writes. */
 void put_piece(Transfer &t, const std::byte *piece) {
-  uint32_t address = swizzled(t.map, t.shared);
-  for (uint32_t left = t.blocks; left; left &= left - 1) {
-    uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
-    uint32_t there = (address & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift;
+  for_blocks(t.blocks, swizzled(t.map, t.shared), [&](uint32_t there) {
     if (Checker *checker = t.w.grid->checker.get())
       checker->copies(piece);
     std::byte *to = locate<StateSpace::shared>(t.w, t.ins, t.lane, there, piece_bytes, true);
     for (uint32_t word = 0; word < piece_bytes; word += 8)
       store_relaxed<uint64_t>(to + word, load_relaxed<uint64_t>(piece + word));
-  }
+  });
   if (Checker *checker = t.w.grid->checker.get())
     checker->copies(nullptr);
 }
@@ -334,11 +331,8 @@ void tensor_signal(Warp &w, const Instruction &ins, uint32_t lanes) {
     auto mbarrier = static_cast<uint32_t>(w.in(copy.mbarrier)[lane]);
     if (copy.blocks == no_operand)
       need_in_block_of(w.in(copy.shared)[lane], w, ins, lane, mbarrier);
-    for (uint32_t left = blocks_of(w, copy, lane); left; left &= left - 1) {
-      uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
-      complete_bytes(w, ins, lane, (mbarrier & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift,
-                     w.tensor_bytes[lane]);
-    }
+    for_blocks(blocks_of(w, copy, lane), mbarrier,
+               [&](uint32_t there) { complete_bytes(w, ins, lane, there, w.tensor_bytes[lane]); });
   });
 }
 

@@ -156,8 +156,6 @@ void nanosleep(Coder &c) {
 }
 /* setmaxnreg.action.sync.aligned.u32 n. It has no effect here, because the number of registers does not matter. */
 void set_registers(Coder &c) {
-  if (c.function().module.target() != "sm_90a")
-    c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
   if (!c.take("inc") && !c.take("dec"))
     c.unsupported();
   for (const char *word : {"sync", "aligned", "u32"})

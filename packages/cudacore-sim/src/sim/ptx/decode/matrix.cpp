@@ -449,8 +449,6 @@ void group_product(Coder &c) {
 }
 
 void wgmma(Coder &c) {
-  if (c.function().module.target() != "sm_90a")
-    c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
   if (c.take("mma_async"))
     return group_product(c);
   static constexpr std::string_view names[] = {"fence", "commit_group", "wait_group"}; /* in the order of GroupOrder */

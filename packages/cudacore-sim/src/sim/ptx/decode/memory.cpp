@@ -94,13 +94,14 @@ void ld(Coder &c) {
 
 /* Ends an asynchronous operation, which is already complete, by making the mbarrier count its bytes. */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
-                          const ast::Operand &mbarrier, OperandIndex bytes) {
+                          const ast::Operand &mbarrier, OperandIndex bytes, OperandIndex blocks = exec::no_operand) {
   bool narrow = false;
   c.out = whole;
   c.out.access = completion_access;
   c.set_address(mbarrier, 1, 8);
   c.out.op[2] = bytes;
   c.out.op[3] = computed_address(c, destination, narrow);
+  c.out.op[4] = blocks;
   c.emit(exec::mbarrier_handler(MbarrierOp::complete_tx, StateSpace::shared));
 }
 
@@ -317,8 +318,9 @@ void discard(Coder &c) {
   c.emit(exec::nop_handler());
 }
 void createpolicy(Coder &c) {
-  for (const char *word : {"fractional", "cvt", "L2"})
+  for (const char *word : {"fractional", "range", "cvt", "L2"})
     c.take(word);
+  c.take_space();
   c.skip_cache_hints();
   c.take("L2::evict_unchanged");
   c.take_type();
@@ -335,7 +337,17 @@ void wait_for_all_copies(Coder &c) {
   wait.run = exec::copy_wait_handler();
   c.emit_before(wait);
 }
-/* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier] */
+/* cp.async.bulk.prefetch.L2.global [from], size */
+void prefetch_bulk(Coder &c) {
+  if (!c.take("L2") || c.take_space() != StateSpace::global)
+    c.unsupported();
+  c.need(c.take("L2::cache_hint") ? 3 : 2);
+  c.set_address(c.operand(0), 0);
+  c.source(1, Type::u32);
+  c.emit(exec::nop_handler());
+}
+
+/* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier], blocks, hint, mask of bytes */
 void cp_bulk(Coder &c) {
   const Instruction whole = c.out;
   bool commits = c.take("commit_group");
@@ -351,20 +363,21 @@ void cp_bulk(Coder &c) {
   if (c.take("tensor"))
     return tensor_copy(c, prefetches ? exec::TensorWay::prefetch : exec::TensorWay::load);
   if (prefetches)
-    c.unsupported();
+    return prefetch_bulk(c);
   StateSpace to = c.take_space(), from = c.take_space();
   bool counted = c.take("mbarrier::complete_tx::bytes");
   if (!counted && !c.take("bulk_group"))
     c.unsupported();
   size_t fixed = counted ? 4 : 3;
-  if (c.take("L2::cache_hint"))
-    c.need(fixed + 1);
-  else
-    c.need(fixed);
+  bool sends = to == StateSpace::shared_cluster && from == StateSpace::global && c.take("multicast::cluster");
+  bool masked = to == StateSpace::global && !counted && c.take("cp_mask");
+  c.need(fixed + sends + masked + (c.take("L2::cache_hint") ? 1 : 0));
   bool narrow[2] = {false, false};
   c.out.op[0] = computed_address(c, c.operand(0), narrow[0]);
   c.out.op[1] = computed_address(c, c.operand(1), narrow[1]);
   OperandIndex size = c.out.op[2] = c.source(2, Type::u32);
+  OperandIndex blocks = c.out.op[3] = sends ? c.source(4, Type::u16) : exec::no_operand;
+  c.out.op[4] = masked ? c.source(c.count() - 1, Type::u16) : exec::no_operand;
   /* If the space is shared, the operand is a shared address, even in a 64-bit register. */
   auto is_shared = [](StateSpace space) { return space == StateSpace::shared || space == StateSpace::shared_cluster; };
   c.out.mode = static_cast<uint8_t>((narrow[0] || is_shared(to) ? 1 : 0) | (narrow[1] || is_shared(from) ? 2 : 0));
@@ -372,7 +385,7 @@ void cp_bulk(Coder &c) {
     return c.emit(exec::copy_bulk_handler());
   c.out.run = exec::copy_bulk_handler();
   c.emit_before(c.out);
-  complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size, blocks);
 }
 
 /* cp.reduce.async.bulk.dst.src.completion.add.u32 [to], [from], size, [mbarrier] */
@@ -458,8 +471,9 @@ void cp(Coder &c) {
   c.take("shared::cta");
   c.take("global");
   c.skip_cache_hints();
-  size_t fixed = c.take("L2::cache_hint") ? 4 : 3;
-  c.need(3, fixed + 1);
+  size_t hints = c.take("L2::cache_hint") ? 1 : 0;
+  c.need(3 + hints, 4 + hints);
+  bool is_limited = c.count() > 3 + hints;
   uint64_t bytes = c.integer(2);
   if (bytes != 16 && (!ca || (bytes != 4 && bytes != 8)))
     c.fail("copies have 4, 8 or 16 bytes");
@@ -472,9 +486,9 @@ void cp(Coder &c) {
   c.out.target = static_cast<uint32_t>(from.offset);
   if (from.offset < 0 || from.offset > INT32_MAX)
     c.fail("the source's offset is too large");
-  if (c.count() > 3 && c.operand(3).kind == ast::Operand::Kind::name && c.register_type(c.operand(3)) == Type::pred)
+  if (is_limited && c.operand(3).kind == ast::Operand::Kind::name && c.register_type(c.operand(3)) == Type::pred)
     c.out.op[3] = c.source_predicate(c.operand(3));
-  else if (c.count() > 3)
+  else if (is_limited)
     c.out.op[2] = c.source(3, Type::u32);
   c.emit(exec::copy_async_handler());
 }
@@ -496,8 +510,16 @@ void mbarrier_arrive(Coder &c, bool drop) {
   c.set_address(c.operand(first), 1, 8);
   if (c.count() > first + 1)
     c.out.op[2] = c.source(first + 1, Type::u32);
-  if (expect && (drop || c.out.op[2] == exec::no_operand))
+  if (expect && c.out.op[2] == exec::no_operand)
     c.unsupported();
+  if (expect && drop) { /* expects bytes, and then arrives once */
+    Instruction expects = c.out;
+    expects.op[0] = exec::no_operand;
+    expects.run = exec::mbarrier_handler(MbarrierOp::expect_tx, space);
+    c.emit_before(expects);
+    c.out.op[2] = exec::no_operand;
+    expect = false;
+  }
   c.emit(exec::mbarrier_handler(expect ? MbarrierOp::arrive_expect_tx
                                 : drop ? MbarrierOp::arrive_drop
                                        : MbarrierOp::arrive,
