@@ -9,7 +9,7 @@
  *
  * A function that the loaded NVRTC lacks fails with CCH_ENOSYMBOL, and the message states the required version. If
  * NVRTC refuses a call, the result is CCH_ECOMPILER. The error record has the domain CCH_DOMAIN_NVRTC and the
- * nvrtcResult; its message has the name of the nvrtcResult and the first error in the log.
+ * nvrtcResult; its message has the name of the nvrtcResult.
  */
 
 #include <cudacore/cudacore.h>

@@ -6,7 +6,6 @@
 
 #include <cudacore_internal/process.h>
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -156,14 +155,6 @@ cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destro
 typedef int (*size_fn)(void *raw, size_t *size);
 typedef int (*bytes_fn)(void *raw, char *bytes);
 
-/* Finds the two functions that read an output; false if the library lacks one of them. */
-static bool reader_of(size_fn *size_of, bytes_fn *bytes_of, const struct cch__compiler *compiler,
-                      const cch__output *output) {
-  memcpy(size_of, (const char *)compiler + output->size_offset, sizeof *size_of);
-  memcpy(bytes_of, (const char *)compiler + output->bytes_offset, sizeof *bytes_of);
-  return *size_of != NULL && *bytes_of != NULL;
-}
-
 int cch__program_get(void *out, size_t *size, const cch__program *program, int output, const char *operation) {
   const struct cch__compiler *compiler = program->compiler;
   if (output < 0 || output >= compiler->type->output_count)
@@ -171,7 +162,9 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
   const cch__output *wanted = &compiler->type->outputs[output];
   size_fn size_of;
   bytes_fn bytes_of;
-  if (!reader_of(&size_of, &bytes_of, compiler, wanted))
+  memcpy(&size_of, (const char *)compiler + wanted->size_offset, sizeof size_of);
+  memcpy(&bytes_of, (const char *)compiler + wanted->bytes_offset, sizeof bytes_of);
+  if (size_of == NULL || bytes_of == NULL)
     return cch__fail_compiler_missing(compiler, wanted->bytes_name);
   size_t there = 0;
   int status = cch__compiled(compiler, size_of(program->raw, &there), wanted->size_name);
@@ -184,60 +177,6 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
     status = cch__compiled(compiler, bytes_of(program->raw, out), wanted->bytes_name);
   if (status == 0)
     *size = there;
-  return status;
-}
-
-/* Returns a log as a string that the caller frees; NULL if there is none. */
-static char *read_log(const cch__program *program) {
-  const struct cch__compiler *compiler = program->compiler;
-  size_fn size_of;
-  bytes_fn bytes_of;
-  size_t size = 0;
-  if (!reader_of(&size_of, &bytes_of, compiler, &compiler->type->outputs[compiler->type->log]) ||
-      size_of(program->raw, &size) != 0 || size == 0)
-    return NULL;
-  char *log = malloc(size + 1);
-  if (log != NULL && bytes_of(program->raw, log) != 0) {
-    free(log);
-    log = NULL;
-  }
-  if (log == NULL)
-    return NULL;
-  log[size] = '\0';
-  /* Each phase of the compiler can end its log with a NUL, and the log can quote the source. */
-  for (size_t i = 0; i + 1 < size; i++)
-    if (iscntrl((unsigned char)log[i]))
-      log[i] = '\n';
-  return log;
-}
-
-/*
- * Adds one line of a log to the message of the failure: the first line that mentions an error or, if there is none, the
- * first line.
- */
-static void explain_by(char *log) {
-  char *line = log, *first = NULL, *found = NULL;
-  while (found == NULL && line != NULL && *line != '\0') {
-    char *end = strchr(line, '\n');
-    if (end != NULL)
-      *end = '\0';
-    if (first == NULL && *line != '\0')
-      first = line;
-    if (strcasestr(line, "error") != NULL)
-      found = line;
-    line = end != NULL ? end + 1 : NULL;
-  }
-  if (found == NULL)
-    found = first; /* not every compiler writes "error" */
-  if (found != NULL)
-    cch__fail_explain(found);
-}
-
-int cch__program_explain(int status, const cch__program *program) {
-  char *log = status == CCH_ECOMPILER && program->raw != NULL ? read_log(program) : NULL;
-  if (log != NULL)
-    explain_by(log);
-  free(log);
   return status;
 }
 

@@ -29,7 +29,7 @@ typedef struct cch__compiler_type {
   const cch__entry *entries;
   size_t count, size;
   const cch__output *outputs; /* indexed by the output numbers of the public header */
-  int output_count, log;
+  int output_count;
   /* Does anything else that loading the library requires, after its functions were looked up by name. May be NULL. */
   void (*complete)(void *table);
   /*
@@ -126,16 +126,6 @@ cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destro
 
 /* Copies an output of a program, as cch_nvrtc_program_get() does. */
 int cch__program_get(void *out, size_t *size, const cch__program *program, int output, const char *operation);
-
-/*
- * If the compiler just refused a call for a program, adds a line of the program's log to the message of the failure:
- * the first line that mentions an error, or else the first line. Returns `status`.
- */
-int cch__program_explain(int status, const cch__program *program);
-
-/* Like CCH__COMPILER_CALL(), for the compiler of a program. */
-#define CCH__PROGRAM_CALL(box, name, arguments)                                                                        \
-  cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
 
 /*
  * Defines the structure of a kind of program, its function raw, and two functions for use in its own

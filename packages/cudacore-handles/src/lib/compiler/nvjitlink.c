@@ -75,8 +75,11 @@ static const cch__output outputs[] = {
 };
 
 static const cch__compiler_type type = {
-    CCH__COMPILER_TABLE(entries, outputs), .title = "nvJitLink",  .domain = CCH_DOMAIN_NVJITLINK, .complete = complete,
-    .log = CCH_NVJITLINK_ERROR_LOG,        .version = version_of,
+    CCH__COMPILER_TABLE(entries, outputs),
+    .title = "nvJitLink",
+    .domain = CCH_DOMAIN_NVJITLINK,
+    .complete = complete,
+    .version = version_of,
 };
 
 /* cch_nvjitlink_wrap() and cch_nvjitlink_version() */
@@ -95,7 +98,6 @@ cch_status cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink
     return CCH_ENOMEM;
   int status = CCH__COMPILER_CALL(nvjitlink, nvJitLinkCreate, (&linker->raw, (uint32_t)count, options));
   if (status != 0) {
-    cch__program_explain(status, linker);
     cch__box_unref(linker);
     return status;
   }
@@ -106,12 +108,12 @@ cch_status cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink
 cch_status cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
                                     const char *name) {
   CCH__REQUIRE(linker, code);
-  return CCH__PROGRAM_CALL(linker, nvJitLinkAddData, (handle_of(linker), input, code, size, name));
+  return CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (handle_of(linker), input, code, size, name));
 }
 
 cch_status cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
   CCH__REQUIRE(linker);
-  return CCH__PROGRAM_CALL(linker, nvJitLinkComplete, (handle_of(linker)));
+  return CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (handle_of(linker)));
 }
 
 cch_status cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {

@@ -96,7 +96,6 @@ static const cch__compiler_type type = {
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
     .complete = complete,
-    .log = CCH_NVRTC_LOG,
     .version = version_of,
 };
 
@@ -209,7 +208,7 @@ cch_status cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, c
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
   keep_signals();
-  int status = CCH__PROGRAM_CALL(program, nvrtcCompileProgram, (handle_of(program), (int)count, options));
+  int status = CCH__COMPILER_CALL(library_of(program), nvrtcCompileProgram, (handle_of(program), (int)count, options));
   restore_signals();
   return status;
 }

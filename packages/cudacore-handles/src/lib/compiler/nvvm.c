@@ -40,7 +40,6 @@ static const cch__compiler_type type = {
     CCH__COMPILER_TABLE(entries, outputs),
     .title = "libNVVM",
     .domain = CCH_DOMAIN_NVVM,
-    .log = CCH_NVVM_LOG,
     .version = version_of,
 };
 
@@ -80,20 +79,22 @@ cch_status cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
 cch_status cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name,
                                 int lazy) {
   CCH__REQUIRE(program, module);
-  return lazy ? CCH__PROGRAM_CALL(program, nvvmLazyAddModuleToProgram, (handle_of(program), module, size, name))
-              : CCH__PROGRAM_CALL(program, nvvmAddModuleToProgram, (handle_of(program), module, size, name));
+  return lazy ? CCH__COMPILER_CALL(library_of(program), nvvmLazyAddModuleToProgram,
+                                   (handle_of(program), module, size, name))
+              : CCH__COMPILER_CALL(library_of(program), nvvmAddModuleToProgram,
+                                   (handle_of(program), module, size, name));
 }
 
 cch_status cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return CCH__PROGRAM_CALL(program, nvvmVerifyProgram, (handle_of(program), (int)count, options));
+  return CCH__COMPILER_CALL(library_of(program), nvvmVerifyProgram, (handle_of(program), (int)count, options));
 }
 
 cch_status cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return CCH__PROGRAM_CALL(program, nvvmCompileProgram, (handle_of(program), (int)count, options));
+  return CCH__COMPILER_CALL(library_of(program), nvvmCompileProgram, (handle_of(program), (int)count, options));
 }
 
 cch_status cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {

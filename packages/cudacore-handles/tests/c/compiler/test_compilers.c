@@ -172,9 +172,9 @@ static void empty_output_is_not_fetched(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A failure would lack its domain, its code, or the first line of the log. */
+/* A failure would lack its domain or its code. */
 static void failures_are_told(void) {
-  static const char *const unknown[] = {"--unknown"}, *const wrong_arch[] = {"-arch=wrong"};
+  static const char *const wrong_arch[] = {"-arch=wrong"};
   cch_nvrtc_program *program = NULL;
   cch_nvvm_program *module = NULL;
   cch_nvjitlink_linker *linker = NULL;
@@ -187,11 +187,7 @@ static void failures_are_told(void) {
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVRTC);
   CHECK_EQ(check_error()->code, 6);
   CHECK_STR(check_error()->operation, "nvrtcCompileProgram");
-  CHECK_STR(check_error()->message, "NVRTC_ERROR_COMPILATION: the program does not compile: ptx(1): ERROR: \"wrong\"");
-  cch_nvrtc_program_unref(program);
-  program = nvrtc_program("source");
-  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 1, unknown));
-  CHECK_STR(check_error()->message, "NVRTC_ERROR_UNRECOGNIZED: the compiler failed");
+  CHECK_STR(check_error()->message, "NVRTC_ERROR_COMPILATION: the program does not compile");
   cch_nvrtc_program_unref(program);
   OK(cch_nvvm_program_create(&module, nvvm));
   FAILS(CCH_ECOMPILER, cch_nvvm_program_verify(module, 0, NULL));
@@ -199,13 +195,11 @@ static void failures_are_told(void) {
   OK(cch_nvvm_program_add(module, "wrong", 5, "name", 0));
   FAILS(CCH_ECOMPILER, cch_nvvm_program_compile(module, 0, NULL));
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVVM);
-  CHECK_HAS(check_error()->message, "nvvm(1): ERROR");
   cch_nvvm_program_unref(module);
   FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 0, NULL));
   CHECK_HAS(check_error()->message, "NVJITLINK_ERROR_MISSING_ARCH");
   FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 1, wrong_arch));
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVJITLINK);
-  CHECK_HAS(check_error()->message, "error: wrong is no architecture");
   CHECK(linker == NULL);
   CHECK_EQ(programs(), before);
 }
