@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from cudacore_graph.typing import GraphMemoryType
-from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, Kernel
+from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, Kernel, ParamInfo
 from cudacore_handles._sdk import as_address, as_integer, lib
 from cudacore_handles._sdk.graph import (
     ParamKind,
@@ -27,6 +28,10 @@ _MEMORY = {
 }
 # The layout of one pointer parameter. Packing an operand with this layout converts it to its address.
 _ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER, "")])
+# An argument of a kernel that is read from a node.
+KernelValue: TypeAlias = int | float | bool | bytes
+_FLOATS = {2: "e", 4: "f", 8: "d"}  # formats of `struct`, by size
+_INTEGERS = {ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.POINTER, ParamKind.ADDRESS}
 
 
 def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
@@ -105,3 +110,26 @@ def check_owner(name: str, memory: object, owner: object) -> None:
     """Raise an error if an owner is given without its address."""
     if memory is None and owner is not None:
         raise ValueError(f"{name}_owner comes with {name}: it keeps an address alive")
+
+
+def unpack_args(block: bytes, parameters: Sequence[ParamInfo]) -> tuple[KernelValue, ...]:
+    """Return the values in an argument block."""
+    if len(block) < max((offset + size for offset, size in parameters), default=0):
+        raise RuntimeError(
+            "another library added this node, and only a driver for CUDA 12.4 or later can read its arguments"
+        )
+    return tuple(
+        _unpack(block[parameter.offset : parameter.offset + parameter.size], parameter.kind) for parameter in parameters
+    )
+
+
+def _unpack(data: bytes, kind: ParamKind) -> KernelValue:
+    if kind in _INTEGERS:
+        return int.from_bytes(data, "little", signed=kind is ParamKind.INT)
+    if kind is ParamKind.BOOL:
+        return any(data)
+    if kind is ParamKind.FLOAT and len(data) in _FLOATS:
+        return float(struct.unpack(_FLOATS[len(data)], data)[0])
+    if kind is ParamKind.BFLOAT:
+        return float(struct.unpack("f", b"\0\0" + data)[0])
+    return data

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graph_tools import ONE, Numbers, Run
+from graph_tools import ONE, PTX, Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -63,6 +64,69 @@ class TestKernel:
         assert [(p.kind, p.pointee) for p in node.kernel.arguments_info] == [("pointer", "float32")]
         with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):
             node.update(args=(1.5,))
+
+    def test_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
+        """The arguments of a node could not be read, or would be those of another node or of an earlier update."""
+
+        one = definition.launch(ONE, add, numbers.buffer[4:], 7)
+        many = definition.launch_many(ONE, add, [numbers.at(0), numbers.at(3)], [1, 2])
+        assert one.args == (numbers.at(1), 7)
+        one.update(args=(numbers.buffer, 8))
+        _, pairs = definition.clone()
+        twin = pairs[one]
+        assert isinstance(twin, cg.KernelNode)
+        assert one.args == twin.args == (numbers.at(0), 8)
+        assert [node.args for node in many] == [(numbers.at(0), 1), (numbers.at(3), 2)]
+        one.update(args=many[1].args)
+        many[0].update(config=ch.LaunchConfig(grid=2, block=1))
+        definition.update_many(many[1:], numbers.at(5), 2**32 - 1)
+        assert one.args == (numbers.at(3), 2)
+        assert [node.args for node in many] == [(numbers.at(0), 1), (numbers.at(5), 2**32 - 1)]
+        empty = definition.launch(ONE, ch.ObjectCode.from_ptx(PTX).get_kernel("nothing"))
+        assert empty.args == ()
+        one.destroy()
+        with pytest.raises(ch.ClosedError):
+            _ = one.args
+
+    def test_arguments_of_a_capture(
+        self, add: ch.Kernel, numbers: Numbers, stream: ch.Stream, need_driver: Callable[[str, str], None]
+    ) -> None:
+        """The arguments of nodes that a capture added could not be read, or would be those of another node."""
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 9)
+        (node,) = builder.graph_definition.nodes()
+        assert isinstance(node, cg.KernelNode)
+        assert node.args == (numbers.at(0), 9)
+
+    def test_arguments_of_each_kind(self, definition: cg.GraphDefinition) -> None:
+        """A negative number, a float, a bool or a struct would be read as something else."""
+        names = {"_Z1ksixybfdPv5Thing": [2, 4, 8, 8, 1, 4, 8, 8], "x": [4, 8]}
+        source = b".version 7.0\n.target sm_75\n.address_size 64\n"
+        for name, sizes in names.items():
+            parameters = [b".param .b%d p%d" % (8 * size, index) for index, size in enumerate(sizes)]
+            parameters += [b".param .align 4 .b8 p9[12]"] * (name != "x")
+            source += b".visible .entry %s(%s) { ret; }\n" % (name.encode(), b", ".join(parameters))
+        code = ch.ObjectCode.from_ptx(source)
+        values = (-2, -(2**31), -1, 2**64 - 1, True, -1.5, 1e300, 2**63, bytes(range(12)))
+        node = definition.launch(ONE, code.get_kernel("_Z1ksixybfdPv5Thing"), *values)
+        assert node.args == values
+        assert [type(value) for value in node.args] == [type(value) for value in values]
+        node.update(args=node.args)
+        assert node.args == values
+        unknown = definition.launch(ONE, code.get_kernel("x"), 1, b"12345678")
+        unknown.update(args=unknown.args)
+        assert unknown.args == (b"\1\0\0\0", b"12345678")
+
+    def test_kinds_of_the_code(self, definition: cg.GraphDefinition) -> None:
+        """The node's own kernel would not know the types in the code, and 1 for a float would arrive as an integer."""
+        source = SCALE.replace(b"_Z5scalePf(.param .u64 x)", b"scale(.param .f32 x)")
+        node = definition.launch(ONE, ch.ObjectCode.from_ptx(source).get_kernel("scale"), 1.5)
+        gc.collect()
+        assert node.args == (1.5,)
+        node.update(args=(1,))
+        assert node.args == (1.0,)
+        definition.update_many([node], [2])
+        assert node.args == (2.0,)
 
     def test_types_of_arrays(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
         """A node would run with an array of another type than the kernel's pointer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cudacore_graph._arguments import check_args
+from cudacore_graph._arguments import KernelValue, check_args, unpack_args
 from cudacore_graph._errors import NODE_WAS_INSTANTIATED
 from cudacore_graph._nodes.description import Description, bytes_text, printable, short, times
 from cudacore_graph._nodes.executable import SwitchableNode
@@ -112,6 +112,28 @@ class KernelNode(GraphNode):
         """Kernel: The kernel."""
         params = self._read("kernel")
         return Kernel._init(ffi.addressof(params[0], "kernel"))
+
+    @property
+    def args(self) -> tuple[KernelValue, ...]:
+        """tuple of int, float, bool or bytes: The kernel's arguments, by the kinds of its parameters.
+
+        Pointers are addresses, which keep no memory alive. Structs, and parameters whose kind is unknown, are bytes.
+        For nodes that another library added, a driver for CUDA 12.4 is needed.
+
+        Examples
+        --------
+        >>> code = "__global__ void fill(float *x, int n, float value) { if (threadIdx.x < n) x[0] = value; }"
+        >>> fill = core.Program(code, "c++").compile("cubin", name_expressions=["fill"]).get_kernel("fill")
+        >>> buffer = device.allocate(64, stream=stream)
+        >>> node = core.graph.GraphDefinition().launch(core.LaunchConfig(grid=1, block=32), fill, buffer, 16, 1.5)
+        >>> node.args == (buffer.handle, 16, 1.5)
+        True
+        """
+        params, kept = self._read_kept("kernel")
+        block = bytes(ffi.buffer(params.args, params.args_size)) if params.args != ffi.NULL else b""
+        del kept
+        kernel = Kernel._init(ffi.addressof(params[0], "kernel"))
+        return unpack_args(block, kernel.arguments_info)
 
     @property
     def grid(self) -> tuple[int, ...]:

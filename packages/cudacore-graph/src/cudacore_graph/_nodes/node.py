@@ -69,13 +69,21 @@ class GraphNode(_native.NodeHandle, Made):
 
         The structure owns the references that the library stores in it, as the result of ``out_box`` does.
         """
+        params = self._room(kind, **fields)
+        check(lib.cch_graph_node_get(params, hold(self)))
+        return params
+
+    def _read_kept(self, kind: str) -> tuple[Any, Any]:
+        """Return the parameters like :meth:`_read`, and an object that keeps what they point to."""
+        params, kept, bundle = self._room(kind), out_box("cch_bundle"), out_box("cch_bundle")
+        check(lib.cch_graph_node_read(params, kept, bundle, hold(self)))
+        return params, kept
+
+    def _room(self, kind: str, **fields: Any) -> Any:
         if not self.is_valid:
             raise gone(self)
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
-        if kind in _DESTRUCTORS:
-            params = ffi.gc(params, _DESTRUCTORS[kind])
-        check(lib.cch_graph_node_get(params, hold(self)))
-        return params
+        return ffi.gc(params, _DESTRUCTORS[kind]) if kind in _DESTRUCTORS else params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
         """Return the parameters of a copy or a fill, and the owners of its operands, both read at the same moment."""

@@ -18,6 +18,13 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
 /**
+ * Gets the text that a binding has stored about the kernel's parameters, for instance their types, which the driver
+ * does not report; NULL if there is none. If `given` is not NULL, it is stored first, unless there is a text already.
+ * It stays as long as the kernel's box, so objects that a binding makes for the box later find it.
+ */
+CCH_EXPORT cch_status cch_kernel_signature(const char **out, cch_kernel *kernel, const char *CCH_NULLABLE given);
+
+/**
  * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
  * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. `keep` calls
  * cch_capture_keep_all(), so that the graph keeps the kernel and the memory that the arguments point into. If `keep`

@@ -181,6 +181,7 @@ struct cch_kernel {
   CUkernel raw;
   cch_library *library;
   _Atomic(cch__params *) params;
+  _Atomic(char *) signature; /* a text of the binding */
 };
 
 /* A program of a compiler, or a linker (see compiler.h). */

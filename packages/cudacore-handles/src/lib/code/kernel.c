@@ -5,6 +5,7 @@
 #include "base/registry.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* cch_kernel_raw() */
 CCH__DEFINE_RAW(cch_kernel, CUkernel, raw)
@@ -144,6 +145,24 @@ cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, si
   return 0;
 }
 
+cch_status cch_kernel_signature(const char **out, cch_kernel *kernel, const char *given) {
+  CCH__REQUIRE_USABLE(out, kernel);
+  char *known = atomic_load_explicit(&kernel->signature, memory_order_acquire);
+  if (known == NULL && given != NULL) {
+    const size_t bytes = strlen(given) + 1;
+    char *copy = malloc(bytes);
+    if (copy == NULL)
+      return cch__fail_nomem(__func__);
+    memcpy(copy, given, bytes);
+    if (atomic_compare_exchange_strong(&kernel->signature, &known, copy))
+      known = copy;
+    else
+      free(copy);
+  }
+  *out = known;
+  return 0;
+}
+
 int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel) {
   cch__params *params = NULL;
   CCH__RETURN_FAILURE(query_params(kernel, &params));
@@ -163,6 +182,7 @@ cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *k
 
 void cch__kernel_unref_held(cch_kernel *kernel) {
   free(atomic_load_explicit(&kernel->params, memory_order_acquire));
+  free(atomic_load_explicit(&kernel->signature, memory_order_acquire));
   cch_library_unref(kernel->library);
 }
 

@@ -9,6 +9,13 @@ MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL
 MAKES(kernel_get, cch_kernel, cch_kernel_get(&out, w->library, "mixed"))
 MAKES(kernel_wrap, cch_kernel, cch_kernel_wrap(&out, w->foreign_kernel, NULL, NULL, NULL))
 
+static int kernel_signature(world *w, void **made) {
+  (void)made;
+  const char *text = &untouched;
+  int status = cch_kernel_signature(&text, w->kernel, "types");
+  CHECK(status != 0 ? text == &untouched : strcmp(text, "types") == 0);
+  return status;
+}
 static int kernel_params(world *w, void **made) {
   (void)made;
   const cch_param *params = (const cch_param *)&untouched;
@@ -49,6 +56,7 @@ const operation code_operations[] = {
     MADE(kernel_get, 0),
     MADE(kernel_wrap, 0),
     DONE(kernel_params, 0),
+    DONE(kernel_signature, 0),
     DONE(kernel_set_params, 0),
     DONE(kernel_attribute, 0),
     DONE(kernel_set_attribute, 0),
