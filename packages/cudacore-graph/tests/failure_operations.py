@@ -477,6 +477,8 @@ def draw_in(w: World, builder: cg.GraphBuilder) -> cg.GraphBuilder:
 
 
 captures("callback", lambda w, b: b.callback(host_function))
+captures("record", lambda w, b: b.record(w.event))
+captures("wait", lambda w, b: b.wait(w.event))
 captures("embed", lambda w, b: b.embed(w.built))
 operation("builder: create_condition", lambda w, b: b.create_condition(1), begin=building, end=lambda w, b: b.close())
 for name, count in (("if_then", ()), ("if_else", ()), ("while_loop", ()), ("switch", (3,))):

@@ -11,16 +11,15 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use
+from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use, view_of
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._graph import Graph, instantiate
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
-from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
+from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Event, Stream
 from cudacore_handles._sdk import (
-    Face,
     Made,
     adopt,
     as_integer,
@@ -31,7 +30,6 @@ from cudacore_handles._sdk import (
     hold,
     lib,
     out_box,
-    share,
 )
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder, Taken, take
@@ -83,7 +81,7 @@ class GraphBuilder(Builder, Made):
     ) -> GraphBuilder:
         """Make a builder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
         self = cls.__new__(cls)
-        self._own = _view(stream)
+        self._own = view_of(stream)
         self._kind = kind
         self._capture = capture
         self._state = BuilderState.NOT_STARTED
@@ -430,10 +428,7 @@ class GraphBuilder(Builder, Made):
             A builder that has ended building.
         """
         check_type("child", child, GraphBuilder)
-        capture = self._capturing("embed a graph")
-        graph = child._finished("embed the graph")
-        with self._alone("embed a graph", self):
-            _native.capture_add(self._own_stream(), capture.graph, "embed", graph)
+        self._add("embed a graph", "embed", child._finished("embed the graph"))
 
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Add a call of a host function; see :meth:`GraphDefinition.callback`.
@@ -445,9 +440,24 @@ class GraphBuilder(Builder, Made):
         user_data : int or bytes-like, optional
             The argument of a ctypes function.
         """
-        capture = self._capturing("add a callback")
-        with self._alone("add a callback", self):
-            _native.capture_add(self._own_stream(), capture.graph, "callback", fn, user_data)
+        self._add("add a callback", "callback", fn, user_data)
+
+    def record(self, event: Event) -> None:
+        """Add a node that records an event each time the graph runs (as cuEventRecordWithFlags, for external events).
+
+        ``builder.stream.record(event)`` only marks a place in the capture, for other captured streams to wait for.
+        """
+        self._add("record an event", "record", event)
+
+    def wait(self, event: Event) -> None:
+        """Add a node that waits for the last record of an event outside the graph; see :meth:`GraphDefinition.wait`."""
+        self._add("wait for an event", "wait", event)
+
+    def _add(self, what: str, method: str, *arguments: Any) -> Any:
+        """Add a node that the method of this name adds to a definition."""
+        capture = self._capturing(what)
+        with self._alone(what, self):
+            return _native.capture_add(self._own_stream(), capture.graph, method, *arguments)
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
@@ -456,8 +466,7 @@ class GraphBuilder(Builder, Made):
         possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # capture_add() raises if not
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
-        with self._alone("add a conditional node", self):
-            node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
+        node = self._add("add a conditional node", kind, condition, *count)
         return tuple(
             GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.shared))
             for stream, body in zip(streams, node.branches, strict=True)
@@ -466,7 +475,7 @@ class GraphBuilder(Builder, Made):
     def _take_work(self) -> None:
         # With the per-thread default stream, `_stream` stays None, so that each use calls _accept_work(), which checks
         # the thread.
-        self._work = _view(self._own_stream())
+        self._work = view_of(self._own_stream())
         self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._work
         self._state = BuilderState.CAPTURING
 
@@ -550,7 +559,7 @@ class GraphBuilder(Builder, Made):
     @property
     def stream(self) -> Stream:
         """Stream: The stream that is captured. Closing this object does not affect the builder."""
-        return _view(self._own_stream())
+        return view_of(self._own_stream())
 
     @property
     def is_closed(self) -> bool:
@@ -579,13 +588,8 @@ class GraphBuilder(Builder, Made):
         )
         if not ready or self._kind is BuilderKind.FORKED or self._capture is None:
             raise self._illegal("give the graph's definition")
-        return _view(self._capture.graph)
+        return view_of(self._capture.graph)
 
 
 def _fail(what: str) -> NoReturn:
     raise in_use(what)
-
-
-def _view(face: Face) -> Face:
-    """Return a second face for the same box, which stays open if the first one is closed."""
-    return share(type(face), hold(face))

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cudacore_handles import Stream
-from cudacore_handles._sdk import hold, last_error, lib
+from cudacore_handles._sdk import Face, hold, last_error, lib, share
 
 if TYPE_CHECKING:
     from cudacore_graph._builder import GraphBuilder
@@ -53,6 +53,11 @@ def in_use(what: str) -> RuntimeError:
     return RuntimeError(
         f"cannot {what}: another call is using this GraphBuilder now; a builder belongs to one thread at a time"
     )
+
+
+def view_of(face: Face) -> Face:
+    """Return a second face for the same box, which stays open if the first one is closed."""
+    return share(type(face), hold(face))
 
 
 class Shared:

@@ -31,10 +31,13 @@ class TestStates:
             "give the graph's definition": lambda b: b.graph_definition,
             "split": lambda b: b.split(2),
             "add a callback": lambda b: b.callback(print),
+            "record an event": lambda b: b.record(stream.device.create_event()),
+            "wait for an event": lambda b: b.wait(stream.device.create_event()),
             "create a condition": lambda b: b.create_condition(),
         }
         finished = {"complete the graph", "describe the graph", "give the graph's definition"}
-        capturing = {"end building", "split", "add a callback", "create a condition"}
+        adding = {"add a callback", "record an event", "wait for an event"}
+        capturing = {"end building", "split", "create a condition"} | adding
 
         def refuse(which: set[str], match: str) -> None:
             for what in which:
@@ -140,7 +143,10 @@ class TestStates:
             (lambda builder, stream, graph: stream.device.sync(), "cannot be waited for: end the capture first$"),
             (lambda builder, stream, graph: builder.stream.sync(), "cannot be waited for: end the capture first$"),
             (lambda builder, stream, graph: builder.stream.is_nonblocking, "query it before the capture begins$"),
-            (lambda builder, stream, graph: builder.stream.record().sync(), "outside the capture$"),
+            (
+                lambda builder, stream, graph: builder.stream.record().sync(),
+                r"outside the capture\. GraphBuilder\.record",
+            ),
             (lambda builder, stream, graph: builder.stream.wait(stream.record()), r"before begin_building\(\)"),
         ],
     )

@@ -149,7 +149,8 @@ _HINTS = {
         "While a stream is captured this is not allowed in the capture's mode: begin_building('relaxed') allows it"
     ),
     "CUDA_ERROR_CAPTURED_EVENT": (
-        "The event was recorded in a capture, and marks a place in its graph: record it again outside the capture"
+        "The event was recorded in a capture, and marks a place in its graph: record it again outside the capture. "
+        "GraphBuilder.record(event) adds a node that records it each time the graph runs"
     ),
     "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": (
         "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
