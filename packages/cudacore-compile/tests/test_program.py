@@ -198,7 +198,7 @@ def test_compiled_kernels_run(device: Device, target: str) -> None:
     """The compiled code would not be the code that the device runs, or would not be found by its name expression."""
     stream = device.create_stream()
     buffer = LegacyPinnedMemoryResource().allocate(4)
-    value = np.from_dlpack(buffer).view(np.int32)
+    value = np.asarray(buffer).view(np.int32)
     for code_type in sorted({"ptx", target}):
         value[0] = 0
         kernel = Program(TEMPLATES, "c++").compile(code_type, ["f<int, 77>"]).get_kernel("f<int, 77>")

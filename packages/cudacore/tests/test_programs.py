@@ -50,7 +50,7 @@ def options(device: core.Device) -> core.ProgramOptions:
 def pinned_array(count: int, dtype: type) -> tuple[core.Buffer, np.ndarray]:
     """Allocate pinned host memory; return it as a buffer, and as an array of the same bytes."""
     buffer = core.LegacyPinnedMemoryResource().allocate(count * np.dtype(dtype).itemsize)
-    return buffer, np.from_dlpack(buffer).view(dtype)
+    return buffer, np.asarray(buffer).view(dtype)
 
 
 def to_device(values: np.ndarray, device: core.Device, stream: core.Stream) -> core.Buffer:

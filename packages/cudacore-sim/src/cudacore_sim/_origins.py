@@ -38,9 +38,13 @@ def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _controls, _live = controls, live
-    later = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, ctypes.c_void_p)
-    controls.cudasim_on_create(later, ctypes.cast(_callback, ctypes.c_void_p))
-    atexit.register(controls.cudasim_on_create, None, None)
+    # The pending call is PyObject_IsTrue(_notes). A callback of ctypes would lose what a signal handler raises in it.
+    later, call = (
+        ctypes.cast(function, ctypes.c_void_p)
+        for function in (ctypes.pythonapi.Py_AddPendingCall, ctypes.pythonapi.PyObject_IsTrue)
+    )
+    controls.cudasim_on_create(later, call, id(_notes))
+    atexit.register(controls.cudasim_on_create, None, None, None)
 
 
 def text_of(number: int) -> str:
@@ -54,28 +58,29 @@ def _short(file: str) -> str:
     return file if relative.startswith("..") else relative
 
 
-def _note(_: object) -> int:
-    """Remember, for each new object, the lines of the program that led to the driver call that created it."""
-    global _limit
-    count = _controls.cudasim_created(_numbers, _MAX_OBJECTS)
-    lines: list[_Line] = []
-    frame = sys._getframe(1)
-    while frame is not None and len(lines) < _MAX_LINES:
-        code = frame.f_code
-        if _is_of_program(code.co_filename):
-            lines.append((code.co_filename, frame.f_lineno, code.co_name))
-        elif lines:
-            break
-        frame = frame.f_back  # type: ignore[assignment]
-    if len(_origins) > _limit:
-        for number in _origins.keys() - set(_live()):
-            del _origins[number]
-        _limit = max(2 * len(_origins), _limit)
-    _origins.update(dict.fromkeys(_numbers[:count], tuple(lines)))
-    return 0
+class _Notes:
+    def __bool__(self) -> bool:
+        """Remember, for each new object, the lines of the program that led to the driver call that created it."""
+        global _limit
+        count = _controls.cudasim_created(_numbers, _MAX_OBJECTS)
+        lines: list[_Line] = []
+        frame = sys._getframe(1)
+        while frame is not None and len(lines) < _MAX_LINES:
+            code = frame.f_code
+            if _is_of_program(code.co_filename):
+                lines.append((code.co_filename, frame.f_lineno, code.co_name))
+            elif lines:
+                break
+            frame = frame.f_back  # type: ignore[assignment]
+        if len(_origins) > _limit:
+            for number in _origins.keys() - set(_live()):
+                del _origins[number]
+            _limit = max(2 * len(_origins), _limit)
+        _origins.update(dict.fromkeys(_numbers[:count], tuple(lines)))
+        return False  # the result of a pending call that succeeds
 
 
-_callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_note)
+_notes = _Notes()
 
 
 @functools.lru_cache(maxsize=1024)

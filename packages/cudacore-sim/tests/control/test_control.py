@@ -71,6 +71,27 @@ def test_origins(run_python: Any) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_a_signal_while_an_origin_is_noted(run_python: Any) -> None:
+    """What the handler raises would be lost, and the call that created the object would raise a SystemError."""
+    run = run_python(
+        """
+        import signal
+        import cudacore_sim._origins as origins
+        context, event = c_void_p(), c_void_p()
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        cudacore_sim.remember_origins()
+        origins._limit = -1
+        origins._live = lambda: signal.raise_signal(signal.SIGINT)
+        try:
+            cu.cuEventCreate(byref(event), 0)
+            sum(range(3))
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "interrupted\n", "")
+
+
 def test_log(cuda: Any) -> None:
     """The log would miss calls, or their results."""
     with cudacore_sim.logging() as calls:

@@ -154,6 +154,7 @@ struct AtExit {
 struct Watch {
   int (*later)(int (*function)(void *), void *) = nullptr; /* null: no notification was requested */
   int (*function)(void *) = nullptr;
+  void *argument = nullptr;
   std::thread::id thread;
   bool asked = false;          /* `later` was called, but `function` was not called yet */
   std::vector<uint64_t> fresh; /* new objects of `thread`; cudasim_created has yet to return them */
@@ -168,7 +169,7 @@ uint64_t number_object() {
   if (watch.later != nullptr && std::this_thread::get_id() == watch.thread) {
     watch.fresh.push_back(newest);
     if (!watch.asked)
-      watch.asked = watch.later(watch.function, nullptr) == 0;
+      watch.asked = watch.later(watch.function, watch.argument) == 0;
   }
   return newest;
 }
@@ -213,9 +214,9 @@ uint64_t cudasim_newest(void) {
   return newest;
 }
 
-void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *)) {
+void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *), void *argument) {
   Access access;
-  watch = {later, function, std::this_thread::get_id(), false, {}};
+  watch = {later, function, argument, std::this_thread::get_id(), false, {}};
 }
 
 size_t cudasim_created(uint64_t *out, size_t max) {
