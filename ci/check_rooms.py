@@ -70,10 +70,6 @@ UPWARD = {
 }
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
-#: Folders that may have more than MAX_FILES, with the reason.
-LARGE_FOLDERS = {
-    "packages/cudacore-handles/src/interface/cudacore_internal": "headers of the library's functions, one a subject",
-}
 #: Files that may have more than MAX_LINES, with the reason.
 LONG_FILES = {
     "packages/cudacore-handles/src/cudacore_handles/_native.pyi": "the stub of one module, with all of its docstrings",
@@ -198,8 +194,8 @@ def sizes(root: Path) -> Iterator[str]:
     """Return the folders with too many files, and the files with too many lines."""
     files = sources(root)
     for folder, count in Counter(str(path.parent) for path in files).items():
-        if (count > MAX_FILES) != (folder in LARGE_FOLDERS):
-            yield f"{folder} has {count} files; the limit is {MAX_FILES}: divide it, or correct LARGE_FOLDERS"
+        if count > MAX_FILES:
+            yield f"{folder} has {count} files; the limit is {MAX_FILES}: divide it"
     for path in files:
         count = len((root / path).read_text(encoding="utf-8").splitlines())
         if (count > MAX_LINES) != (str(path) in LONG_FILES):

@@ -12,8 +12,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * Makes an allocator that allocates from a pool, with `count` trackers, each of which can refuse an allocation. The
  * allocator and each of its allocations keep the pool and the trackers.
@@ -74,7 +72,5 @@ CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device,
  * destructors.
  */
 CCH_EXPORT void cch_torch_record_stream(void *CCH_NULLABLE ptr, CUstream CCH_NULLABLE stream);
-
-CCH_END_DECLS
 
 #endif

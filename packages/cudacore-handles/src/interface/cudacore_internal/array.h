@@ -10,8 +10,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** The type of a channel, with CUDA's numbers (CUarray_format). */
 #define CCH_FORMAT_UINT8 0x01
 #define CCH_FORMAT_UINT16 0x02
@@ -84,7 +82,5 @@ CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cc
 CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);
 
 CCH_EXPORT CUmipmappedArray cch_mipmapped_array_raw(const cch_mipmapped_array *array);
-
-CCH_END_DECLS
 
 #endif

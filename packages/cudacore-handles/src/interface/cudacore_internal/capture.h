@@ -4,8 +4,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on the
  * given nodes. No new box is made: `graph` is the box of the capture's graph. */
 CCH_EXPORT cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
@@ -56,7 +54,5 @@ CCH_EXPORT cch_status cch_capture_is_active(int *out, cch_stream *stream);
  * boxes. *Any thread.
  */
 CCH_EXPORT cch_status cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
-
-CCH_END_DECLS
 
 #endif

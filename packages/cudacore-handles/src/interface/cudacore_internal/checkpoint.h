@@ -12,8 +12,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** The CUprocessState of a process (cuCheckpointProcessGetState). */
 CCH_EXPORT cch_status cch_checkpoint_state(int *out, int pid);
 
@@ -40,7 +38,5 @@ CCH_EXPORT cch_status cch_checkpoint_restore(int pid, const unsigned char *CCH_N
 
 /** Lets a locked process run (cuCheckpointProcessUnlock). */
 CCH_EXPORT cch_status cch_checkpoint_unlock(int pid);
-
-CCH_END_DECLS
 
 #endif

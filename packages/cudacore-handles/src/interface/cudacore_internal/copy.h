@@ -9,8 +9,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** When a copy reads its source, with CUDA's numbers (CUmemcpySrcAccessOrder); 0 means CCH_COPY_IN_STREAM_ORDER. */
 #define CCH_COPY_IN_STREAM_ORDER 1 /**< after the stream's earlier work, before its later work */
 #define CCH_COPY_DURING_CALL 2     /**< before the call returns */
@@ -64,7 +62,5 @@ typedef struct cch_copy_shape {
  */
 CCH_EXPORT cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape,
                                     cch_stream *stream);
-
-CCH_END_DECLS
 
 #endif

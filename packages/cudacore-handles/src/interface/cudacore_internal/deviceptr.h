@@ -4,8 +4,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * Allocates managed memory in a context (cuMemAllocManaged with CU_MEM_ATTACH_* `flags`). The free waits for the stream
  * of cch_deviceptr_set_stream(), if one was set.
@@ -84,6 +82,13 @@ CCH_EXPORT cch_status cch_deviceptr_check(const cch_deviceptr *ptr);
  */
 CCH_EXPORT cch_status cch_pointer_check(CUdeviceptr ptr);
 
-CCH_END_DECLS
+/* Information about addresses, whichever code allocated them. */
+
+/**
+ * The driver's information about an address (cuPointerGetAttributes): its CUmemorytype, the ordinal of its device, and
+ * whether it is managed memory (1 or 0). For an address that CUDA does not manage, such as ordinary host memory, the
+ * type is 0 and the device is negative.
+ */
+CCH_EXPORT cch_status cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * Any entry point of the driver, by cuGetProcAddress. `version` is the CUDA version of the requested ABI, such as
  * 12000. The pointer is valid as long as the process runs. CCH_ENOSYMBOL if the driver lacks it.
@@ -26,6 +24,22 @@ CCH_EXPORT void cch_driver_set_search(cch_search_fn CCH_NULLABLE search);
  */
 CCH_EXPORT bool cch_driver_is_other(void);
 
-CCH_END_DECLS
+/** Number of devices (cuDeviceGetCount). */
+CCH_EXPORT cch_status cch_device_count(int *out);
+
+/** A device's name (cuDeviceGetName): up to `size` bytes, including the NUL at the end. */
+CCH_EXPORT cch_status cch_device_name(char *out, size_t size, int device);
+
+/** A device's UUID of 16 bytes; for a MIG instance, the UUID of the instance (cuDeviceGetUuid). */
+CCH_EXPORT cch_status cch_device_uuid(unsigned char *out, int device);
+
+/**
+ * A device's PCI address as `domain:bus:device.function` (cuDeviceGetPCIBusId): up to `size` bytes, including the NUL
+ * at the end; a `size` of 13 is enough.
+ */
+CCH_EXPORT cch_status cch_device_pci_bus_id(char *out, size_t size, int device);
+
+/** 1 if kernels of a device can use the memory of another device, else 0 (cuDeviceCanAccessPeer). */
+CCH_EXPORT cch_status cch_device_can_access_peer(int *out, int device, int peer);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
  */
@@ -118,7 +116,5 @@ CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_n
 CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
 /** Whether a node is enabled (cuGraphNodeGetEnabled). */
 CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
-
-CCH_END_DECLS
 
 #endif

@@ -14,8 +14,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** How CUDA uses a resource (CU_GRAPHICS_REGISTER_FLAGS_*). */
 typedef enum cch_graphics_flags {
   CCH_GRAPHICS_READ_ONLY = 1,          /**< CUDA only reads the resource */
@@ -56,7 +54,5 @@ CCH_EXPORT bool cch_graphics_is_mapped(const cch_graphics *resource);
 CCH_EXPORT cch_status cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
 CCH_EXPORT CUgraphicsResource cch_graphics_raw(const cch_graphics *resource);
-
-CCH_END_DECLS
 
 #endif

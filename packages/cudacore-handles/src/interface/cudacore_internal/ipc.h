@@ -15,8 +15,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * A handle by which other processes of this machine can import an allocation or an event. It is valid until the
  * allocation is freed or the event is destroyed.
@@ -76,7 +74,5 @@ CCH_EXPORT cch_status cch_event_export(cch_ipc_handle *out, cch_event *event);
  */
 CCH_EXPORT cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle,
                                        unsigned flags);
-
-CCH_END_DECLS
 
 #endif

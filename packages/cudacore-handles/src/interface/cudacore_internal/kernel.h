@@ -4,8 +4,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** The library, borrowed from the box; NULL when it is not known. */
 CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 
@@ -34,6 +32,25 @@ CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_co
                                          const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
                                          void *CCH_NULLABLE data);
 
-CCH_END_DECLS
+/* Attributes of a kernel on a device: the resources that it needs, and limits that can be set. */
+
+/**
+ * A CUfunction_attribute of a kernel on a device, by ordinal, whatever context is current (cuKernelGetAttribute).
+ * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU if the kernel has no code for the device.
+ */
+CCH_EXPORT cch_status cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
+
+/**
+ * Sets a CUfunction_attribute of a kernel on a device, for all users of the kernel (cuKernelSetAttribute). *Caller
+ * serialises* calls for one kernel and attribute, unless the order does not matter.
+ */
+CCH_EXPORT cch_status cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
+
+/**
+ * Gives up ownership of a library permanently: it is not unloaded with its last reference. Call it before passing the
+ * handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then on,
+ * the library is borrowed. For a borrowed library, nothing changes.
+ */
+CCH_EXPORT cch_status cch_library_disown(cch_library *library);
 
 #endif

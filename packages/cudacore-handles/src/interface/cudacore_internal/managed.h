@@ -11,8 +11,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** Applies a CUmem_advise to a whole allocation (cuMemAdvise, with locations as of CUDA 12.2). */
 CCH_EXPORT cch_status cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id);
 
@@ -41,7 +39,5 @@ CCH_EXPORT cch_status cch_managed_discard(cch_deviceptr *const *ptrs, size_t cou
  * 13). CCH_EINVAL for the legacy default stream, which the driver refuses. */
 CCH_EXPORT cch_status cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations,
                                                    size_t count, cch_stream *stream);
-
-CCH_END_DECLS
 
 #endif

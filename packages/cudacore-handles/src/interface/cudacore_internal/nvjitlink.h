@@ -11,8 +11,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** A loaded nvJitLink. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvjitlink cch_nvjitlink;
 
@@ -60,7 +58,5 @@ CCH_EXPORT cch_status cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *s
                                                int output);
 
 CCH_EXPORT nvJitLinkHandle cch_nvjitlink_linker_raw(const cch_nvjitlink_linker *linker);
-
-CCH_END_DECLS
 
 #endif

@@ -14,8 +14,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** A loaded NVRTC. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvrtc cch_nvrtc;
 
@@ -96,7 +94,5 @@ CCH_EXPORT cch_status cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *
 CCH_EXPORT cch_status cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program);
 
 CCH_EXPORT nvrtcProgram cch_nvrtc_program_raw(const cch_nvrtc_program *program);
-
-CCH_END_DECLS
 
 #endif

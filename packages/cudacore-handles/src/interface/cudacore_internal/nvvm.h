@@ -11,8 +11,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** A loaded libNVVM. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvvm cch_nvvm;
 
@@ -58,7 +56,5 @@ typedef enum cch_nvvm_output {
 CCH_EXPORT cch_status cch_nvvm_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvvm_program *program, int output);
 
 CCH_EXPORT nvvmProgram cch_nvvm_program_raw(const cch_nvvm_program *program);
-
-CCH_END_DECLS
 
 #endif

@@ -13,8 +13,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /**
  * Bytes of dynamic shared memory that a block of the given number of threads needs. The driver calls this function on
  * the calling thread. The function must not call CUDA. The type is the same as CUDA's CUoccupancyB2DSize.
@@ -56,7 +54,5 @@ CCH_EXPORT cch_status cch_occupancy_max_potential_cluster_size(int *out, cch_str
  * (cuOccupancyMaxActiveClusters). */
 CCH_EXPORT cch_status cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                                         cch_kernel *kernel);
-
-CCH_END_DECLS
 
 #endif

@@ -14,8 +14,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** The kinds of tensor maps. */
 #define CCH_TENSOR_MAP_TILED 0       /**< rectangular parts of a tensor of up to five axes (cuTensorMapEncodeTiled) */
 #define CCH_TENSOR_MAP_IM2COL 1      /**< pixels of images, for convolutions (cuTensorMapEncodeIm2col) */
@@ -65,7 +63,5 @@ typedef struct cch_tensor_map_config {
  * value and the rule. CCH_ENOSYMBOL if the driver lacks the function. No current context is needed.
  */
 CCH_EXPORT cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
-
-CCH_END_DECLS
 
 #endif

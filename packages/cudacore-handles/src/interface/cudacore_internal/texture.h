@@ -9,8 +9,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** What a kernel reads outside of the texture, with CUDA's numbers (CUaddress_mode). */
 #define CCH_ADDRESS_WRAP 0
 #define CCH_ADDRESS_CLAMP 1
@@ -74,7 +72,5 @@ CCH_EXPORT cch_status cch_surface_create(cch_surface **out, cch_context *context
 CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);
 
 CCH_EXPORT CUsurfObject cch_surface_raw(const cch_surface *surface);
-
-CCH_END_DECLS
 
 #endif

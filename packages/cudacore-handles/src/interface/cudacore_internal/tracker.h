@@ -13,8 +13,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** A flag: keep a list of the live allocations, for cch_tracker_list(). */
 #define CCH_TRACKER_LIST 1
 
@@ -98,7 +96,5 @@ CCH_EXPORT cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t
  * CCH_EINVAL if the file cannot be written.
  */
 CCH_EXPORT cch_status cch_tracker_flush(cch_tracker *tracker);
-
-CCH_END_DECLS
 
 #endif

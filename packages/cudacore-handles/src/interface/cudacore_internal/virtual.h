@@ -11,8 +11,6 @@
 
 #include <cudacore/cudacore.h>
 
-CCH_BEGIN_DECLS
-
 /** Flags of a cch_virtual_config. */
 #define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can access the memory (gpuDirectRDMACapable) */
 #define CCH_VIRTUAL_MINIMUM 2u /**< sizes are multiples of the minimum granularity, not of the recommended one */
@@ -78,7 +76,5 @@ CCH_EXPORT cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t
  */
 CCH_EXPORT cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
                                          const size_t *sizes, size_t count);
-
-CCH_END_DECLS
 
 #endif

@@ -4,7 +4,7 @@
 
 /* Records the calling thread's failures. Failures of destructors are recorded separately. */
 
-#include <cudacore_internal/error.h>
+#include <cudacore_internal/base.h>
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
  */
 #include "base/process.h"
 
-#include <cudacore_internal/process.h>
+#include <cudacore_internal/base.h>
 
 atomic_int cch__state;
 

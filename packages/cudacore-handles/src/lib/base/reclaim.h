@@ -6,7 +6,7 @@
 
 #include "base/box.h"
 
-#include <cudacore_internal/process.h>
+#include <cudacore_internal/base.h>
 
 /* Destroys a box now or, if that is not possible, at a safe point. */
 void cch__reclaim(cch__box *box);

@@ -4,7 +4,7 @@
 #include "compiler/compiler.h"
 #include "driver/driver_table.h"
 
-#include <cudacore_internal/process.h>
+#include <cudacore_internal/base.h>
 
 #include <dlfcn.h>
 #include <pthread.h>

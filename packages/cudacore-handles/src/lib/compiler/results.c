@@ -2,7 +2,7 @@
 /* Names and meanings of the compilers' result codes. No compiler needs to be loaded. */
 #include "compiler/results.h"
 
-#include <cudacore_internal/error.h>
+#include <cudacore_internal/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "base/arguments.h"
 #include "driver/driver_table.h"
 
-#include <cudacore_internal/device.h>
+#include <cudacore_internal/driver.h>
 
 #include <limits.h>
 

@@ -2,8 +2,7 @@
 /* CUDA user objects, through which the driver's graphs keep bundles alive. */
 #include "driver/user_object.h"
 
-#include <cudacore_internal/bundle.h>
-#include <cudacore_internal/process.h>
+#include <cudacore_internal/base.h>
 
 /* CUDA calls this when a user object is no longer needed, on a thread that must not call CUDA. */
 static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }

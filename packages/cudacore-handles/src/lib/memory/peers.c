@@ -8,9 +8,9 @@
 #include "stream/capture.h"
 #include "base/reclaim.h"
 
-#include <cudacore_internal/device.h>
+#include <cudacore_internal/driver.h>
 #include <cudacore_internal/managed.h>
-#include <cudacore_internal/pointer.h>
+#include <cudacore_internal/deviceptr.h>
 #include <cudacore_internal/pool.h>
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/arguments.h"
 #include "driver/current.h"
 
-#include <cudacore_internal/device.h>
+#include <cudacore_internal/driver.h>
 #include <cudacore_internal/tensor_map.h>
 
 #include <inttypes.h>

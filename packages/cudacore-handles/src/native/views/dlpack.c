@@ -10,7 +10,7 @@
 #include "views/views.h"
 
 #include <cudacore_internal/deviceptr.h>
-#include <cudacore_internal/process.h>
+#include <cudacore_internal/base.h>
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch would use NULL as an address, or get no message, if a failed allocation did not throw a C++ exception.
+extern "C" {
 #include <cudacore_internal/all.h>
+}
 
 #include <dlfcn.h>
 
