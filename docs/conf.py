@@ -49,8 +49,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "myst_parser",
+    "charts",
     "cheaders",
     "cuda_strings",
+    "error_messages",
     "python_api",
 ]
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
@@ -91,6 +93,7 @@ intersphinx_mapping = {
 intersphinx_timeout = 10  # seconds
 
 html_theme = "furo"
+html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_search_scorer = str(HERE / "_ext" / "scorer.js")
 html_css_files = ["width.css"]

@@ -90,7 +90,7 @@ def documented() -> Iterator[tuple[str, Any, type | None]]:
 
 def example(name: str, obj: Any, cls: type | None) -> str:
     """Return the text with the example of a function, a class or a method, "" for none."""
-    return example_of(cls, name.rpartition(".")[2]) if cls else inspect.getdoc(obj) or ""
+    return (example_of(cls, name.rpartition(".")[2]) if cls else "") or inspect.getdoc(obj) or ""
 
 
 DOCUMENTED = list(documented())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import importlib.util
 import os
@@ -52,6 +53,10 @@ for name, drawn in (("definition", definition), ("loop", looping)):
     with open(name + ".dot", "w") as file:
         file.write(drawn.to_dot())
 """,
+    "index": f"""
+source = 'extern "C" __global__ void axpy(float a, const float *x, float *y, size_t n) {{}}'
+{blocks_of("index", "python")[0].code}
+""",
     "tensor-maps": """
 assert "swizzle=SWIZZLE_128B" in repr(tensor_map)
 """,
@@ -92,6 +97,7 @@ def program_of(page: str, on_sim: bool) -> str:
     can_run: dict[str | None, Callable[[], bool]] = {
         None: lambda: True,
         "cupy": lambda: has_module("cupy", on_sim),
+        "excerpt": lambda: False,  # is in AFTERWARDS
         "headers": has_headers,
         "opengl": lambda: has_module("moderngl", on_sim),
         "simulator": lambda: on_sim,
@@ -174,5 +180,8 @@ def test_figures(page: str) -> None:
     rows = [line.rstrip("| ") for line in readme.splitlines() if line.startswith("|")]
     measured = {cell.strip() for row in rows for cell in re.split("[|,] ", row)}
     shown = re.findall(r"     - ([\d.,]+(?: \wm?s)?)\n", text)
+    for file in set(re.findall(r"measured/\w+\.csv", text)):  # of pictures and tables
+        _, *lines = csv.reader((DOCS / file).read_text(encoding="utf-8").splitlines())
+        shown += [cell for line in lines for cell in line[1:]]
     assert len(shown) >= 12
     assert set(shown) <= measured | {f"{cell} ns" for cell in measured}

@@ -215,14 +215,6 @@ class GraphDefinition(_native.GraphHandle, Closing):
         CUDAError
             If the driver refuses a node: it removes none from a graph that allocates or frees memory, or into which a
             stream is being captured. Otherwise, the nodes before it have been removed.
-
-        Examples
-        --------
-        >>> graph = core.graph.GraphDefinition()
-        >>> nodes = [graph.empty() for _ in range(4)]
-        >>> graph.destroy_many(nodes[1:])
-        >>> graph.nodes() == {nodes[0]}
-        True
         """
         destroy_many(self, nodes)
 
