@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's binary interface, as text: symbols, signatures, layouts of structs, values of enums and macros.
+"""The library's binary interface, as text: signatures, layouts of structs, values of enums and macros.
 
 ``generate OUT_LAYOUT OUT_ENTRIES HEADERS_FOLDER`` reads the public headers and writes two files: a C program that
 prints the interface, and the list of the functions in the function table, which test_api_table.c includes.
 
 ``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails if the interface differs from the committed baseline; with
-``--update`` it writes the baseline instead. Additions are allowed between releases; all other changes break the
-interface. All differences are printed for review.
+``--update`` it writes the baseline instead. The exported symbols must be those of the functions. Additions are allowed
+between releases; all other changes break the interface. All differences are printed for review.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from read_headers import INTERNAL_VERSION, read, table_entries
+from read_headers import read, table_entries
 
 
 def generate(layout: Path, entries: Path, folder: Path) -> None:
@@ -55,10 +56,11 @@ def compare(baseline: Path, program: str, library: str, *, update: bool) -> None
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True, capture_output=True, text=True
     ).stdout
-    symbols_of = (line.split(maxsplit=2) for line in symbols.splitlines())
-    names = sorted(name for _, kind, name in symbols_of if kind != "A" and not name.endswith(INTERNAL_VERSION))
-    layout = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    found = "".join(f"symbol {name}\n" for name in names) + layout
+    found = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    exported = {name for name in re.findall(r" [A-Z] (\S+)$", symbols, re.MULTILINE) if name.endswith("@@CCH_1")}
+    promised = {f"{name}@@CCH_1" for name in re.findall(r"^function [^(]*?(\w+)\(", found, re.MULTILINE)}
+    if exported - {"CCH_1@@CCH_1"} != promised:
+        raise SystemExit(f"exported and promised functions differ: {sorted(exported ^ promised)}")
     if update:
         baseline.write_text(found)
         return
