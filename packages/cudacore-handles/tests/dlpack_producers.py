@@ -26,6 +26,9 @@ get_pointer = _api.PyCapsule_GetPointer
 get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 is_valid = _api.PyCapsule_IsValid
 is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+# The same for capsules that are being destroyed, to which there are no references.
+_is_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_get_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
@@ -103,8 +106,20 @@ def _delete(address: int) -> None:
 _deleter = DELETER(_delete)
 
 
+def _destroy(capsule: int) -> None:
+    """Delete the tensor of a capsule that nobody has consumed, as the destructors of all libraries do."""
+    for name in (b"dltensor", b"dltensor_versioned"):
+        if _is_valid_at(capsule, name):
+            _delete(_get_pointer_at(capsule, name))
+
+
+_destructor = DELETER(_destroy)
+
+
 class Array:
     """An array of a library that supports DLPack, in memory at a given address."""
+
+    name = b""  # the name of capsules, if it is not DLPack's
 
     def __init__(
         self,
@@ -152,7 +167,8 @@ class Array:
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> object:
         self.streams.append(stream)
         versioned = max_version is not None
-        return new_capsule(self.lend(versioned), b"dltensor_versioned" if versioned else b"dltensor", None)
+        name = self.name or (b"dltensor_versioned" if versioned else b"dltensor")
+        return new_capsule(self.lend(versioned), name, ctypes.cast(_destructor, ctypes.c_void_p))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device
@@ -196,7 +212,8 @@ def _current_stream(device_type: int, device_id: int, out: Any) -> int:
     return 0
 
 
-_functions = (FROM_OBJECT(_from_object), TENSOR_FROM_OBJECT(_tensor_from_object), CURRENT_STREAM(_current_stream))
+tensor_from_object = TENSOR_FROM_OBJECT(_tensor_from_object)
+_functions = (FROM_OBJECT(_from_object), tensor_from_object, CURRENT_STREAM(_current_stream))
 _addresses = [ctypes.cast(function, ctypes.c_void_p) for function in _functions]
 _exchange = ExchangeAPI(1, 3, None, None, _addresses[0], None, *_addresses[1:])
 _NAME = b"dlpack_exchange_api"  # kept in a variable, because a capsule stores only a pointer to its name

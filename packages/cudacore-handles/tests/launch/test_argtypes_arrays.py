@@ -14,8 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack_producers import TENSOR_FROM_OBJECT, ExchangeAPI, Managed, Versioned, exchange_capsule
-from dlpack_producers import Tensor as DLTensor
+from dlpack_producers import (
+    CUDA,
+    TENSOR_FROM_OBJECT,
+    Array,
+    ExchangeAPI,
+    ExchangedArray,
+    Interface,
+    OldArray,
+    exchange_capsule,
+    tensor_from_object,
+)
 from packing import ADDRESS, ADDRESS_OR_INT, FLOAT, INT, POINTER, UNKNOWN, one
 
 from cudacore_handles import _native
@@ -37,32 +46,23 @@ def checked() -> Iterator[list[tuple[int, int]]]:
     _native.connect("launch", check_device=argtypes.check_device)
 
 
-class CudaArray:
-    def __init__(self, pointer: Any) -> None:
-        self.pointer = pointer
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"data": (self.pointer, True), "shape": (1,), "typestr": "<f4", "version": 3}
-
-
 def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
     """The current address of an array on the device would not arrive, or would not be checked."""
-    value = CudaArray(ADDRESS)
+    value = Interface(data=(ADDRESS, True))
     assert one(value, 8) == struct.pack("=Q", ADDRESS)
     assert checked == []
-    value.pointer += 512
+    value.__cuda_array_interface__["data"] = (ADDRESS + 512, True)
     assert one(value, 8, device=1) == struct.pack("=Q", ADDRESS + 512)
-    assert one(CudaArray(0), 8, device=1) == bytes(8)
-    assert one(CudaArray(None), 8, device=1) == bytes(8)
+    assert one(Interface(data=(0, True)), 8, device=1) == bytes(8)
+    assert one(Interface(data=(None, True)), 8, device=1) == bytes(8)
     assert checked == [(ADDRESS + 512, 1)]
-    with pytest.raises(TypeError, match=r"CudaArray is passed as a pointer of 8 bytes, but the parameter has 4"):
+    with pytest.raises(TypeError, match=r"Interface is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(value, 4)
     for wrong in ("x", 1.0, True):
-        with pytest.raises(TypeError, match=r"the address that .*CudaArray has for its memory is not an int"):
-            one(CudaArray(wrong), 8)
+        with pytest.raises(TypeError, match=r"the address that .*Interface has for its memory is not an int"):
+            one(Interface(data=(wrong, True)), 8)
     for number in (np.int64(ADDRESS), np.uint64(ADDRESS)):
-        assert one(CudaArray(number), 8) == struct.pack("=Q", ADDRESS)
+        assert one(Interface(data=(number, True)), 8) == struct.pack("=Q", ADDRESS)
 
 
 def test_array_of_another_device() -> None:
@@ -77,52 +77,30 @@ def test_array_of_another_device() -> None:
     _native.connect("launch", check_device=check_device)
     try:
         with pytest.raises(MismatchError) as caught:
-            one(CudaArray(ADDRESS), 8, device=1)
+            one(Interface(data=(ADDRESS, True)), 8, device=1)
     finally:
         _native.connect("launch", check_device=argtypes.check_device)
     assert caught.value.args == (ADDRESS, 1)
 
 
-_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
+class _Here:
+    """An array in memory of a device. If `data` is 0, it has no elements."""
+
+    def __init__(self, device_type: int = CUDA, device_id: int = 0, data: int = ADDRESS, byte_offset: int = 0) -> None:
+        shape = (1 if data else 0,)
+        super().__init__(data, shape, device=(device_type, device_id), offset=byte_offset)  # type: ignore[call-arg]
 
 
-class DLPackArray:
-    """An array that exports DLPack capsules, and counts the capsules that were freed."""
-
-    name = b"dltensor"
-    major = 1
-
-    def __init__(self, device_type: int = 2, data: int = ADDRESS, byte_offset: int = 0) -> None:
-        self.device_type = device_type
-        tensor = DLTensor(data=data, device_type=device_type, byte_offset=byte_offset)
-        if self.name == b"dltensor_versioned":
-            self.managed: Any = Versioned(major=self.major, tensor=tensor)
-        else:
-            self.managed = Managed(tensor=tensor)
-        self.streams: list[Any] = []
-        self.freed = 0
-        self.destructor = _DESTRUCTOR(self.free)
-
-    def free(self, capsule: int) -> None:
-        self.freed += 1
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device_type, 0
-
-    def __dlpack__(self, *, stream: Any = None) -> Any:
-        self.streams.append(stream)
-        return _new_capsule(ctypes.addressof(self.managed), self.name, self.destructor)
+class DLPackArray(_Here, OldArray):
+    pass
 
 
-class VersionedArray(DLPackArray):
-    name = b"dltensor_versioned"
+class VersionedArray(_Here, Array):
+    pass
 
-    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None) -> Any:
-        assert max_version == (1, 0)
-        return super().__dlpack__(stream=stream)
+
+class Tensor(_Here, ExchangedArray):
+    pass
 
 
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
@@ -131,7 +109,7 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
     """A DLPack array would not arrive as its address, or streams would be synchronized, or its capsule would leak."""
     value = cls(device_type, byte_offset=256)
     assert one(value, 8, device=0) == struct.pack("=Q", ADDRESS + 256)
-    assert value.freed == 1
+    assert value.deleted == 1
     assert value.streams == [stream]
     assert checked == []
     assert one(cls(device_type, byte_offset=256), 8, device=1) == struct.pack("=Q", ADDRESS + 256)
@@ -140,7 +118,7 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
     assert one(cls(device_type, data=0), 8, device=1) == bytes(8)
     with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(value, 4)
-    assert value.freed == 2
+    assert value.deleted == 2
 
 
 def test_capsule_is_kept_with_the_argument() -> None:
@@ -149,48 +127,21 @@ def test_capsule_is_kept_with_the_argument() -> None:
 
     class Later:
         def __index__(self) -> int:
-            later.append(value.freed)
+            later.append(value.deleted)
             return 1
 
     value = DLPackArray()
     _native.pack(struct.pack("=6I", 0, 8, 0, 8, 8, 0), (value, Later()))
     assert later == [0]
-    assert value.freed == 1
+    assert value.deleted == 1
 
 
 # ---- DLPack's exchange API
 
 
-@TENSOR_FROM_OBJECT
-def _export(value: Any, out: Any) -> int:
-    out[0] = value.tensor
-    return 0
-
-
-def exporting(major: int, function: Any = _export) -> ExchangeAPI:
+def exporting(major: int, function: Any = tensor_from_object) -> ExchangeAPI:
     """Return an exchange API with one function. The caller must keep the API alive."""
     return ExchangeAPI(major=major, minor=3, tensor_from_object=ctypes.cast(function, ctypes.c_void_p))
-
-
-EXPORTS = exporting(1)
-
-
-class Tensor:
-    """An array of a library with an exchange API, such as PyTorch. If `data` is 0, the array has no elements."""
-
-    no_elements = ctypes.c_int64(0)
-
-    __dlpack_c_exchange_api__ = exchange_capsule(EXPORTS)
-
-    def __init__(self, device_type: int = 2, device_id: int = 0, data: int = ADDRESS, byte_offset: int = 0) -> None:
-        self.tensor = DLTensor(data=data, device_type=device_type, device_id=device_id, byte_offset=byte_offset)
-        self.tensor.ndim, self.tensor.shape = data == 0, ctypes.pointer(self.no_elements)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.tensor.device_type, self.tensor.device_id
-
-    def __dlpack__(self, **options: object) -> Any:
-        raise AssertionError("the exchange API is there to be used")
 
 
 def test_exchange_api(checked: list[tuple[int, int]]) -> None:
@@ -235,7 +186,8 @@ def test_exchange_api_that_fails() -> None:
 def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
     """An exchange API of another version would be called, or an object would be exported by its base class's API."""
     newer = exporting(2)
-    chained = ExchangeAPI(major=2, previous=ctypes.addressof(EXPORTS))
+    exports = exporting(1)
+    chained = ExchangeAPI(major=2, previous=ctypes.addressof(exports))
     without = ExchangeAPI(major=1)
     for api in (newer, without):
         cls = type("Array", (DLPackArray,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
@@ -350,13 +302,9 @@ def test_malformed_paths(paths: Any) -> None:
 def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
     """An object that is not a CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
 
-    class Future(VersionedArray):
-        major = 2
-
-    class Used(DLPackArray):
-        name = b"used_dltensor"
-
-    for value, message in ((Future(), "DLPack 2"), (Used(), "used_dltensor")):
+    future, used = VersionedArray(), DLPackArray()
+    future.version, used.name = 2, b"used_dltensor"
+    for value, message in ((future, "DLPack 2"), (used, "used_dltensor")):
         with pytest.raises(ValueError, match=rf"^argument 0: .*{message}"):
             one(value, 8)
     with pytest.raises(TypeError, match=r"not CUDA's \(DLPack type 10\); copy it to the device"):
@@ -398,7 +346,7 @@ def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None
     class Tensor(DLPackArray):
         @property
         def __cuda_array_interface__(self) -> dict[str, Any]:
-            if self.device_type != 2:
+            if self.device[0] != CUDA:
                 raise AttributeError
             return {"data": (ADDRESS, False)}
 
@@ -470,7 +418,7 @@ def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) 
     assert one(value, 8) == struct.pack("=Q", ADDRESS)
 
 
-@pytest.mark.parametrize("cls", [CudaArray, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
+@pytest.mark.parametrize("cls", [Interface, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
 def test_a_class_is_no_value(cls: type) -> None:
     """A class that is passed instead of an instance would cause an error about a 'property', or become an address."""
     with pytest.raises(TypeError, match=r"^argument 0: cannot pass a '.*' to a kernel"):
