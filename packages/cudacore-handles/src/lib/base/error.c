@@ -2,7 +2,7 @@
 /* The calling thread's last failure, and reports of failures in destructors. */
 #include "base/arguments.h"
 
-#include "compiler/results.h"
+#include "compiler/compiler.h"
 #include "driver/driver_table.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Module images. The driver gets a pointer without a length, and does not check the headers of the image. So each
  * header is checked here first, and an image whose headers exceed its length never reaches the driver.
  */
-#include "code/image.h"
+#include "code/kernel.h"
 
 #include "base/errors.h"
 

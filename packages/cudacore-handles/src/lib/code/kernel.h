@@ -6,6 +6,8 @@
 
 #include "base/kinds.h"
 
+#include <stddef.h>
+
 /* Queries the driver for the parameters of a kernel, and stores them in the kernel. */
 int cch__kernel_params_query(const cch__params **out, cch_kernel *kernel);
 
@@ -20,5 +22,15 @@ static inline int cch__kernel_params(const cch__params **out, cch_kernel *kernel
 
 /* Returns whether the parameters were set by a caller, or the driver can report them. */
 bool cch__kernel_has_params(cch_kernel *kernel);
+
+/* Module images. */
+
+typedef enum cch__format { CCH__CUBIN, CCH__FATBIN, CCH__PTX } cch__format;
+
+/*
+ * Finds the format of an image, and checks that no header points beyond the image's end. Returns CCH_EIMAGE if one
+ * does.
+ */
+int cch__image_check(cch__format *out, const void *image, size_t size);
 
 #endif

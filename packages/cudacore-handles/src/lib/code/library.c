@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/current.h"
-#include "code/image.h"
+#include "code/kernel.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 

@@ -144,4 +144,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
     return (Raw)((const cch__program *)box)->raw;                                                                      \
   }
 
+/* Returns the name and the meaning of a compiler's result; NULL for other domains. */
+const char *cch__compiler_result(int domain, int code, const char **meaning);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and meanings of the compilers' result codes. No compiler needs to be loaded. */
-#include "compiler/results.h"
+#include "compiler/compiler.h"
 
 #include <cudacore_internal/base.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host functions that CUDA calls, for graphs and for streams. */
-#include "graph/capture.h"
-#include "driver/current.h"
 #include "graph/graph.h"
+#include "driver/current.h"
 #include "base/reclaim.h"
 
 void CUDA_CB cch__host_trampoline(void *data) {

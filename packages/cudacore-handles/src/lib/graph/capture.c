@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs that are captured from streams. */
-#include "graph/capture.h"
+#include "graph/graph.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 

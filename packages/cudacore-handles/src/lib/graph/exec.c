@@ -4,7 +4,7 @@
  * that were set for single nodes since then. A replaced bundle is kept while launches in flight may use it; an event
  * after the last launch shows when they are done.
  */
-#include "graph/capture.h"
+#include "graph/graph.h"
 #include "stream/stream.h"
 #include "base/reclaim.h"
 

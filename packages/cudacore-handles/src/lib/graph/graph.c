@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes of graphs: creation, and the end of their hierarchy. */
 #include "graph/graph.h"
-#include "graph/capture.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 

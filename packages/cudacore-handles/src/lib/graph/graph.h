@@ -8,9 +8,10 @@
 #include "base/reclaim.h"
 #include "driver/current.h"
 #include "driver/user_object.h"
+#include "graph/graph.h"
+#include "stream/capture.h"
 
 #include <cudacore_shared/table.h>
-
 #include <pthread.h>
 
 /*
@@ -390,5 +391,12 @@ int cch__graph_has_memory(bool *out, const cch_graph *graph);
  * or a recorded failure.
  */
 int cch__node_try(cch__node_params *params);
+
+/*
+ * Called after the last reference to the graph's box was dropped, because nothing else will end its capture. Returns
+ * false if that is not possible now.
+ */
+bool cch__capture_abandon(cch_graph *graph);
+void cch__capture_free(cch_graph *graph);
 
 #endif

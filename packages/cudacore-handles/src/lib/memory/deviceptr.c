@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/deviceptr.h"
 
-#include "memory/graphics.h"
-#include "memory/part.h"
 #include "memory/overlap.h"
 #include "memory/peers.h"
-#include "memory/pool.h"
-#include "memory/tracker.h"
-#include "memory/uses.h"
-#include "memory/virtual.h"
 #include "stream/capture.h"
 #include "stream/stream.h"
 #include "base/reclaim.h"

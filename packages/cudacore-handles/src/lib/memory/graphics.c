@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resources of OpenGL, and the memory that they are mapped to. */
-#include "memory/graphics.h"
+#include "memory/deviceptr.h"
 
 #include "base/reclaim.h"
 #include "driver/current.h"

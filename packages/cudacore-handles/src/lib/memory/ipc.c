@@ -5,7 +5,7 @@
  * same way, if its name was sent back.
  */
 #include "driver/current.h"
-#include "memory/pool.h"
+#include "memory/deviceptr.h"
 #include "stream/stream.h"
 #include "base/reclaim.h"
 #include "base/registry.h"

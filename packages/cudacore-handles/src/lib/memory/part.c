@@ -5,7 +5,7 @@
  * reference to the box of the whole, with which the memory is freed. When a part with a stream of its own ends, the
  * stream becomes a use of the whole (uses.c).
  */
-#include "memory/part.h"
+#include "memory/deviceptr.h"
 
 typedef struct part {
   cch_deviceptr ptr;   /* `ptr.backing` is the whole */

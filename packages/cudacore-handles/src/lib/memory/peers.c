@@ -2,9 +2,7 @@
 #include "memory/peers.h"
 
 #include "driver/current.h"
-#include "memory/part.h"
-#include "memory/pool.h"
-#include "memory/virtual.h"
+#include "memory/deviceptr.h"
 #include "stream/capture.h"
 #include "base/reclaim.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/pool.h"
+#include "memory/deviceptr.h"
 
 #include "driver/current.h"
 #include "base/reclaim.h"

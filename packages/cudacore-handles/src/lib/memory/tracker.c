@@ -4,7 +4,7 @@
  * lock of a tracker guards its counts, the counts of its measurements, its list and its log.
  */
 #define _GNU_SOURCE /* gettid, O_CLOEXEC */
-#include "memory/tracker.h"
+#include "memory/deviceptr.h"
 
 #include "base/reclaim.h"
 

@@ -4,10 +4,9 @@
  * ones. They are a set of resolved streams, in the box of the whole allocation. The free is ordered behind all work
  * that these streams have at the time of the free.
  */
-#include "memory/uses.h"
+#include "memory/deviceptr.h"
 
 #include "driver/current.h"
-#include "memory/deviceptr.h"
 #include "stream/capture.h"
 #include "stream/stream.h"
 #include "base/reclaim.h"

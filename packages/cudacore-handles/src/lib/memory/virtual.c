@@ -4,7 +4,7 @@
  * allocation that grew in place shares the ranges of the old allocation. An allocation that moved maps the same
  * physical memory a second time.
  */
-#include "memory/virtual.h"
+#include "memory/deviceptr.h"
 
 #include "driver/current.h"
 #include "base/reclaim.h"

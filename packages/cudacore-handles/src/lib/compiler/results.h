@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_RESULTS_H
-#define CUDACORE_RESULTS_H
-
-/* Returns the name and the meaning of a compiler's result; NULL for other domains. */
-const char *cch__compiler_result(int domain, int code, const char **meaning);
-
-#endif
