@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx extension: the Python API under the names that users import, with types in all signatures.
 
-- Signatures of the extension module get their types from its stubs.
+- Signatures of the extension module get their types from its stubs and from declarations for type checkers.
 - Methods have the examples of ``python/examples``, and classes with several members have a table of them.
 - References find an object by any of its names: ``cudacore.Device``, ``cudacore_handles.Device``, ``Device``.
 """
@@ -50,13 +50,22 @@ PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
 MANY_MEMBERS = 5  # a class with fewer members has no table of them
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
 # Private type names of the stubs, and the simpler types that the documentation shows instead.
-PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_OnStream": "Stream | None", "_C": "Any"}
+PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_C": "Any"}
 
 
 def read_stubs() -> dict[str, list[ast.FunctionDef]]:
-    """Return the functions and the methods of the extension module, by their names."""
+    """Return the functions and the methods of the extension module, by their names.
+
+    Signatures that are repeated for type checkers, with the classes of Python, come before those of the stubs.
+    """
     found = defaultdict(list)
     folder = Path(cudacore_handles.__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                for function in node.body:
+                    if isinstance(function, ast.FunctionDef):
+                        found[function.name].append(function)
     for stub in STUBS:
         for node in ast.walk(ast.parse((folder / stub).read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
@@ -147,6 +156,14 @@ def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
             annotation.children = [nodes.Text(f": {found[1]}")]
 
 
+def drop_types(app: Sphinx, doctree: nodes.document) -> None:
+    """Remove the types in the descriptions of properties whose signatures have a type, too."""
+    for described in doctree.findall(addnodes.desc):
+        if described["objtype"] == "property" and ": " in described[0].astext():
+            for field in [field for field in described[-1].findall(nodes.field) if field[0].astext() == "Type"]:
+                field.parent.parent.remove(field.parent)
+
+
 def merge_comments(app: Sphinx) -> None:
     """Let autodoc find the comments of attributes, and the order of members, in the modules that define the classes.
 
@@ -230,6 +247,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("autodoc-process-signature", complete_signature)
     app.connect("autodoc-process-docstring", add_example, priority=600)  # called after napoleon
     app.connect("doctree-read", name_as_imported)
+    app.connect("doctree-read", drop_types)
     app.connect("doctree-read", list_members)
     app.connect("missing-reference", find_in_packages, priority=400)  # called before the handler of intersphinx
     app.connect("env-check-consistency", add_names_of_packages)
