@@ -239,7 +239,7 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
 
     Examples
     --------
-    >>> managed = core.ManagedMemoryResource()
+    >>> managed = core.ManagedMemoryResource(core.ManagedMemoryResourceOptions())
     >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
     >>> core.utils.discard_batch(stream, buffers)
     """
@@ -267,7 +267,7 @@ def discard_prefetch_batch(
 
     Examples
     --------
-    >>> managed = core.ManagedMemoryResource()
+    >>> managed = core.ManagedMemoryResource(core.ManagedMemoryResourceOptions())
     >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
     >>> core.utils.discard_prefetch_batch(stream, buffers, device)
     """
