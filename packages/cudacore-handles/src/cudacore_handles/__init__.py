@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.virtual_ipc import IPCVirtualMemoryDescriptor
     from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
     from cudacore_handles._stream.options import EventOptions, StreamOptions
+    from cudacore_handles._stream.printed import set_printf_to_stdout
     from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
     from cudacore_handles._views.viewable import args_viewable_as_strided_memory
 
@@ -172,6 +173,7 @@ __all__ = [
     "register_host_memory",
     "reset_concurrent_access_warning",
     "set_array_type_checks",
+    "set_printf_to_stdout",
     "typing",
 ]
 
@@ -242,6 +244,7 @@ _LAZY = {
         "EventOptions",
         "StreamOptions",
     ),
+    "._stream.printed": ("set_printf_to_stdout",),
     "._views.tensor_map_options": ("TensorMapDescriptorOptions",),
     "._views.viewable": ("args_viewable_as_strided_memory",),
 }

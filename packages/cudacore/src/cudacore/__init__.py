@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         WorkqueueResource,
         WorkqueueResourceOptions,
         register_host_memory,
+        set_printf_to_stdout,
     )
 
 __all__ = [
@@ -161,6 +162,7 @@ __all__ = [
     "launch",
     "register_host_memory",
     "set_array_type_checks",
+    "set_printf_to_stdout",
     "system",
     "texture",
     "typing",

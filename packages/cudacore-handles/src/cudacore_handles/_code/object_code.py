@@ -274,6 +274,10 @@ class ObjectCode(Made):
         status = lib.cch_library_load(out, image, len(image))
         if status:
             raise self._not_loaded(status)
+        if lib.cch_printed_is_possible():
+            from cudacore_handles._stream.printed import collect_in_notebooks
+
+            collect_in_notebooks()
         box = hold_box(out[0])
         with _load_lock:
             if self._box is None:

@@ -286,6 +286,12 @@ def is_capturing(stream: Stream) -> bool:
     return bool(out[0])
 
 
+def _show_printed() -> None:
+    from cudacore_handles._stream.printed import show_printed  # imported late, because few programs need it
+
+    show_printed()
+
+
 _native.connect(
     "stream",
     stream=Stream,
@@ -294,4 +300,5 @@ _native.connect(
     new_event=_new_event,
     raise_not_elapsed=raise_not_elapsed,
     host_function=host_function,
+    show_printed=_show_printed,
 )

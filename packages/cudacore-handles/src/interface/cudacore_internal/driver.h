@@ -42,4 +42,21 @@ CCH_EXPORT cch_status cch_device_pci_bus_id(char *out, size_t size, int device);
 /** 1 if kernels of a device can use the memory of another device, else 0 (cuDeviceCanAccessPeer). */
 CCH_EXPORT cch_status cch_device_can_access_peer(int *out, int device, int peer);
 
+/**
+ * Begins or ends collecting the output of printf in kernels. Meanwhile, file descriptor 1 is a file in memory during
+ * those calls of the driver that write output, and at no other time. Such calls of this library do not take long,
+ * because its waits first query whether the work is done. What other threads write to the descriptor meanwhile is
+ * collected, too. Any thread.
+ */
+CCH_EXPORT cch_status cch_printed_collect(bool enabled);
+
+/** Whether the output of kernels is collected. Any thread. */
+CCH_EXPORT bool cch_printed_is_collected(void);
+
+/** Whether code is loaded whose kernels may print. Any thread. */
+CCH_EXPORT bool cch_printed_is_possible(void);
+
+/** Moves collected output to `text`, at most `size` bytes; *count is how many there were. Any thread. */
+CCH_EXPORT cch_status cch_printed_read(size_t *count, char *text, size_t size);
+
 #endif

@@ -58,10 +58,20 @@ struct cch_event {
  */
 extern atomic_size_t cch__frees;
 
-/* Returns whether memory was freed since the last wait for a stream or an event, and notes that there is one now. */
-static inline bool cch__freed_since(atomic_size_t *last) {
+/*
+ * How many libraries and kernels of other code exist that may print. Only a wait of the driver writes what kernels have
+ * printed, a query does not. So as long as there are any, each wait ends with one of the driver's.
+ */
+extern atomic_size_t cch__printing;
+
+/*
+ * Returns whether a wait for a stream or an event needs the driver's wait after a query: because memory was freed since
+ * the last one, or kernels print. Notes that there is a wait now.
+ */
+static inline bool cch__needs_wait(atomic_size_t *last) {
   size_t frees = atomic_load_explicit(&cch__frees, memory_order_relaxed);
-  return atomic_exchange_explicit(last, frees, memory_order_relaxed) != frees;
+  return atomic_exchange_explicit(last, frees, memory_order_relaxed) != frees ||
+         atomic_load_explicit(&cch__printing, memory_order_relaxed) != 0;
 }
 
 struct cch_pool {
@@ -167,6 +177,7 @@ struct cch_graphics {
 struct cch_library {
   cch__box box;
   CUlibrary raw;
+  bool prints; /* whether its kernels may print; counted in cch__printing */
 };
 
 typedef struct cch__params {

@@ -3,6 +3,7 @@
  * Module images. The driver gets a pointer without a length, and does not check the headers of the image. So each
  * header is checked here first, and an image whose headers exceed its length never reaches the driver.
  */
+#define _GNU_SOURCE
 #include "code/kernel.h"
 
 #include "base/errors.h"
@@ -57,7 +58,10 @@ static bool has_bytes(const Elf64_Shdr *section) {
   }
 }
 
-static int check_elf(const unsigned char *image, size_t size) {
+/* Returns whether a text or a table of names has the function that printf of kernels is compiled to. */
+static bool names_printf(const void *text, size_t size) { return memmem(text, size, "vprintf", 7) != NULL; }
+
+static int check_elf(bool *prints, const unsigned char *image, size_t size) {
   Elf64_Ehdr header;
   if (size < sizeof header)
     return truncated("ELF headers", size);
@@ -79,6 +83,7 @@ static int check_elf(const unsigned char *image, size_t size) {
     memcpy(&section, image + header.e_shoff + i * sizeof section, sizeof section);
     if (has_bytes(&section) && !within(section.sh_offset, section.sh_size, size))
       return truncated("sections", size);
+    *prints |= section.sh_type == SHT_STRTAB && names_printf(image + section.sh_offset, section.sh_size);
   }
   if (header.e_phnum != 0 && (header.e_phentsize != sizeof(Elf64_Phdr) ||
                               !within(header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr), size)))
@@ -134,20 +139,23 @@ static bool begins_as_ptx(const char *text, size_t size) {
   return false;
 }
 
-int cch__image_check(cch__format *out, const void *image, size_t size) {
+int cch__image_check(cch__format *out, bool *prints, const void *image, size_t size) {
   uint32_t magic = 0;
+  *prints = false;
   if (image != NULL && size >= sizeof magic)
     memcpy(&magic, image, sizeof magic);
   if (size >= SELFMAG && image != NULL && memcmp(image, ELFMAG, SELFMAG) == 0) {
     *out = CCH__CUBIN;
-    return check_elf(image, size);
+    return check_elf(prints, image, size);
   }
   if (magic == FATBIN_MAGIC) {
     *out = CCH__FATBIN;
+    *prints = true; /* its entries can be compressed */
     return check_fatbin(image, size);
   }
   if (image != NULL && begins_as_ptx(image, size)) {
     *out = CCH__PTX;
+    *prints = names_printf(image, size);
     /* One NUL may end the text. The driver would stop at an earlier NUL. */
     const char *end = memchr(image, '\0', size);
     if (end != NULL && (size_t)(end - (const char *)image) != size - 1)

@@ -73,6 +73,8 @@ cch_status cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library,
             : real != NULL  ? cch__registry_find(CCH_KIND_LIBRARY, real)
                             : NULL;
   int status = box_of(out, raw, library, owner, release, __func__);
+  if (status == 0 && library == NULL) /* the code is not known */
+    atomic_fetch_add_explicit(&cch__printing, 1, memory_order_relaxed);
   cch_library_unref(library);
   return status;
 }
@@ -183,6 +185,8 @@ cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *k
 void cch__kernel_unref_held(cch_kernel *kernel) {
   free(atomic_load_explicit(&kernel->params, memory_order_acquire));
   free(atomic_load_explicit(&kernel->signature, memory_order_acquire));
+  if (kernel->library == NULL)
+    atomic_fetch_sub_explicit(&cch__printing, 1, memory_order_relaxed);
   cch_library_unref(kernel->library);
 }
 

@@ -28,9 +28,9 @@ bool cch__kernel_has_params(cch_kernel *kernel);
 typedef enum cch__format { CCH__CUBIN, CCH__FATBIN, CCH__PTX } cch__format;
 
 /*
- * Finds the format of an image, and checks that no header points beyond the image's end. Returns CCH_EIMAGE if one
- * does.
+ * Finds the format of an image, and whether its kernels may print, and checks that no header points beyond the image's
+ * end. Returns CCH_EIMAGE if one does.
  */
-int cch__image_check(cch__format *out, const void *image, size_t size);
+int cch__image_check(cch__format *out, bool *prints, const void *image, size_t size);
 
 #endif

@@ -10,11 +10,20 @@
 /* cch_library_raw() */
 CCH__DEFINE_RAW(cch_library, CUlibrary, raw)
 
+atomic_size_t cch__printing;
+
+static void set_prints(cch_library *library, bool prints) {
+  library->prints = prints;
+  if (prints)
+    atomic_fetch_add_explicit(&cch__printing, 1, memory_order_relaxed);
+}
+
 cch_status cch_library_load(cch_library **out, const void *image, size_t size) {
   CCH__REQUIRE_USABLE(out, image);
   cch__poll();
   cch__format format;
-  int status = cch__image_check(&format, image, size);
+  bool prints;
+  int status = cch__image_check(&format, &prints, image, size);
   if (status != 0)
     return status;
   char *terminated = NULL;
@@ -35,6 +44,7 @@ cch_status cch_library_load(cch_library **out, const void *image, size_t size) {
   free(terminated);
   if (status != 0)
     return status;
+  set_prints(library, prints);
   cch__registry_insert(library, library->raw);
   *out = library;
   return 0;
@@ -44,8 +54,10 @@ cch_status cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_r
   CCH__REQUIRE_USABLE(out, raw);
   bool is_new;
   int status = cch__box_of_handle(out, &is_new, CCH_KIND_LIBRARY, sizeof **out, raw, owner, release, __func__);
-  if (status == 0 && is_new)
+  if (status == 0 && is_new) {
     (*out)->raw = raw;
+    set_prints(*out, true); /* the code is not known */
+  }
   return status;
 }
 
@@ -61,5 +73,9 @@ cch_status cch_library_disown(cch_library *library) {
 }
 
 bool cch__library_destroy(cch_library *library) {
-  return !library->box.owned || cch__destroyed(CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw))));
+  if (library->box.owned && !cch__destroyed(CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw)))))
+    return false;
+  if (library->prints)
+    atomic_fetch_sub_explicit(&cch__printing, 1, memory_order_relaxed);
+  return true;
 }

@@ -171,7 +171,7 @@ cch_status cch_event_poll(cch_event *event) {
 
 cch_status cch_event_finish(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
-  if (!cch__freed_since(&event->frees))
+  if (!cch__needs_wait(&event->frees))
     return 0;
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = cch_event_synchronize(event);

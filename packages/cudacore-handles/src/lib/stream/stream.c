@@ -101,7 +101,7 @@ static int poll(cch_stream *stream) {
     status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamQuery");
   if (status == 0)
     status = CCH__CALL(cuStreamQuery, (raw));
-  return status == 0 && cch__freed_since(&stream->frees) ? CCH__CALL(cuStreamSynchronize, (raw)) : status;
+  return status == 0 && cch__needs_wait(&stream->frees) ? CCH__CALL(cuStreamSynchronize, (raw)) : status;
 }
 
 cch_status cch_stream_poll(cch_stream *stream) {
@@ -138,7 +138,7 @@ atomic_size_t cch__frees;
 
 cch_status cch_stream_finish(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
-  return cch__freed_since(&stream->frees) ? cch_stream_synchronize(stream) : 0;
+  return cch__needs_wait(&stream->frees) ? cch_stream_synchronize(stream) : 0;
 }
 
 /* Makes a stream wait for an event. Either the stream is a default stream, or the caller has checked its context. */

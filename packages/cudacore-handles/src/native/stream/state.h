@@ -10,7 +10,8 @@
   X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
   X(stream, event)             /* the class Event */                                                                   \
   X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
-  X(stream, host_function)     /* (function, user data) -> (address, data, objects to keep); None: call it by Python */
+  X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
+  X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */
 
 #define STREAM_TYPES(X) X(event) X(stream) X(builder) X(taken)
 

@@ -5,6 +5,8 @@
  */
 #include "stream/stream.h"
 
+#include <cudacore_internal/driver.h>
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -89,10 +91,13 @@ static void drain(void) {
     WITHOUT_GIL(cch_reclaim_drain());
 }
 
+/* Whether to query, and to call the driver's wait at the end: for signals, or to collect output only at the end. */
+static bool waits_by_queries(const state *st) { return handles_signals(st) || cch_printed_is_collected(); }
+
 int wait_for_event(const state *st, cch_event *event, cch_status *status) {
   unsigned flags = cch_event_flags(event);
   bool blocks = flags != CCH_EVENT_UNKNOWN && (flags & CCH_EVENT_BLOCKING_SYNC) != 0;
-  const bool queries = handles_signals(st);
+  const bool queries = waits_by_queries(st);
   drain();
   WITHOUT_GIL(*status = queries ? cch_event_query(event) : cch_event_synchronize(event);
               if (queries && *status == 0) *status = cch_event_finish(event));
@@ -119,7 +124,7 @@ static cch_status wait_shortly(cch_event **out, int64_t *began, cch_stream *stre
 int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
   cch_event *mark = NULL;
   int64_t began = 0;
-  const bool queries = handles_signals(st);
+  const bool queries = waits_by_queries(st);
   drain();
   WITHOUT_GIL(*status = queries ? wait_shortly(&mark, &began, stream) : cch_stream_synchronize(stream));
   return mark != NULL ? poll_mark(mark, began, status) : 0;
@@ -128,7 +133,7 @@ int wait_for_stream(const state *st, cch_stream *stream, cch_status *status) {
 /* A context cannot be queried, so the main thread waits for an event behind all work that the context has now. */
 int wait_for_context(const state *st, cch_context *context, cch_status *status) {
   cch_event *mark = NULL;
-  if (handles_signals(st)) {
+  if (waits_by_queries(st)) {
     drain();
     WITHOUT_GIL(cch_event_behind_context(&mark, context));
   }
@@ -139,12 +144,24 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
   return 0;
 }
 
+/* The wait is done, whether or not the output of kernels can be written. */
+static void show_printed(const state *st) {
+  PyObject *result = PyObject_CallFunctionObjArgs(st->faces.show_printed, NULL);
+  if (result == NULL)
+    PyErr_WriteUnraisable(st->faces.show_printed);
+  Py_XDECREF(result);
+}
+
 PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status status) {
+  PyObject *result = NULL;
   handle_done(face);
-  if (waited < 0)
-    return NULL;
-  if (status != 0)
-    return raise_status(st, status);
-  owners_drain(st);
-  Py_RETURN_NONE;
+  if (waited == 0 && status != 0) {
+    raise_status(st, status);
+  } else if (waited == 0) {
+    owners_drain(st);
+    result = Py_NewRef(Py_None);
+  }
+  if (cch_printed_is_collected())
+    KEEPING_EXCEPTION(show_printed(st));
+  return result;
 }

@@ -129,7 +129,8 @@ struct Context : std::enable_shared_from_this<Context> {
   unsigned attached = 0;                                          /* references by cuCtxAttach */
   std::set<uint64_t> peers;                                       /* the contexts whose memory this context may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use in this context */
-  std::shared_ptr<const MemoryMap> map;                           /* the map of memory when `map_version` was current */
+  std::string printed;                  /* the output of printf that no call has shown yet; a green context has none */
+  std::shared_ptr<const MemoryMap> map; /* the map of memory when `map_version` was current */
   uint64_t map_version = 0;
   void fail(CUresult code);
 };
@@ -319,6 +320,13 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* the units that a synchronisation waits for */
 CUresult synchronize(const StreamPtr &stream); /* waits for the stream, and returns the error of its context */
 CUresult synchronize(const ContextPtr &context);
+
+/*
+ * Writes the output of kernels of a context to the standard output, as the driver does at the beginning of launches, at
+ * the end of waits, and when code is unloaded, but not at queries.
+ */
+void show_printed(Context &context);
+void end_wait(Context &context); /* ends a wait of the host, which also returns unused memory of pools */
 std::vector<UnitPtr> outstanding(Context &context);      /* the unfinished units of the context */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
 UnitPtr latest_record(Event &event);                     /* null: no record, or the last record is done */

@@ -166,10 +166,14 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     launch.samplers = samplers();
   }
   launch.instance = &placement->instance;
-  launch.print = [](const std::string &text, bool is_error) {
-    FILE *out = is_error ? stderr : stdout;
-    std::fwrite(text.data(), 1, text.size(), out);
-    std::fflush(out);
+  launch.print = [&s, owner = context->home != nullptr ? context->home : context](const std::string &text,
+                                                                                  bool is_error) {
+    if (is_error) {
+      std::fwrite(text.data(), 1, text.size(), stderr);
+      return;
+    }
+    std::lock_guard<std::mutex> guard(s.mutex);
+    owner->printed += text;
   };
   launch.abandoned = own.watch.flag();
   if (launch.checks.any())

@@ -119,6 +119,8 @@ CUresult cuLibraryUnload(CUlibrary library) {
     if (context->placements.count(found->image.get()) != 0)
       for (const UnitPtr &unit : outstanding(*context))
         s.executor.wait(Call::current().lock, unit);
+  for (const ContextPtr &context : s.contexts.all())
+    show_printed(*context);
   if (s.libraries.find(found->handle) != found)
     return CUDA_ERROR_INVALID_HANDLE;
   for (const ContextPtr &context : s.contexts.all())

@@ -238,6 +238,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
        units = outstanding(*context))
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
+  show_printed(*context);
   if (context->destroyed)
     return; /* another thread destroyed the context while the lock was released */
   context->destroyed = true;

@@ -87,6 +87,7 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   if (!wait)
     return CUDA_SUCCESS;
   state().executor.wait(Call::current().lock, unit);
+  show_printed(*context);
   CUresult result = usable(context);
   return result != CUDA_SUCCESS ? result : *outcome;
 }

@@ -164,7 +164,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
   UnitPtr recorded = awaited_record(*event);
   ContextPtr context = event->context.lock();
   state().executor.wait(Call::current().lock, recorded);
-  shrink_pools(*context->device);
+  end_wait(*context);
   return usable(context);
 }
 

@@ -80,6 +80,7 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
     capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
     return CUDA_SUCCESS;
   }
+  show_printed(*context);
   std::function<void()> work;
   SIM_RETURN_FAILURE(kernel_work(what, request, arguments, work));
   s.last_launch = {s.last_launch.number + 1,
@@ -108,6 +109,7 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
   if (!launches_block())
     return CUDA_SUCCESS;
   s.executor.wait(Call::current().lock, unit);
+  show_printed(*context);
   return context->error;
 }
 

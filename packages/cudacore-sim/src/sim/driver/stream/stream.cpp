@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 namespace sim {
@@ -207,8 +208,22 @@ CUresult synchronize(const StreamPtr &stream) {
     state().executor.wait(Call::current().lock, unit);
   if (context == nullptr)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  shrink_pools(*context->device);
+  end_wait(*context);
   return usable(context);
+}
+
+void show_printed(Context &context) {
+  std::string &text = context.home != nullptr ? context.home->printed : context.printed;
+  if (text.empty())
+    return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+  text.clear();
+}
+
+void end_wait(Context &context) {
+  shrink_pools(*context.device);
+  show_printed(context);
 }
 
 std::vector<UnitPtr> outstanding(Context &context) {
@@ -232,7 +247,7 @@ std::vector<UnitPtr> outstanding(Context &context) {
 CUresult synchronize(const ContextPtr &context) {
   for (const UnitPtr &unit : outstanding(*context))
     state().executor.wait(Call::current().lock, unit);
-  shrink_pools(*context->device);
+  end_wait(*context);
   return usable(context);
 }
 

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The output of printf in kernels. Each program runs in a process of its own, because it concerns file descriptor 1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# A kernel that prints a number, and the beginning of all programs.
+PROGRAM = '''
+import os, sys, threading
+import cudacore_handles as ch
+
+PTX = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 text, .param .b64 values);
+.global .align 1 .b8 text[10] = {112, 114, 105, 110, 116, 32, 37, 100, 10, 0};
+.visible .entry print(.param .u32 number) {
+  .local .align 8 .b8 values[8];
+  .reg .b64 %at, %generic, %text;
+  .reg .b32 %number;
+  ld.param.u32 %number, [number];
+  mov.u64 %at, values;
+  cvta.local.u64 %generic, %at;
+  st.local.u32 [%at], %number;
+  mov.u64 %text, text;
+  cvta.global.u64 %text, %text;
+  { .param .b32 result; .param .b64 a; .param .b64 b;
+    st.param.b64 [a], %text; st.param.b64 [b], %generic;
+    call.uni (result), vprintf, (a, b); }
+  ret;
+}
+"""
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+one = ch.LaunchConfig(grid=1, block=1)
+code = ch.ObjectCode.from_ptx(PTX)
+
+def write(text):
+    os.write(1, text.encode() + b"\\n")
+
+def print_number(number, on=stream):
+    ch.launch(on, one, code.get_kernel("print"), number)
+'''
+NOTEBOOK = '''
+import io, types
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: "a shell")
+sys.stdout = shown = io.StringIO()
+'''  # fmt: skip
+
+
+def output_of(program: str, *, on_sim: bool, notebook: bool = False) -> list[str]:
+    """Return the lines that a program writes to file descriptor 1."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM + NOTEBOOK * notebook + textwrap.dedent(program)],
+        env=os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "stream.sync()",
+        "stream.record().sync()",
+        "device.sync()",
+        "wait_idle(); stream.sync()",
+        "wait_idle(); event = stream.record(); event.is_done; event.sync()",
+        "thread = threading.Thread(target=stream.sync); thread.start(); thread.join()",
+        "import numpy as np; buffer = device.allocate(8, stream=stream); buffer.copy_to(np.zeros(1), stream=stream)",
+    ],
+)
+def test_waits(wait: str, on_sim: bool) -> None:
+    """A wait would end with a query, and kernels would seem to print nothing before the next launch."""
+    program = f"""
+    def wait_idle():
+        while not stream.record().is_done:
+            pass
+    print_number(1)
+    {wait}
+    write("after")
+    """
+    assert output_of(program, on_sim=on_sim) == ["print 1", "after"]
+
+
+def test_notebook(on_sim: bool) -> None:
+    """In a notebook, the output would not be in the cell, or what other code writes to the descriptor would be."""
+    program = """
+    write("before")
+    print_number(1)
+    stream.sync()
+    assert shown.getvalue() == "print 1\\n", shown.getvalue()
+    for number in (2, 3, 4):  # each launch makes the driver write what the kernel before it has printed
+        print_number(number)
+        write("between")
+    device.sync()
+    assert shown.getvalue() == "".join(f"print {i}\\n" for i in (1, 2, 3, 4)), shown.getvalue()
+    thread = threading.Thread(target=lambda: (print_number(5), stream.sync()))
+    thread.start(); thread.join()
+    assert shown.getvalue().endswith("print 5\\n")
+    write("after")
+    """
+    assert output_of(program, on_sim=on_sim, notebook=True) == ["before", *["between"] * 3, "after"]
+
+
+def test_choice(on_sim: bool) -> None:
+    """A program could not choose, or the choice would have no effect."""
+    program = """
+    import io
+    assert not ch.set_printf_to_stdout(True)
+    real, sys.stdout = sys.stdout, io.StringIO()
+    print_number(1)
+    stream.sync()
+    assert sys.stdout.getvalue() == "print 1\\n"
+    print_number(2)
+    print_number(3)
+    assert ch.set_printf_to_stdout(False)
+    assert sys.stdout.getvalue() == "print 1\\nprint 2\\n", sys.stdout.getvalue()
+    stream.sync()
+    try:
+        ch.set_printf_to_stdout("yes")
+    except TypeError as error:
+        write(str(error))
+    """
+    assert output_of(program, on_sim=on_sim) == ["print 3", "enabled must be True or False, not 'yes', of type str"]
+
+
+@pytest.mark.parametrize("there", ["sys.__stdout__", "None"])
+def test_no_notebook(there: str, on_sim: bool) -> None:
+    """IPython in a terminal, whose standard output is the descriptor, would collect output for nothing."""
+    program = f"""
+    sys.stdout = {there}
+    ch.set_printf_to_stdout(False) if sys.stdout is None else None
+    print_number(1)
+    stream.sync()
+    write("after")
+    """
+    assert output_of(program, on_sim=on_sim, notebook=True) == ["print 1", "after"]
+
+
+def test_at_exit(on_sim: bool) -> None:
+    """Output that was collected, but not shown yet, would be lost at the end of the program."""
+    program = """
+    ch.set_printf_to_stdout(True)
+    print_number(1)
+    while not stream.record().is_done:
+        pass
+    print_number(2)
+    """
+    assert output_of(program, on_sim=on_sim)[0] == "print 1"
+
+
+def test_output_that_cannot_be_written(on_sim: bool) -> None:
+    """A wait that is done would fail, because sys.stdout is closed."""
+    program = """
+    import io
+    sys.unraisablehook = lambda what: write(type(what.exc_value).__name__)
+    ch.set_printf_to_stdout(True)
+    sys.stdout = io.StringIO()
+    sys.stdout.close()
+    print_number(1)
+    stream.sync()
+    sys.stdout = sys.__stdout__
+    """
+    assert output_of(program, on_sim=on_sim) == ["ValueError"]
+
+
+def test_threads(on_sim: bool) -> None:
+    """Threads that print, wait and fork at the same time would lose output, or leave the descriptor replaced."""
+    program = """
+    import io
+    ch.set_printf_to_stdout(True)
+    sys.stdout = shown = io.StringIO()
+    def work(first):
+        device.set_current()
+        own = device.create_stream()
+        for number in range(first, first + 20):
+            print_number(number, own)
+            own.sync()
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        if os.fork() == 0:
+            write("child")
+            os._exit(0)
+        os.wait()
+    for thread in threads:
+        thread.join()
+    write("after")
+    expected = {f"print {100 * i + j}" for i in range(1, 4) for j in range(20)}
+    assert set(shown.getvalue().split("\\n")) - {"child", ""} == expected
+    """
+    assert sorted(output_of(program, on_sim=on_sim)) == ["after", *["child"] * 5]
