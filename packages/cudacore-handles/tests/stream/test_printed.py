@@ -126,6 +126,8 @@ def test_choice(on_sim: bool) -> None:
     stream.sync()
     assert sys.stdout.getvalue() == "print 1\\n"
     print_number(2)
+    while not stream.record().is_done:
+        pass
     print_number(3)
     assert ch.set_printf_to_stdout(False)
     assert sys.stdout.getvalue() == "print 1\\nprint 2\\n", sys.stdout.getvalue()
