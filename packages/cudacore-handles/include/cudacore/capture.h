@@ -20,13 +20,6 @@ typedef enum cch_capture_mode {
   CCH_CAPTURE_RELAXED = 2
 } cch_capture_mode;
 
-/** The state of a capture, with CUDA's numbers. */
-typedef enum cch_capture_status {
-  CCH_CAPTURE_NONE = 0,
-  CCH_CAPTURE_ACTIVE = 1,
-  CCH_CAPTURE_INVALIDATED = 2
-} cch_capture_status;
-
 /** Begins to capture a stream (cuStreamBeginCapture) into a new graph. If a step fails, the stream does not remain in
  * capture. @since 0.1 */
 CCH_EXPORT cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);

@@ -52,12 +52,6 @@ CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 /** The stream that orders the free, as a new reference; NULL if there is none. Any thread. */
 CCH_EXPORT cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr);
 
-/**
- * The box that the memory belongs to, borrowed from the allocation: a pool or a graphics resource; NULL for other
- * memory.
- */
-CCH_EXPORT const void *cch_deviceptr_backing(const cch_deviceptr *ptr);
-
 /** The pool, borrowed from the box; NULL if the memory is not from a pool. */
 CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 

@@ -30,10 +30,6 @@ CCH_EXPORT cch_status cch_stream_flags(unsigned *out, cch_stream *stream);
 /** The priority of a stream (cuStreamGetPriority). */
 CCH_EXPORT cch_status cch_stream_priority(int *out, cch_stream *stream);
 
-/** Borrows an event of a context, and keeps the context, which is NULL if it is not known. */
-CCH_EXPORT cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
-                                        void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
-
 /**
  * The same as cch_event_query(), but never invalidates a capture of this thread, whatever the capture's mode.
  */

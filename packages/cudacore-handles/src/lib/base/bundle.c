@@ -74,11 +74,6 @@ int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t pay
 
 cch_bundle *cch__bundle_given(cch_bundle *bundle) { return bundle != NULL && bundle->wraps ? bundle->given : bundle; }
 
-size_t cch_bundle_count(const cch_bundle *bundle) {
-  CCH__REQUIRE_ELSE(0, bundle);
-  return bundle->count;
-}
-
 cch_status cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
   CCH__REQUIRE(out, release, bundle);
   if (index >= bundle->count)

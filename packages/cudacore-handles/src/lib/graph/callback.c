@@ -56,7 +56,7 @@ cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *d
     status = cch_stream_is_capturing(&captured, stream);
   /* If the driver cannot be queried, only captures that this library began are found. */
   if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
-    status = cch_capture_graph(&graph, stream);
+    status = cch__capture_graph(&graph, stream);
   if (status != 0)
     return status;
   cch_graph_unref(graph);

@@ -403,7 +403,7 @@ static int add_in_turn(cch_graph_node **out, cch_graph *graph, cch_stream *strea
 
 static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
   cch_graph *graph = NULL;
-  CCH__RETURN_FAILURE(cch_capture_graph(&graph, stream));
+  CCH__RETURN_FAILURE(cch__capture_graph(&graph, stream));
   if (graph == NULL)
     return cch__fail(CCH_EINVAL, operation, "the stream is not being captured into a graph that has a box");
   const int status =

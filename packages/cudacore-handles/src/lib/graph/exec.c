@@ -478,9 +478,9 @@ static int launch_in_turn(cch_graph_exec *exec, cch_stream *stream, bool *drops)
   if (stream->context == NULL)
     status = cch_context_current(&context);
   /* Drivers up to 13.0 refuse a launch into a capture, so captures are queried only where that is cheap. */
-  int captured = 0;
+  bool captured = false;
   if (status == 0 && (cch_capture_count() != 0 || exec->uses.count != 0))
-    status = cch_capture_is_active(&captured, stream);
+    status = CCH__IN_CONTEXT(stream->context, cch__capture_query(&captured, stream));
   if (status == 0 && captured)
     status = keep_in_capture(exec, stream);
   cch__runs *runs = captured ? NULL : exec->runs;

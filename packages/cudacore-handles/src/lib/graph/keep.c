@@ -71,7 +71,7 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
   if (status == 0)
     status = add_uses_around(uses, graph);
   cch__graph_unlock(graph);
-  if (status != 0 || cch_bundle_count(uses) == 0) {
+  if (status != 0 || uses->count == 0) {
     cch_bundle_unref(uses);
     uses = NULL;
   }

@@ -26,14 +26,9 @@ cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
   return stream != NULL || ptr->origin != CCH__PART ? stream : cch_deviceptr_stream(cch_deviceptr_whole(ptr));
 }
 
-const void *cch_deviceptr_backing(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(NULL, ptr);
-  return cch_deviceptr_whole(ptr)->backing;
-}
-
 cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
-  const cch__box *backing = cch_deviceptr_backing(ptr);
+  const cch__box *backing = cch_deviceptr_whole(ptr)->backing;
   return backing != NULL && backing->kind == CCH_KIND_POOL ? (cch_pool *)backing : NULL;
 }
 

@@ -100,18 +100,6 @@ bool cch__is_capturing(CUstream stream) {
   return is_capturing;
 }
 
-cch_status cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(status, stream);
-  cch__capture_info info;
-  int result = CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw));
-  if (result != 0)
-    return result;
-  *status = (int)info.status;
-  if (graph != NULL)
-    *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
-  return 0;
-}
-
 /* Returns the graph of a capture that began on this stream, as a new reference; NULL if there is none. */
 static cch_graph *known_graph(cch_stream *stream) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
@@ -155,21 +143,12 @@ int cch__capture_query(bool *out, cch_stream *stream) {
   return cch__is_retryable(result) ? 0 : cch__checked((int)result, name);
 }
 
-cch_status cch_capture_is_active(int *out, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(out, stream);
-  bool active = false;
-  int status = CCH__IN_CONTEXT(stream->context, cch__capture_query(&active, stream));
-  if (status == 0)
-    *out = active;
-  return status;
-}
-
-cch_status cch_capture_graph(cch_graph **out, cch_stream *stream) {
-  CCH__REQUIRE(out, stream);
-  cch_graph *known = known_graph(stream);
-  int capturing;
-  if (known == NULL) /* an event may have brought the stream into a capture */
-    return cch_capture_status_of(&capturing, out, stream);
-  *out = known;
+int cch__capture_graph(cch_graph **out, cch_stream *stream) {
+  *out = known_graph(stream);
+  if (*out != NULL)
+    return 0;
+  cch__capture_info info; /* an event may have brought the stream into a capture */
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw)));
+  *out = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
   return 0;
 }

@@ -63,6 +63,11 @@ int cch__capture_ask(bool *out, CUstream stream);
  * stream's context must be current.
  */
 int cch__capture_query(bool *captured, cch_stream *stream);
+/*
+ * Finds the graph into which work on a stream is captured: a new reference; NULL if there is no capture, or if other
+ * code began it. If this library began a capture on the stream itself, the driver is not called.
+ */
+int cch__capture_graph(cch_graph **out, cch_stream *stream);
 
 /* ---- capture_keep.c ---- */
 

@@ -27,22 +27,17 @@ cch_status cch_event_create(cch_event **out, cch_context *context, unsigned flag
   return 0;
 }
 
-cch_status cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
-  CCH__REQUIRE(out, raw);
-  CCH__REQUIRE_USABLE_OR_NULL(context);
+/* The driver cannot report the context of an event. */
+cch_status cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE_USABLE(out, raw);
   bool is_new;
   int status = cch__box_of_handle(out, &is_new, CCH_KIND_EVENT, sizeof **out, raw, owner, release, __func__);
   if (status == 0 && is_new) {
     (*out)->raw = raw;
     (*out)->flags = CCH_EVENT_UNKNOWN;
-    cch__box_in(&(*out)->box, &(*out)->context, context);
+    cch__box_in(&(*out)->box, &(*out)->context, NULL);
   }
   return status;
-}
-
-/* The driver cannot report the context of an event. */
-cch_status cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
-  return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
 
 unsigned cch_event_flags(const cch_event *event) {

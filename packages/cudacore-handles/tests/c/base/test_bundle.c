@@ -21,7 +21,6 @@ static void owners_live_as_long_as_the_bundle(void) {
   }
   OK(cch_bundle_add_object(bundle, &one, check_release));
   OK(cch_bundle_add_object(bundle, &ten, check_release));
-  CHECK_EQ(cch_bundle_count(bundle), 104);
   void *owner = NULL;
   cch_release_fn how = NULL;
   OK(cch_bundle_get(&owner, &how, bundle, 103));
@@ -50,7 +49,6 @@ static void refused_owners_stay_the_callers(void) {
   FAILS(CCH_EINVAL, cch_bundle_add(bundle, NULL));
   FAILS(CCH_EINVAL, cch_bundle_add(bundle, bundle));
   FAILS(CCH_EINVAL, cch_bundle_add_object(bundle, &one, NULL));
-  CHECK_EQ(cch_bundle_count(bundle), 0);
   CHECK_AFTER(cch_bundle_unref(bundle), check_released, 0);
 }
 

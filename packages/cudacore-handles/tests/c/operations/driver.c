@@ -64,7 +64,6 @@ DOES(stream_wait_event, cch_stream_wait_event(w->stream, w->end))
 DOES(stream_wait_stream, cch_stream_wait_stream(w->stream, w->second_stream))
 MAKES(event_create, cch_event, cch_event_create(&out, w->context, CCH_EVENT_BLOCKING_SYNC))
 MAKES(event_wrap, cch_event, cch_event_wrap(&out, w->foreign_event, NULL, NULL))
-MAKES(event_wrap_in, cch_event, cch_event_wrap_in(&out, w->foreign_event, w->context, NULL, NULL))
 DOES(event_record, cch_event_record(w->start, w->stream))
 DOES(event_record_legacy, cch_event_record(w->start, cch_stream_legacy()))
 DOES(event_query, cch_event_query(w->end))
@@ -114,7 +113,6 @@ const operation driver_operations[] = {
     DONE(stream_wait_stream, 0),
     MADE(event_create, 0),
     MADE(event_wrap, 0),
-    MADE(event_wrap_in, 0),
     DONE(event_record, 0),
     DONE(event_record_legacy, 0),
     DONE(event_query, 0),

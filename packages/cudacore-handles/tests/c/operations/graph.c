@@ -348,24 +348,6 @@ static int capture_end(world *w, void **made) {
 }
 static void undo_capture_end(void *made) { cch_graph_unref(made); }
 
-static int capture_status(world *w, void **made) {
-  cch_graph *out = (cch_graph *)&untouched;
-  int state = 77, status = cch_capture_status_of(&state, &out, w->captured);
-  CHECK(status == 0 || (state == 77 && out == (cch_graph *)&untouched));
-  *made = status == 0 ? out : NULL;
-  return status;
-}
-static void undo_capture_status(void *made) { cch_graph_unref(made); }
-
-static int capture_graph(world *w, void **made) {
-  cch_graph *out = (cch_graph *)&untouched;
-  int status = cch_capture_graph(&out, w->stream);
-  CHECK(status == 0 || out == (cch_graph *)&untouched);
-  *made = status == 0 ? out : NULL;
-  return status;
-}
-static void undo_capture_graph(void *made) { cch_graph_unref(made); }
-
 static int capture_add(world *w, void **made) {
   (void)made;
   cch_host_node params = host_params;
@@ -373,7 +355,6 @@ static int capture_add(world *w, void **made) {
   return cch_capture_add(NULL, w->captured, &spec);
 }
 DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
-GIVES(capture_is_active, int, cch_capture_is_active(&out, w->captured))
 static int capture_keep_all(world *w, void **made) {
   (void)made;
   return cch_capture_keep_all(w->captured, (void *[]){w->bundle}, 1);
@@ -441,11 +422,8 @@ const operation graph_operations[] = {
     MADE(capture_begin, 0),
     MADE(capture_begin_to, 0),
     MADE(capture_end, 0),
-    MADE(capture_status, 0),
-    MADE(capture_graph, 0),
     DONE(capture_add, 0),
     DONE(capture_keep, 0),
-    DONE(capture_is_active, 0),
     DONE(capture_keep_all, 0),
     DONE(capture_join, 0),
     DONE(capture_gather, 0),
