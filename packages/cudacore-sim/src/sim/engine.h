@@ -7,6 +7,7 @@
  * gives it modules, launches, and a table of the memory that a launch may access.
  */
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -39,8 +40,14 @@ struct KernelInfo {
   Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros if not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros if not given */
   uint32_t min_blocks = 0;        /* .minnctapersm */
+  bool limits_registers = false;  /* whether one of these directives, or .maxnreg, limits the registers */
   Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros if not given */
   bool explicit_cluster = false;  /* .explicitcluster */
+
+  /* Compilers raise a limit to 24. */
+  void limit_registers(uint64_t limit) {
+    registers = static_cast<uint32_t>(std::min<uint64_t>(registers, std::max<uint64_t>(limit, 24)));
+  }
 };
 
 enum class Space { global, constant };
@@ -196,6 +203,11 @@ struct Launch {
   size_t kernel; /* index in info().kernels */
   Dim3 grid, block, cluster{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
+  /*
+   * The first bytes of shared memory, which belong to the system, and the unit in which it is allocated: 1024 and 128
+   * from compute capability 8.0 on, 0 and 256 before.
+   */
+  uint32_t shared_reserved = 1024, shared_unit = 128;
   bool cooperative = false;
   std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
   std::shared_ptr<const MemoryMap> memory;

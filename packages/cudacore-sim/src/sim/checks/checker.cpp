@@ -96,7 +96,7 @@ void Checker::finish() {
 std::string Checker::variable_at(const Spot &spot) const {
   if (spot.space != shared_space)
     return {};
-  auto offset = static_cast<uint32_t>(spot.address & ((1u << shared_rank_shift) - 1)) - shared_reserved;
+  auto offset = static_cast<uint32_t>(spot.address & ((1u << shared_rank_shift) - 1)) - grid_.launch.shared_reserved;
   const SharedLayout &layout = grid_.kernel.shared;
   for (const auto &[variable, start] : layout.offsets) {
     const SharedVariable &one = grid_.program.shared_variables[variable];
@@ -335,8 +335,8 @@ void Checker::frame(Warp &w, const Instruction &ins, uint32_t lanes, uint32_t by
 }
 
 static Spot shared_spot(Block &owner, uint32_t offset) {
-  return {shared_space, (uint64_t{owner.rank} << shared_rank_shift) + shared_reserved + offset,
-          owner.shared.data() + offset, owner.written.empty() ? nullptr : owner.written.data() + offset};
+  return {shared_space, uint64_t{owner.shared_begin} + offset, owner.shared.data() + offset,
+          owner.written.empty() ? nullptr : owner.written.data() + offset};
 }
 
 void Checker::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,

@@ -22,7 +22,7 @@ Grid::Grid(const Launch &of)
   threads = of.block[0] * of.block[1] * of.block[2];
   warps = (threads + warp_size - 1) / warp_size;
   shared_bytes = std::max(kernel.shared.static_bytes, kernel.shared.dynamic_offset + of.dynamic_shared_bytes);
-  shared_bytes = (shared_bytes + shared_unit - 1) / shared_unit * shared_unit;
+  shared_bytes = (shared_bytes + of.shared_unit - 1) / of.shared_unit * of.shared_unit;
   cluster_size = 1;
   units = 1;
   for (size_t i = 0; i < 3; ++i) {
@@ -207,6 +207,7 @@ void Unit::start(Grid &of, uint64_t number) {
     Block &block = blocks[rank];
     block.unit = this;
     block.rank = rank;
+    block.shared_begin = (rank << shared_rank_shift) + of.launch.shared_reserved;
     block.index = {cluster_index[0] * cluster[0] + rank % cluster[0],
                    cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
                    cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};

@@ -26,7 +26,7 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* number of threads of a block */
   uint32_t warps;          /* number of warps of a block */
-  uint32_t shared_bytes;   /* bytes of shared memory of a block, a multiple of shared_unit, without the reserved KiB */
+  uint32_t shared_bytes;   /* bytes of shared memory of a block, a multiple of the unit, without the reserved KiB */
   uint32_t cluster_size;   /* number of blocks of a cluster */
   Dim3 clusters;           /* the size of the grid, in clusters */
   uint64_t units;          /* the number of units */
@@ -70,7 +70,8 @@ struct BlockHistory;
 struct Block {
   Unit *unit = nullptr;
   Dim3 index{};
-  uint32_t rank = 0; /* rank of the block in its cluster */
+  uint32_t rank = 0;         /* rank of the block in its cluster */
+  uint32_t shared_begin = 0; /* the shared address of the first byte of `shared` */
   std::vector<std::byte> shared;
   uint64_t unchecked_bytes = 0;          /* the size of `shared` if it is accessed without checks, otherwise 0 */
   std::vector<std::byte> written;        /* flags for the bytes, nonzero once written; empty: writes are not recorded */

@@ -127,18 +127,13 @@ enum class Window : uint64_t {
 };
 constexpr uint64_t window_base(Window window) { return static_cast<uint64_t>(window) << window_shift; }
 
-/*
- * A shared address consists of the rank of its block in the cluster and an offset. The first KiB is reserved, as on
- * sm_90.
- */
+/* A shared address consists of the rank of its block in the cluster and an offset. */
 constexpr uint32_t shared_rank_shift = 24;
-constexpr uint32_t shared_reserved = 1024;
 /*
- * The part of the reserved KiB that cooperative groups of several warps use. It begins at %reserved_smem_offset_1.
- * Programs may not use the rest of the reserved KiB.
+ * The part of the reserved KiB (Launch::shared_reserved) that cooperative groups of several warps use. It begins at
+ * %reserved_smem_offset_1. Programs may not use the rest of the reserved KiB.
  */
-constexpr uint32_t shared_scratch = 288, shared_scratch_offset = shared_reserved - shared_scratch;
-constexpr uint32_t shared_unit = 128; /* the allocation unit of shared memory, from sm_80 on */
+constexpr uint32_t shared_scratch = 288, shared_scratch_offset = 1024 - shared_scratch;
 
 constexpr uint64_t function_address(uint32_t program, uint32_t function) {
   return window_base(Window::function) | (uint64_t{program} << 24) | (uint64_t{function} << 4);

@@ -108,7 +108,7 @@ struct Function {
   std::string_view name;
   std::vector<Declaration> results, parameters;
   Dim3 max_threads{0, 0, 0}, required_threads{0, 0, 0}, required_cluster{0, 0, 0};
-  uint32_t min_blocks = 0;
+  uint32_t min_blocks = 0, max_registers = 0;
   bool explicit_cluster = false;
   std::vector<Statement> body;
   std::vector<Instruction> instructions;

@@ -399,11 +399,14 @@ KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
     info.registers = std::max(info.registers, registers_[one]);
     info.local_bytes = std::max(info.local_bytes, module_->program.functions[one].local_bytes);
   }
-  /* Compilers use only as many registers as the launch bounds allow, and spill other values to memory. */
+  /* Compilers use only as many registers as the directives allow, and spill other values to memory. */
   const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
   uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
+  info.limits_registers = threads || from.min_blocks || from.max_registers;
   if (threads)
-    info.registers = std::min(info.registers, static_cast<uint32_t>(std::max<uint64_t>(65536 / threads, 24)));
+    info.limit_registers(65536 / threads);
+  if (from.max_registers)
+    info.limit_registers(from.max_registers);
   return info;
 }
 

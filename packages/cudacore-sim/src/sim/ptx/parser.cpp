@@ -392,8 +392,10 @@ private:
         f.min_blocks = static_cast<uint32_t>(in_.integer(".minnctapersm"));
       else if (in_.accept(".explicitcluster"))
         f.explicit_cluster = true;
-      else if (in_.accept(".maxnctapersm") || in_.accept(".maxnreg") || in_.accept(".maxclusterrank") ||
-               in_.accept(".abi_preserve") || in_.accept(".abi_preserve_control"))
+      else if (in_.accept(".maxnreg"))
+        f.max_registers = static_cast<uint32_t>(in_.integer(".maxnreg"));
+      else if (in_.accept(".maxnctapersm") || in_.accept(".maxclusterrank") || in_.accept(".abi_preserve") ||
+               in_.accept(".abi_preserve_control"))
         in_.integer("a limit");
       else if (in_.is(".pragma"))
         pragma();

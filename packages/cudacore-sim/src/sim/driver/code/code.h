@@ -10,6 +10,9 @@ namespace sim {
 /* Whether the options of the compiler are valid. */
 bool are_options(unsigned count, const CUjit_option *options, void **values);
 
+/* Applies the options that change the code. Only CU_JIT_MAX_REGISTERS does. */
+void set_options(Image &image, unsigned count, const CUjit_option *options, void **values);
+
 /* Writes the reason why code cannot be loaded, and the length of that text, to the buffers of the options. */
 void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values);
 
@@ -56,6 +59,9 @@ int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings)
 uint64_t max_cluster_blocks(const KernelSettings &settings);
 int max_threads_of(const KernelInfo &kernel, const Device &device);
 uint32_t register_count(const KernelInfo &kernel);
+/* The bytes of shared memory that belong to the system in each block, and the unit of allocations. */
+uint32_t reserved_shared(const Device &device);
+uint32_t shared_unit(const Device &device);
 
 /* The number of blocks of a kernel that fit on a multiprocessor. */
 int active_blocks(const Callable &what, const Device &device, int threads, size_t dynamic_shared);

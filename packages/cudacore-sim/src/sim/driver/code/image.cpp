@@ -261,6 +261,9 @@ CUresult Image::read_ptx(const std::vector<PtxText> &texts) {
     }
   compiled = std::move(compilation.module);
   kernel_infos = info(*compiled).kernels;
+  for (KernelInfo &kernel : kernel_infos)
+    if (max_registers != 0 && origin == PtxOrigin::text && !kernel.limits_registers)
+      kernel.limit_registers(max_registers);
   variable_infos = info(*compiled).variables;
   binary = device_capability();
   return CUDA_SUCCESS;

@@ -30,6 +30,9 @@ public:
   static std::shared_ptr<Image> copy(const void *code);
   static std::shared_ptr<Image> take(std::vector<char> bytes);
 
+  /* Sets the limit of CU_JIT_MAX_REGISTERS, which directives of kernels replace. Must be called before prepare(). */
+  void limit_registers(unsigned limit) { max_registers = limit; }
+
   /* Whether the bytes begin like code. Other bytes are refused without parsing the rest. */
   bool is_code() const;
 
@@ -60,6 +63,7 @@ private:
   std::shared_ptr<const Module> compiled;
   bool lacks_instruction = false; /* the PTX has an instruction that is not simulated */
   bool no_ptx = false;
+  unsigned max_registers = 0; /* 0: no limit */
   std::vector<KernelInfo> kernel_infos;
   std::vector<Variable> variable_infos;
   int ptx = 0, binary = 0;

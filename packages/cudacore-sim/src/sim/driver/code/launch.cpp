@@ -406,6 +406,8 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
   launch->block = request.block;
   launch->cluster = request.cluster;
   launch->dynamic_shared_bytes = request.dynamic_shared;
+  launch->shared_reserved = reserved_shared(*context->device);
+  launch->shared_unit = shared_unit(*context->device);
   launch->cooperative = request.cooperative;
   launch->multiprocessors = multiprocessors_for(request, *context->device);
   launch->grid_id = state().next_grid_id++;

@@ -92,6 +92,8 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
       !are_options(numLibraryOptions, libraryOptions, libraryOptionValues))
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> image = Image::copy(code);
+  if (image != nullptr)
+    set_options(*image, numJitOptions, jitOptions, jitOptionsValues);
   if (image != nullptr && !image->is_code()) {
     image->prepare(); /* only writes the log: an error is returned when the code is used */
     write_log(image->log(), numJitOptions, jitOptions, jitOptionsValues);
@@ -108,7 +110,9 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
     return CUDA_ERROR_INVALID_VALUE;
   if (!read_file(fileName, bytes))
     return CUDA_ERROR_FILE_NOT_FOUND;
-  return add(library, Image::take(std::move(bytes)));
+  std::shared_ptr<Image> image = Image::take(std::move(bytes));
+  set_options(*image, numJitOptions, jitOptions, jitOptionsValues);
+  return add(library, std::move(image));
 }
 
 CUresult cuLibraryUnload(CUlibrary library) {

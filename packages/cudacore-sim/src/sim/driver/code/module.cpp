@@ -70,6 +70,12 @@ void write_log(const std::string &log, unsigned count, const CUjit_option *optio
     *size = handle_of<void *>(length);
 }
 
+void set_options(Image &image, unsigned count, const CUjit_option *options, void **values) {
+  for (unsigned i = 0; i < count; i++)
+    if (options[i] == CU_JIT_MAX_REGISTERS)
+      image.limit_registers(static_cast<unsigned>(value_of(values[i])));
+}
+
 bool are_options(unsigned count, const CUjit_option *options, void **values) {
   for (unsigned i = 0; i < count; i++)
     if (options == nullptr || values == nullptr || options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS)
@@ -86,6 +92,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
   if (module == nullptr || image == nullptr || !are_options(numOptions, options, optionValues))
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> code = Image::copy(image);
+  if (code != nullptr)
+    set_options(*code, numOptions, options, optionValues);
   CUresult result = load(module, code, context);
   write_log(code != nullptr ? code->log() : "", numOptions, options, optionValues);
   return result;

@@ -58,15 +58,37 @@ uint64_t cluster_blocks(const CUlaunchConfig &config, const KernelInfo &kernel) 
   return uint64_t{required[0]} * std::max(required[1], 1u) * std::max(required[2], 1u);
 }
 
+/*
+ * The shared memory of a multiprocessor that runs blocks with `needed` bytes each: the smallest size that the device
+ * can choose that has both the preferred part of the maximum, and one block.
+ */
+uint64_t shared_for(const Callable &what, const Device &device, uint64_t needed) {
+  auto max = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
+  int capability = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) * 10 +
+                   device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  int preferred = what.settings->get(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, -1);
+  if (preferred < 0 || capability < 70) /* before 7.0, shared memory and the L1 cache are separate */
+    return max;
+  uint64_t wanted = std::max(needed, max * static_cast<uint64_t>(preferred) / 100);
+  for (uint64_t kibibytes : {8, 16, 32, 64, 100, 132, 164, 196})
+    if (kibibytes * 1024 >= wanted && kibibytes * 1024 < max && (capability != 75 || kibibytes == 32))
+      return kibibytes * 1024;
+  return max;
+}
+
 } // namespace
+
+uint32_t reserved_shared(const Device &device) {
+  return static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, device));
+}
+uint32_t shared_unit(const Device &device) { return reserved_shared(device) != 0 ? 128 : 256; }
 
 int active_blocks(const Callable &what, const Device &device, int threads, size_t dynamic_shared) {
   const KernelInfo &kernel = what.info();
   auto value = [&](CUdevice_attribute attribute) { return static_cast<uint64_t>(device_attribute(attribute, device)); };
-  constexpr uint64_t register_unit = 256, shared_unit = 128;
+  constexpr uint64_t register_unit = 256;
   if (threads < 1 || threads > device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device))
     return 0;
-  uint64_t reserved = value(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   uint64_t warps = round_up(static_cast<uint64_t>(threads), warp) / warp;
   uint64_t blocks = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
   blocks = std::min(blocks, value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) / warp / warps);
@@ -75,8 +97,11 @@ int active_blocks(const Callable &what, const Device &device, int threads, size_
   blocks = std::min(blocks, register_warps / warps);
   if (dynamic_shared > static_cast<size_t>(max_dynamic_shared(kernel, *what.settings)))
     return 0;
-  uint64_t shared = round_up(kernel.static_shared_bytes + dynamic_shared + reserved, shared_unit);
-  return static_cast<int>(std::min(blocks, value(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared));
+  uint64_t shared =
+      round_up(kernel.static_shared_bytes + dynamic_shared + reserved_shared(device), shared_unit(device));
+  if (shared != 0)
+    blocks = std::min(blocks, shared_for(what, device, shared) / shared);
+  return static_cast<int>(blocks);
 }
 
 namespace api {

@@ -51,6 +51,8 @@ std::optional<int> attribute_of(CUdevice_attribute attribute, const Device &devi
     return architecture().shared;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
     return architecture().optin_shared;
+  case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+    return config().compute_major >= 8 ? 1024 : 0;
   case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
   case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
     return config().compute_major >= 9;

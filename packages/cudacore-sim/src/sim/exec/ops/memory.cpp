@@ -106,17 +106,17 @@ std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64
 std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   Unit &unit = *w.block->unit;
   uint64_t rank = address >> shared_rank_shift;
-  uint64_t offset = (address & ((1u << shared_rank_shift) - 1)) - shared_reserved;
   if (rank < unit.blocks.size()) {
     Block &block = unit.blocks[rank];
+    uint64_t offset = address - block.shared_begin;
     std::vector<std::byte> &shared = block.shared;
     if (offset < shared.size() && bytes <= shared.size() - offset) {
       if (Checker *checker = w.grid->checker.get())
         checker->shared(w, ins, lane, block, static_cast<uint32_t>(offset), bytes, write);
       return shared.data() + offset;
     }
-    offset += shared_reserved - shared_scratch_offset;
-    if (offset < shared_scratch && bytes <= shared_scratch - offset) {
+    offset = (address & ((1u << shared_rank_shift) - 1)) - shared_scratch_offset;
+    if (w.grid->launch.shared_reserved != 0 && offset < shared_scratch && bytes <= shared_scratch - offset) {
       if (Checker *checker = w.grid->checker.get())
         checker->scratch(w, ins, lane, block, block.scratch.data() + offset);
       return block.scratch.data() + offset;
@@ -124,7 +124,7 @@ std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_
   }
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "shared",
                  "the block has " + std::to_string(w.grid->shared_bytes) + " bytes of shared memory, from " +
-                     std::to_string((uint64_t{w.block->rank} << shared_rank_shift) + shared_reserved));
+                     std::to_string(w.block->shared_begin));
 }
 
 std::byte *locate_local(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {

@@ -43,7 +43,7 @@ inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_
                                     : locate_memory(w, ins, lane, address, bytes, write);
   } else if constexpr (S == StateSpace::shared || S == StateSpace::shared_cluster) {
     const Block &block = *w.block;
-    uint64_t offset = address - (uint64_t{block.rank} << shared_rank_shift) - shared_reserved;
+    uint64_t offset = address - block.shared_begin;
     uint64_t size = block.unchecked_bytes;
     if (offset < size && bytes <= size - offset)
       return w.block->shared.data() + offset;

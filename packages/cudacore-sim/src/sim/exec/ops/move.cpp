@@ -131,10 +131,10 @@ template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component)
   case SpecialRegister::total_smem_size:
     return grid.shared_bytes;
   case SpecialRegister::aggr_smem_size:
-    return grid.shared_bytes + shared_reserved;
+    return grid.shared_bytes + launch.shared_reserved;
   case SpecialRegister::reserved_smem_offset_end:
   case SpecialRegister::reserved_smem_offset_cap:
-    return shared_reserved;
+    return launch.shared_reserved;
   case SpecialRegister::reserved_smem_offset_1:
     return shared_scratch_offset;
   case SpecialRegister::envreg:
@@ -205,8 +205,7 @@ void shared_address(Warp &w, const Instruction &ins, uint32_t lanes) {
   const SharedLayout &layout = w.grid->kernel.shared;
   auto found = layout.offsets.find(ins.target);
   uint64_t offset = found == layout.offsets.end() ? 0 : found->second;
-  uint64_t base = (uint64_t{w.block->rank} << shared_rank_shift) + shared_reserved;
-  broadcast(w, ins, lanes, base + offset + static_cast<uint64_t>(ins.immediate));
+  broadcast(w, ins, lanes, w.block->shared_begin + offset + static_cast<uint64_t>(ins.immediate));
 }
 void local_address(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint64_t *d = w.out(ins.op[0]);
