@@ -61,6 +61,11 @@ exclude_patterns = ["_build", "examples"]
 # Classes that python/*.rst list have a page each, with their options: _templates/autosummary/class.rst.
 templates_path = ["_templates"]
 autosummary_context = {"public_names": {*cudacore.__all__, *cudacore.texture.__all__}}
+# Pages of classes that are no longer listed, from an earlier build.
+_LISTED = "".join(page.read_text(encoding="utf-8") for page in (HERE / "python").glob("*.rst"))
+for _page in (HERE / "python" / "classes").glob("*.rst"):
+    if f"   {_page.stem}\n" not in _LISTED:
+        _page.unlink()
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

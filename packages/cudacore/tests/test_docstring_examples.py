@@ -16,10 +16,19 @@ import cudacore as core
 import cudacore.graph
 import cudacore.texture
 import cudacore.utils
+import cudacore_compile
+import cudacore_graph
+import cudacore_handles
 from cudacore import system
+from cudacore_handles._code.kernel_attributes import KernelAttributes, KernelOccupancy
 from guide_programs import blocks_of, example_of
 
-MODULES: tuple[ModuleType, ...] = (core, core.graph, core.texture, core.utils)
+MODULES: tuple[ModuleType, ...] = (
+    *(core, core.graph, core.texture, core.utils),
+    *(cudacore_handles, cudacore_compile, cudacore_graph),
+)
+# Classes that users get, but do not import.
+RETURNED = (KernelAttributes, KernelOccupancy)
 # Classes whose documentation must have an example.
 MAIN = (
     "Buffer",
@@ -55,6 +64,7 @@ WITHOUT = {
     "ObjectCode.get_module": "migration",  # the module is never unloaded
     "TensorMapDescriptor.from_im2col_wide": "tensor-maps",  # needs a device of compute capability 10.0
     "WorkqueueResource.configure": "green-contexts",  # needs CUDA 13.1
+    "cudacore_handles.reset_concurrent_access_warning": "python/memory",
     "utils.FileStreamProgramCache.count": "compile-cache",
 }
 
@@ -70,22 +80,21 @@ def documented() -> Iterator[tuple[str, Any, type | None]]:
 
     Methods with the same docstring, which several classes inherit, are returned once.
     """
+    public = [(f"{module.__name__}.{name}", getattr(module, name)) for module in MODULES for name in module.__all__]
     seen: list[object] = []
-    for module in MODULES:
-        for name in module.__all__:
-            obj = getattr(module, name)
-            full = f"{module.__name__}.{name}".removeprefix("cudacore.")
-            if obj in seen or not (inspect.isclass(obj) or inspect.isroutine(obj)):
-                continue
-            seen.append(obj)
-            yield full, obj, None
-            for method in dir(obj) if inspect.isclass(obj) and not issubclass(obj, BaseException) else ():
-                member = inspect.getattr_static(obj, method)
-                member = getattr(member, "__func__", member)
-                is_public = not method.startswith("_") or method == "__getitem__"
-                if is_public and is_ours(member) and member.__doc__ and member.__doc__ not in seen:
-                    seen.append(member.__doc__)
-                    yield f"{full}.{method}", member, obj
+    for full_name, obj in [*public, *((cls.__name__, cls) for cls in RETURNED)]:
+        full = full_name.removeprefix("cudacore.")
+        if obj in seen or not (inspect.isclass(obj) or inspect.isroutine(obj)):
+            continue
+        seen.append(obj)
+        yield full, obj, None
+        for method in dir(obj) if inspect.isclass(obj) and not issubclass(obj, BaseException) else ():
+            member = inspect.getattr_static(obj, method)
+            member = getattr(member, "__func__", member)
+            is_public = not method.startswith("_") or method == "__getitem__"
+            if is_public and is_ours(member) and member.__doc__ and member.__doc__ not in seen:
+                seen.append(member.__doc__)
+                yield f"{full}.{method}", member, obj
 
 
 def example(name: str, obj: Any, cls: type | None) -> str:

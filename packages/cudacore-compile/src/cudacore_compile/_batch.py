@@ -82,6 +82,14 @@ def compile_many(
         If jobs failed. It is raised when all other jobs are done, and has their results.
     TypeError, ValueError
         If an argument is invalid.
+
+    Examples
+    --------
+    >>> from cudacore_compile import compile_many
+    >>> programs = [f"__device__ int x = {number};" for number in range(3)]
+    >>> codes = compile_many([{"code": code, "code_type": "c++", "target_type": "cubin"} for code in programs])
+    >>> len(codes)
+    3
     """
     if cache is not None:
         check_cache(cache)

@@ -62,6 +62,14 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
         name maps to different symbols.
     UnsupportedCodeError
         For code of other types.
+
+    Examples
+    --------
+    >>> from cudacore_compile import make_fatbin
+    >>> options = [core.ProgramOptions(arch=arch) for arch in ("sm_80", "sm_90")]
+    >>> cubins = [core.Program("__device__ int x;", "c++", each).compile("cubin") for each in options]
+    >>> make_fatbin(cubins).code_type
+    'fatbin'
     """
     parts = list(codes)
     if not parts:

@@ -53,6 +53,12 @@ def from_capsule(capsule: object) -> Any:
     TypeError
         If it is not such a capsule, or its kind has no class. For example, an :class:`ObjectCode` is made from code,
         not from a loaded library.
+
+    Examples
+    --------
+    >>> import cudacore_handles
+    >>> cudacore_handles.from_capsule(stream.__cudacore_handle__()) == stream
+    True
     """
     out = out_box("void")
     kind = _native.open_handle_capsule(address(out), capsule)

@@ -119,6 +119,8 @@ class Process:
         CUDAError
             When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``). In the latter case, the
             process continues to run.
+        ValueError
+            If `timeout_ms` is out of range.
 
         Warns
         -----

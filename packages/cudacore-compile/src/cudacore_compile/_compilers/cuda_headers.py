@@ -52,6 +52,12 @@ def cuda_include_path() -> list[str]:
         If the headers are neither among the Python packages nor in a toolkit, or their major version is not NVRTC's.
     NVRTCError
         If there is no NVRTC.
+
+    Examples
+    --------
+    >>> from cudacore_compile import cuda_include_path
+    >>> options = core.ProgramOptions(include_path=cuda_include_path())
+    >>> module = core.Program("#include <cuda_fp16.h>", "c++", options).compile("cubin")
     """
     from cuda.pathfinder import locate_nvidia_header_directory as locate
 

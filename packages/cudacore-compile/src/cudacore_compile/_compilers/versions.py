@@ -38,6 +38,12 @@ def versions() -> dict[CompilerBackendType, CompilerVersion]:
     """Return the installed compilers and linkers, with their versions, paths and architectures.
 
     Libraries that cannot be loaded are omitted. This loads the libraries, and the driver if there is one.
+
+    Examples
+    --------
+    >>> from cudacore_compile import versions
+    >>> len(versions()["NVRTC"].architectures) > 0
+    True
     """
     found = {}
     try:

@@ -13,5 +13,12 @@ _KINDS = {
 
 
 def live_counts() -> dict[str, int]:
-    """Return the number of live handles of this process by kind, for leak checks."""
+    """Return the number of live handles of this process by kind, for leak checks.
+
+    Examples
+    --------
+    >>> import cudacore_handles
+    >>> cudacore_handles.live_counts()["stream"] > 0
+    True
+    """
     return {kind: int(lib.cch_live_count(number)) for kind, number in _KINDS.items()}

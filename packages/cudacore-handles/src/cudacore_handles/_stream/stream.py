@@ -219,6 +219,12 @@ def default_stream() -> Stream:
     """Return the default stream: the legacy one, or the per-thread one if the environment selects it.
 
     ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1`` selects the per-thread one.
+
+    Examples
+    --------
+    >>> import cudacore_handles
+    >>> with device.allocate(64, stream=cudacore_handles.default_stream()) as scratch:
+    ...     scratch.fill(0, stream=cudacore_handles.default_stream())
     """
     import os
 
