@@ -116,7 +116,6 @@ typedef struct cch_api {
   cch_status (*graph_edges)(cch_edge_list *out, cch_graph *graph);
   void (*node_list_free)(cch_node_list *list);
   void (*edge_list_free)(cch_edge_list *list);
-  cch_status (*graph_connect)(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
   cch_status (*graph_instantiate)(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
   cch_status (*graph_exec_update)(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result);
   cch_status (*graph_upload)(cch_graph_exec *exec, cch_stream *stream);

@@ -289,13 +289,6 @@ CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
-/**
- * Adds edges between nodes of one graph. On failure, no edge is added. CUDA_ERROR_INVALID_VALUE if an edge exists.
- * The driver finds cycles at instantiation. CCH_EINVAL if the edges make a cycle in a graph with nodes that allocate or
- * free memory, because the driver removes no edges from such a graph. @since 0.1
- */
-CCH_EXPORT cch_status cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
-
 /* ---- executable graphs ---- */
 
 /** Options for cch_graph_instantiate(). Zero-initialise, and set `size`. */

@@ -101,7 +101,11 @@ CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
 CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. */
 CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
-/** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. */
+/**
+ * Removes edges and adds others, between nodes of one graph; on failure nothing has changed. CUDA_ERROR_INVALID_VALUE
+ * if an added edge exists. The driver finds cycles at instantiation. CCH_EINVAL if the edges make a cycle in a graph
+ * with nodes that allocate or free memory, because the driver removes no edges from such a graph.
+ */
 CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
                                        size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
                                        size_t count);

@@ -424,28 +424,17 @@ static int rewire_in_turn(cch_graph_node *const *lost_from, cch_graph_node *cons
   return status;
 }
 
-static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                  cch_graph_node *const *from, cch_graph_node *const *to, size_t count, const char *operation) {
-  int status = cch__ready();
-  if (status != 0 || (lost_count == 0 && count == 0))
-    return status;
-  const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
-  CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", operation));
-  return CCH__IN_TURNS(first->graph, NULL, 0,
-                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, operation));
-}
-
 cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
                             cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
   CCH__REQUIRE_ARRAY(lost_from, lost_count);
   CCH__REQUIRE_ARRAY(lost_to, lost_count);
   CCH__REQUIRE_ARRAY(from, count);
   CCH__REQUIRE_ARRAY(to, count);
-  return rewire(lost_from, lost_to, lost_count, from, to, count, __func__);
-}
-
-cch_status cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
-  CCH__REQUIRE_ARRAY(from, count);
-  CCH__REQUIRE_ARRAY(to, count);
-  return rewire(NULL, NULL, 0, from, to, count, __func__);
+  int status = cch__ready();
+  if (status != 0 || (lost_count == 0 && count == 0))
+    return status;
+  const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
+  CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", __func__));
+  return CCH__IN_TURNS(first->graph, NULL, 0,
+                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, __func__));
 }

@@ -291,12 +291,6 @@ LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->g
 LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
 LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
 LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_dependents(&out, w->node))
-
-static int graph_connect(world *w, void **made) {
-  (void)made;
-  int status = cch_graph_connect(&w->copy, &w->fill, 1);
-  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, NULL, NULL, 0);
-}
 static int graph_condition_is_used(world *w, void **made) {
   (void)made;
   int used;
@@ -408,7 +402,6 @@ const operation graph_operations[] = {
     DONE(graph_edges, 0),
     DONE(graph_node_dependencies, 0),
     DONE(graph_node_dependents, 0),
-    DONE(graph_connect, 0),
     DONE(graph_rewire, 0),
     DONE(graph_condition_is_used, 0),
     MADE(graph_instantiate, 0),
