@@ -18,16 +18,19 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from read_headers import read, table_entries
+from read_headers import NOT_IN_TABLE, PREFIX, TABLE, read, table_entries
 
 
 def generate(layout: Path, entries: Path, folder: Path) -> None:
     """Write two files: the program that prints the interface, and the list of the functions in the function table."""
     found = read(folder)
-    lines = [f'  puts("function {prototype}");' for prototype in (*found.functions.values(), *found.callbacks.values())]
+    table = table_entries(found)  # its order is that of the functions here
+    functions = [*NOT_IN_TABLE, *(f"{PREFIX}{name}" for name in table)]
+    prototypes = (*map(found.functions.__getitem__, functions), *found.callbacks.values())
+    lines = [f'  puts("function {prototype}");' for prototype in prototypes]
     for name, fields in found.structs.items():
         lines.append(f'  printf("struct {name} size %zu\\n", sizeof({name}));')
-        for field in fields:
+        for field in fields if name != TABLE else ():
             where, size = f"offsetof({name}, {field})", f"sizeof((({name} *)0)->{field})"
             lines.append(f'  printf("  {name}.{field} at %zu size %zu\\n", {where}, {size});')
     for name, constants in found.enums.items():
@@ -48,7 +51,7 @@ def generate(layout: Path, entries: Path, folder: Path) -> None:
         "",
     ]
     layout.write_text("\n".join(program))
-    entries.write_text("".join(f"ENTRY({name})\n" for name in table_entries(found)))
+    entries.write_text("".join(f"ENTRY({name})\n" for name in table))
 
 
 def compare(baseline: Path, program: str, library: str, *, update: bool) -> None:
