@@ -50,13 +50,12 @@ def patterns(package: str, info: str) -> list[str]:
     """Return patterns of the files that a wheel may contain; `info` is the wheel's metadata folder."""
     module, info = package.replace("-", "_"), re.escape(info)
     allowed = [
-        rf"{module}/(\w+/)*\w+\.py",
+        rf"{module}/(\w+/)*\w+\.pyi?",
         rf"{module}/py\.typed",
         rf"{info}/(METADATA|WHEEL|RECORD|licenses/LICENSE)",
     ]
     if package == "cudacore-handles":
         allowed += [
-            rf"{module}/(_sdk/)?\w+\.pyi",
             rf"{module}/\w+\.(abi3|cpython-\d+t-\w+-linux-gnu)\.so",
             rf"{module}/(\w+/)*libcudacore_handles\.so\.1",
             rf"{module}/(\w+/)*include/cudacore/\w+\.(h|hpp)",

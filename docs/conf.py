@@ -76,12 +76,12 @@ default_role = "literal"
 maximum_signature_line_length = 100
 
 # A missing reference is an error, except for CUDA's and C's own names, for types that docstrings describe in words, and
-# for fields of ProgramOptions, which are described as its parameters.
+# for fields of ProgramOptions, which are described as its parameters. Dicts of options are for type checkers only.
 nitpicky = True
 nitpick_ignore_regex = [
     ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t|bool"),
     ("py:class", r"[a-z].*"),
-    ("py:class", r"T|Key|Value|UUID|SystemDevice|\w+Name"),
+    ("py:class", r"T|Key|Value|UUID|SystemDevice|\w+Name|\w+OptionsDict"),
     ("py:attr", r"(cudacore\w*\.)?ProgramOptions\.\w+"),
 ]
 

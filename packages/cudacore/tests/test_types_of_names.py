@@ -17,6 +17,7 @@ import pytest
 import cudacore
 import cudacore.typing
 import cudacore_compile
+import cudacore_graph
 import cudacore_handles
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
 
@@ -105,6 +106,26 @@ def test_sets_of_targets() -> None:
     for target in get_args(names.LinkTargetName):
         assert target in {"cubin", "ptx", "ltoir"}
     assert all(get_origin(getattr(names, name)) is not None for name in names.__all__ if name.endswith("Name"))
+
+
+OPTION_DICTS = (
+    (cudacore_handles, "_option_dicts.pyi"),
+    (cudacore_compile, "_compilers/option_dicts.pyi"),
+    (cudacore_graph, "_option_dicts.pyi"),
+)
+
+
+@pytest.mark.parametrize(("package", "stub"), OPTION_DICTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_dicts_of_options(package: Any, stub: str) -> None:
+    """Type checkers would refuse an option in a dict, or accept one that does not exist or a value of a wrong type."""
+    tree = ast.parse((Path(package.__file__).parent / stub).read_text(encoding="utf-8"))
+    dicts = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert dicts
+    for one in dicts:
+        cls = getattr(package, one.name.removesuffix("Dict"))
+        kinds = {name: getattr(kind, "__forward_arg__", kind) for name, kind in cls.__annotations__.items()}
+        found = {ast.unparse(field.target): ast.unparse(field.annotation) for field in one.body[1:]}
+        assert found == {name: kinds[name] for name in cls.__dataclass_fields__}, one.name
 
 
 def test_properties_have_types() -> None:

@@ -58,6 +58,16 @@ core.LaunchConfig(grid=1)  # wrong: no block
 core.LaunchConfig(1, 32)  # wrong: the second argument is the cluster
 core.LaunchConfig(grid=1.5, block=1)  # wrong: a float is not an extent
 
+# Options as dicts
+device.create_stream(options={"nonblockin": True})  # wrong: the name of the option
+device.create_event({"timing_enabled": "no"})  # wrong: a str is not a bool
+stream.record(options={"blocking": True})  # wrong: the name of the option
+core.Program("", "c++", {"arc": "sm_90"})  # wrong: the name of the option
+core.Linker(code, options={"lto": True})  # wrong: the name of the option
+core.DeviceMemoryResource(0, {"max_sise": 1})  # wrong: the name of the option
+core.VirtualMemoryResource(0, {"handle_type": "posix"})  # wrong: no such type
+definition.instantiate({"upload": stream})  # wrong: the name of the option
+
 # Names and objects
 core.EventOptions(enable_timing=True)  # wrong: the name of the option
 core.ProgramOptions(std=17)  # wrong: a str is needed
@@ -88,6 +98,11 @@ buffer.fill(b"12", stream=stream)
 buffer.fill(np.float32(1), stream=stream)
 buffer.copy_from(np.zeros(8), stream=stream)
 buffer.copy_from(memoryview(bytearray(64)), stream=stream)
+device.create_stream(options={"nonblocking": False, "priority": 0})
+device.create_event({"timing_enabled": True})
+core.Program("", "c++", {"arch": "sm_90", "include_path": ["include"], "define_macro": {"N": 4}})
+core.VirtualMemoryResource(0, {"handle_type": None, "peers": [1]})
+definition.instantiate({"auto_free_on_launch": True, "upload_stream": stream})
 copy: core.Buffer = buffer.copy_to(stream=stream)
 array: "np.ndarray[tuple[int], np.dtype[np.float64]]" = buffer.copy_to(np.zeros(8), stream=stream)
 core.register_host_memory(np.zeros(8))

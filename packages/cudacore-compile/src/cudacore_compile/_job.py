@@ -6,11 +6,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import CompileTargetName, ObjectCodeFormatType, SourceCodeName, SourceCodeType
 from cudacore_handles._sdk import public
+
+if TYPE_CHECKING:
+    from cudacore_compile._compilers.option_dicts import ProgramOptionsDict
 
 
 class Cancellation:
@@ -62,7 +65,7 @@ class CompileJob:
     """
 
     code: str | bytes
-    options: ProgramOptions | Mapping[str, Any] | None = None
+    options: ProgramOptions | ProgramOptionsDict | None = None
     target_type: ObjectCodeFormatType | CompileTargetName = "cubin"
     name_expressions: Sequence[str | bytes] = ()
     code_type: SourceCodeType | SourceCodeName = "c++"

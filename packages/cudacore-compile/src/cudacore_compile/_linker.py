@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
@@ -25,6 +24,7 @@ from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_l
 if TYPE_CHECKING:
     from cudacore_compile._cache.link import LinkFacts
     from cudacore_compile._cache.resource import ProgramCacheResource
+    from cudacore_compile._compilers.option_dicts import LinkerOptionsDict
 
 _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # added to an architecture's number in CUjit_target
@@ -64,7 +64,7 @@ class Linker(Closing):
     _box: tuple[Any, list[bytes]] | None  # an nvJitLink linker with its flags, for `handle`
     _logs: tuple[str, str]
 
-    def __init__(self, *object_codes: ObjectCode, options: LinkerOptions | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *object_codes: ObjectCode, options: LinkerOptions | LinkerOptionsDict | None = None) -> None:
         if not object_codes:
             raise ValueError("At least one ObjectCode object must be provided")
         for code in object_codes:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
     from cudacore_compile._cache.resource import ProgramCacheResource
+    from cudacore_compile._compilers.option_dicts import ProgramOptionsDict
 
 
 class Program(Closing):
@@ -93,7 +94,7 @@ class Program(Closing):
         self,
         code: str | bytes | bytearray,
         code_type: SourceCodeType | SourceCodeName,
-        options: ProgramOptions | Mapping[str, Any] | None = None,
+        options: ProgramOptions | ProgramOptionsDict | None = None,
         *,
         headers: Mapping[str, str | bytes] | None = None,
     ) -> None:

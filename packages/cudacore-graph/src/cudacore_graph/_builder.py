@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use, view_of
 from cudacore_graph._condition import GraphCondition, create_condition
@@ -33,6 +33,9 @@ from cudacore_handles._sdk import (
 )
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder, Taken, take
+
+if TYPE_CHECKING:
+    from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
 
 _MODES = {
     "global": lib.CCH_CAPTURE_GLOBAL,
@@ -234,7 +237,7 @@ class GraphBuilder(Builder, Made):
             self._take_no_work()
         return self
 
-    def complete(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
+    def complete(self, options: GraphCompleteOptions | GraphCompleteOptionsDict | None = None) -> Graph:
         """Make an executable graph; see :meth:`GraphDefinition.instantiate`.
 
         Parameters
@@ -252,7 +255,7 @@ class GraphBuilder(Builder, Made):
         return instantiate(self._finished("complete the graph"), options, self._own_stream())
 
     def debug_dot_print(
-        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
+        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | GraphDebugPrintOptionsDict | None = None
     ) -> None:
         """Have the driver write a description of the graph; see :meth:`GraphDefinition.debug_dot_print`."""
         self._finished("describe the graph").debug_dot_print(path, options)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cudacore_graph._graph import Graph
     from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
     from cudacore_graph._options import GraphCompleteOptions
     from cudacore_handles import Kernel, LaunchConfig
 
@@ -230,7 +231,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
         """
         return create_condition(self, default_value)
 
-    def instantiate(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
+    def instantiate(self, options: GraphCompleteOptions | GraphCompleteOptionsDict | None = None) -> Graph:
         """Make an executable graph (cuGraphInstantiateWithParams).
 
         Parameters
@@ -277,7 +278,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
         return adopt(type(self), out)
 
     def debug_dot_print(
-        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
+        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | GraphDebugPrintOptionsDict | None = None
     ) -> None:
         """Have the driver write its own description of the graph to a file, in the DOT language (cuGraphDebugDotPrint).
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from cudacore_graph._builder import GraphBuilder
     from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_graph._option_dicts import GraphCompleteOptionsDict
     from cudacore_handles import LaunchConfig
 
 # The meanings of CUgraphExecUpdateResult, by number.
@@ -189,7 +190,7 @@ class Graph(_native.ExecHandle, Closing, Made):
 
 def instantiate(
     definition: GraphDefinition,
-    options: GraphCompleteOptions | Mapping[str, Any] | None,
+    options: GraphCompleteOptions | GraphCompleteOptionsDict | None,
     stream: Stream | None = None,
 ) -> Graph:
     """Make an executable graph in a stream's context, or the current one; see :meth:`GraphDefinition.instantiate`."""

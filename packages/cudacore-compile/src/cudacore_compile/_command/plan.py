@@ -288,15 +288,15 @@ class Plan:
     def _assembly(self, unit: _Unit, ptx: ObjectCode) -> CompileJob:
         given = self._options
         ptxas = [*(given.ptxas_options or ()), *(["-fmad=false"] if given.fma is False else ())]
-        options = {
-            "name": unit.source.program_name,
-            "arch": unit.arch,
-            "debug": given.debug,
-            "max_register_count": given.max_register_count,
-            "lineinfo": given.lineinfo,
-            "ptxas_options": ptxas or None,
-            "no_cache": no_cache("ptx") if given.no_cache is None else given.no_cache,
-        }
+        options = ProgramOptions(
+            name=unit.source.program_name,
+            arch=unit.arch,
+            debug=given.debug,
+            max_register_count=given.max_register_count,
+            lineinfo=given.lineinfo,
+            ptxas_options=ptxas or None,
+            no_cache=no_cache("ptx") if given.no_cache is None else given.no_cache,
+        )
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
 
     def make_linkers(self, results: Sequence[ObjectCode]) -> dict[str | None, Linker]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cudacore_handles._driver.device import Device
     from cudacore_handles._driver.device_resources import ContextOptions, DeviceResources
+    from cudacore_handles._option_dicts import EventOptionsDict, StreamOptionsDict
     from cudacore_handles._stream.event import Event
     from cudacore_handles._stream.options import EventOptions, StreamOptions
     from cudacore_handles._stream.stream import Stream
@@ -62,7 +63,7 @@ class Context(_native.Handle, Closing, Made):
         check(status, hint=hint_for_context(status))
         return adopt(cls, out)
 
-    def create_stream(self, options: StreamOptions | Mapping[str, Any] | None = None) -> Stream:
+    def create_stream(self, options: StreamOptions | StreamOptionsDict | None = None) -> Stream:
         """Create a stream in this context; see :meth:`Device.create_stream`.
 
         Streams of a green context are always non-blocking (cuGreenCtxStreamCreate).
@@ -71,7 +72,7 @@ class Context(_native.Handle, Closing, Made):
 
         return Stream._create(self, options)
 
-    def create_event(self, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
+    def create_event(self, options: EventOptions | EventOptionsDict | None = None) -> Event:
         """Create an event in this context; see :meth:`Device.create_event`."""
         from cudacore_handles._stream.event import Event
 

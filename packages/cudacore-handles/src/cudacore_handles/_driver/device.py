@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
     from cudacore_handles._memory.resource import MemoryResource
+    from cudacore_handles._option_dicts import EventOptionsDict, StreamOptionsDict
     from cudacore_handles._stream.options import EventOptions, StreamOptions
     from cudacore_handles._views.view import StridedMemoryView
     from cudacore_handles.texture import (
@@ -190,7 +191,7 @@ class Device:
         return Context._create(self._id, options)
 
     def create_stream(
-        self, obj: IsStreamType | None = None, options: StreamOptions | Mapping[str, Any] | None = None
+        self, obj: IsStreamType | None = None, options: StreamOptions | StreamOptionsDict | None = None
     ) -> Stream:
         """Create a stream, or borrow one (cuStreamCreateWithPriority).
 
@@ -224,7 +225,7 @@ class Device:
             raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
         return stream
 
-    def create_event(self, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
+    def create_event(self, options: EventOptions | EventOptionsDict | None = None) -> Event:
         """Create an event (cuEventCreate).
 
         Parameters

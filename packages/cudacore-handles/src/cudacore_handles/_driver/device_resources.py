@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -22,6 +22,7 @@ from cudacore_handles.typing import WorkqueueSharingScopeName, WorkqueueSharingS
 if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._driver.device import Device
+    from cudacore_handles._option_dicts import SMResourceOptionsDict, WorkqueueResourceOptionsDict
 
 _WITH_GROUPS = 13010  # CUDA 13.1 added groups of different sizes, and work queues
 _MAX_UINT32 = 2**32 - 1
@@ -166,7 +167,7 @@ class SMResource(Made):
         return self._flags
 
     def split(
-        self, options: SMResourceOptions | Mapping[str, Any], *, dry_run: bool = False
+        self, options: SMResourceOptions | SMResourceOptionsDict, *, dry_run: bool = False
     ) -> tuple[list[SMResource], SMResource]:
         """Split the multiprocessors into groups (cuDevSmResourceSplit, before CUDA 13.1 cuDevSmResourceSplitByCount).
 
@@ -343,7 +344,7 @@ class WorkqueueResource(Made):
         """Device: The device of the queues."""
         return _device(self._device_id)
 
-    def configure(self, options: WorkqueueResourceOptions | Mapping[str, Any]) -> None:
+    def configure(self, options: WorkqueueResourceOptions | WorkqueueResourceOptionsDict) -> None:
         """Change the settings; options that are not given do not change.
 
         Parameters

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import hold, out_box
@@ -23,6 +23,7 @@ from cudacore_handles._memory.ipc import (
 if TYPE_CHECKING:
     from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
     from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
+    from cudacore_handles._option_dicts import DeviceMemoryResourceOptionsDict
 from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 
@@ -54,7 +55,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     def __init__(
         self,
         device_id: Device | int,
-        options: DeviceMemoryResourceOptions | Mapping[str, Any] | None = None,
+        options: DeviceMemoryResourceOptions | DeviceMemoryResourceOptionsDict | None = None,
     ) -> None:
         self._device_id = Device(device_id).device_id
         if options is None:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
@@ -21,6 +20,7 @@ from cudacore_handles.typing import ManagedMemoryLocationName, ManagedMemoryLoca
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
+    from cudacore_handles._option_dicts import ManagedMemoryResourceOptionsDict
 from cudacore_handles._memory.pool import PooledMemoryResource
 
 
@@ -66,7 +66,7 @@ class ManagedMemoryResource(PooledMemoryResource):
     _is_host_accessible = True
     _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None
 
-    def __init__(self, options: ManagedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, options: ManagedMemoryResourceOptions | ManagedMemoryResourceOptionsDict | None = None) -> None:
         from cudacore_handles._memory.managed import ManagedBuffer, warn_of_no_concurrent_access
 
         given = None if options is None else as_options(ManagedMemoryResourceOptions, options)

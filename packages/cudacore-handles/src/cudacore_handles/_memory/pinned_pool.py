@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
@@ -25,6 +24,9 @@ from cudacore_handles._memory.ipc import (
 )
 from cudacore_handles._memory.peer_access import NO_ACCESS, READ_WRITE
 from cudacore_handles._memory.pool import Pool, PooledMemoryResource
+
+if TYPE_CHECKING:
+    from cudacore_handles._option_dicts import PinnedMemoryResourceOptionsDict
 
 _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
 
@@ -76,7 +78,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     _is_host_accessible = True
     _numa_id = -1
 
-    def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, options: PinnedMemoryResourceOptions | PinnedMemoryResourceOptionsDict | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
         if given is None and driver_version() >= 13000:
             out = out_box("cch_pool")

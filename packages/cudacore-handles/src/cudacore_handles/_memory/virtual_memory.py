@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -43,6 +43,9 @@ from cudacore_handles.typing import (
     VirtualMemoryLocationType,
     _as_name,
 )
+
+if TYPE_CHECKING:
+    from cudacore_handles._option_dicts import VirtualMemoryResourceOptionsDict
 
 _LOCATIONS = {
     VirtualMemoryLocationType.DEVICE: lib.CCH_LOCATION_DEVICE,
@@ -142,7 +145,9 @@ class VirtualMemoryResource(MemoryResource):
     """
 
     def __init__(
-        self, device_id: Device | int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
+        self,
+        device_id: Device | int,
+        config: VirtualMemoryResourceOptions | VirtualMemoryResourceOptionsDict | None = None,
     ) -> None:
         self._device = Device(device_id)
         self.config: VirtualMemoryResourceOptions = as_options(VirtualMemoryResourceOptions, config, "config")
@@ -192,7 +197,10 @@ class VirtualMemoryResource(MemoryResource):
         return buffer
 
     def modify_allocation(
-        self, buf: Buffer, new_size: int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
+        self,
+        buf: Buffer,
+        new_size: int,
+        config: VirtualMemoryResourceOptions | VirtualMemoryResourceOptionsDict | None = None,
     ) -> Buffer:
         """Make a buffer larger.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._driver.device import Device
+    from cudacore_handles._option_dicts import EventOptionsDict
     from cudacore_handles._stream.options import EventOptions
 
 
@@ -76,7 +77,7 @@ class Event(_native.EventHandle, Closing, Made):
         return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"
 
     @classmethod
-    def _create(cls, context: Context, options: EventOptions | Mapping[str, Any] | None) -> Event:
+    def _create(cls, context: Context, options: EventOptions | EventOptionsDict | None) -> Event:
         flags = DEFAULT_FLAGS
         if options is not None:
             from cudacore_handles._stream.options import EventOptions

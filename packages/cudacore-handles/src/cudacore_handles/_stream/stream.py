@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cudacore_handles import _native
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cudacore_graph import GraphBuilder
     from cudacore_handles._driver.device import Device
     from cudacore_handles._driver.device_resources import DeviceResources
+    from cudacore_handles._option_dicts import EventOptionsDict, StreamOptionsDict
     from cudacore_handles._stream.options import EventOptions, StreamOptions
 
 _NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
@@ -58,7 +58,7 @@ class Stream(_native.StreamHandle, Closing, Made):
     if TYPE_CHECKING:
 
         def record(
-            self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None
+            self, event: Event | None = None, options: EventOptions | EventOptionsDict | None = None
         ) -> Event: ...
         def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None: ...
 
@@ -79,7 +79,7 @@ class Stream(_native.StreamHandle, Closing, Made):
         return f"<Stream handle={self._raw:#x} context={context:#x}>"
 
     @classmethod
-    def _create(cls, context: Context, options: StreamOptions | Mapping[str, Any] | None) -> Stream:
+    def _create(cls, context: Context, options: StreamOptions | StreamOptionsDict | None) -> Stream:
         flags, priority = _NON_BLOCKING, 0
         if options is not None:
             from cudacore_handles._stream.options import StreamOptions
