@@ -42,15 +42,17 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
 
     def add_columns() -> Any:
         arguments, edges = columns()
-        built = definition()
-        built.launch_many(config, kernel, arguments, edges=edges)
-        return built
+        return definition().launch_many(config, kernel, arguments, edges=edges)
 
-    large = functools.cache(add_columns)
+    large_nodes = functools.cache(add_columns)
+    large = functools.cache(lambda: large_nodes()[0].graph)
     executable_large = functools.cache(lambda: large().instantiate())
 
     def update_large() -> None:
         executable_large().update(large())
+
+    def update_columns() -> None:
+        executable_large().update_many(large_nodes(), columns()[0])
 
     def add_memsets() -> Any:
         built = definition()
@@ -140,6 +142,7 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
         "large": large,
         "many": many,
         "one_node": one,
+        "update_columns": update_columns,
         "update_large": update_large,
         "wide": wide,
     }

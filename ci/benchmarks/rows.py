@@ -299,6 +299,7 @@ ROWS = (
     ),
     large("copy of 100,000 kernel nodes", "large().copy().close()", 1.2),
     large("graph.update, 100,000 nodes", "update_large()", 1.2),
+    large("graph.update_many, 100,000 nodes", "update_columns()", None, floor="graph[node].update"),
     adding("memset node", "add_memsets()"),
     adding("memcpy node, Buffers", "add_memcpys()"),
     adding("empty node", "add_empties()"),

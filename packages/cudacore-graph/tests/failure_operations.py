@@ -189,9 +189,20 @@ def sample(w: World) -> dict[str, Any]:
     }
 
 
+def two_kernels(w: World) -> tuple[cg.KernelNode, cg.KernelNode]:
+    first = cg.GraphDefinition().launch(ONE, w.add, w.numbers.buffer, 1)
+    return first, first.launch(ONE, w.add, w.numbers.buffer, 1)
+
+
 # ---- edges, lists, properties ----
 
 operation("pred.add", lambda w, _: w.empty.pred.add(w.fill), undo=lambda w, _: w.empty.pred.discard(w.fill))
+operation(
+    "pred.add of another type",
+    lambda w, made: made[1].pred.add(made[0], "programmatic"),
+    begin=lambda w: two_kernels(w),
+    end=lambda w, made: made[0].graph.edge_types(),
+)
 operation(
     "pred.replace",
     lambda w, _: w.empty.pred.replace({w.fill, w.copy}),
@@ -204,7 +215,7 @@ operation(
     undo=lambda w, _: w.call.succ.clear(),
 )
 operation("nodes", lambda w, _: w.definition.nodes())
-operation("edges", lambda w, _: w.definition.edges())
+operation("edges", lambda w, _: (w.definition.edges(), w.definition.edge_types()))
 operation("pred and succ", lambda w, _: (set(w.empty.pred), set(w.kernel.succ), len(w.copy.pred)))
 operation("nodes that are new", lambda w, own: (own.nodes(), own.edges()), begin=lambda w: w.definition.clone()[0])
 operation("properties of a kernel", lambda w, _: (w.kernel.config, w.kernel.kernel, w.kernel.args), quiet=NAMES)

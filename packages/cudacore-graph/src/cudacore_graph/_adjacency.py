@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph.typing import GraphEdgeType, GraphEdgeTypeName
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import results
@@ -33,10 +34,28 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self))}}}"
 
-    def add(self, value: GraphNode) -> None:
-        """Add an edge (cuGraphAddDependencies), unless it exists already."""
+    def add(self, value: GraphNode, edge_type: GraphEdgeType | GraphEdgeTypeName | None = None) -> None:
+        """Add an edge (cuGraphAddDependencies), unless it exists already.
+
+        Parameters
+        ----------
+        value : GraphNode
+            The other node.
+        edge_type : GraphEdgeType or str, optional
+            The type of the edge; an edge that exists gets this type. Default None: an edge that exists is not changed,
+            and a new one is of the type ``"default"``. Other types need a driver for CUDA 12.3.
+
+        Raises
+        ------
+        ValueError
+            If the node is of another graph, or the nodes cannot have an edge of this type.
+        """
+        if edge_type is not None:
+            number = _read_type(edge_type)
+            self._change(lost=(value,) if value in self else (), gained=(value,), edge_type=number)
+            return
         try:
-            _native.change_edges(self._node, self._forward, (), (value,))
+            self._change(gained=(value,))
         except CUDAError as error:
             if error.code != results.INVALID_VALUE or value not in self:
                 raise
@@ -71,5 +90,16 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
                 raise TypeError(f"a GraphNode is needed, not {type(node).__name__}")
         return set(found)
 
-    def _change(self, *, gained: Iterable[GraphNode] = (), lost: Iterable[GraphNode] = ()) -> None:
-        _native.change_edges(self._node, self._forward, tuple(lost), tuple(gained))
+    def _change(self, *, gained: Iterable[GraphNode] = (), lost: Iterable[GraphNode] = (), edge_type: int = 0) -> None:
+        _native.change_edges(self._node, self._forward, tuple(lost), tuple(gained), edge_type)
+
+
+# The types of edges, by the numbers of cch_edge_type.
+EDGE_TYPES = tuple(GraphEdgeType)
+
+
+def _read_type(edge_type: GraphEdgeType | GraphEdgeTypeName) -> int:
+    if edge_type not in EDGE_TYPES[:-1]:
+        names = ", ".join(repr(str(one)) for one in EDGE_TYPES[:-1])
+        raise ValueError(f"edge_type is {edge_type!r}; it must be one of {names}")
+    return EDGE_TYPES.index(GraphEdgeType(edge_type))

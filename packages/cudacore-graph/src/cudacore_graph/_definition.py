@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph._adjacency import EDGE_TYPES
 from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import HINTS, explain, gone, hold_there
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cudacore_graph._nodes.kernel import KernelNode
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
     from cudacore_graph._options import GraphCompleteOptions
+    from cudacore_graph.typing import GraphEdgeType
     from cudacore_handles import Kernel, LaunchConfig
 
 
@@ -82,6 +84,25 @@ class GraphDefinition(_native.GraphHandle, Closing):
     def edges(self) -> set[tuple[GraphNode, GraphNode]]:
         """Return all edges (cuGraphGetEdges): pairs of a node and its dependent."""
         return _native.graph_edges(self, set())
+
+    def edge_types(self) -> dict[tuple[GraphNode, GraphNode], GraphEdgeType]:
+        """Return all edges with their types (cuGraphGetEdges): as pairs of a node and its dependent.
+
+        :meth:`AdjacencySetProxy.add` gives an edge another type.
+
+        Examples
+        --------
+        >>> code = 'extern "C" __global__ void nothing() {}'
+        >>> nothing = core.Program(code, "c++").compile("cubin").get_kernel("nothing")
+        >>> one = core.LaunchConfig(grid=1, block=1)
+        >>> graph = core.graph.GraphDefinition()
+        >>> first = graph.launch(one, nothing)
+        >>> second = first.launch(one, nothing)
+        >>> second.pred.add(first, "programmatic")  # the second kernel may begin before the first one has ended
+        >>> graph.edge_types()[first, second]
+        <GraphEdgeType.PROGRAMMATIC: 'programmatic'>
+        """
+        return {pair: EDGE_TYPES[number] for pair, number in _native.graph_edges(self, {}).items()}
 
     def sorted_nodes(self) -> list[GraphNode]:
         """Return all nodes in topological order: each one after the nodes that it depends on.

@@ -36,6 +36,7 @@ _G = TypeVar("_G", bound=GraphHandle)
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _C = TypeVar("_C", list[Any], set[Any])
+_E = TypeVar("_E", list[Any], set[Any], dict[Any, int])
 
 class NodeMethods:
     def launch(self, config: LaunchConfig, kernel: Kernel, *args: KernelArgumentType) -> KernelNode:
@@ -439,16 +440,21 @@ class ExecHandle(Handle):
 def graph_nodes(graph: GraphHandle, place: _C, /) -> _C:
     """Add the nodes of a graph to a list or a set, and return that list or set (cuGraphGetNodes)."""
 
-def graph_edges(graph: GraphHandle, place: _C, /) -> _C:
-    """Add the edges of a graph, as pairs of nodes, to a list or a set; return that list or set (cuGraphGetEdges)."""
+def graph_edges(graph: GraphHandle, place: _E, /) -> _E:
+    """Add the edges of a graph, as pairs of nodes, to a list, a set or a dict, and return it (cuGraphGetEdges).
+
+    The values in the dict are numbers of the types of the edges (``cch_edge_type``).
+    """
 
 def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
     """Return a list of a node's dependents (cuGraphNodeGetDependentNodes), or of its dependencies."""
 
-def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], /) -> None:
+def change_edges(
+    node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], edge_type: int, /
+) -> None:
     """Make all given changes to the edges of a node, or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
 
-    The edges to remove must exist, and the edges to add must not exist.
+    The edges to remove must exist, and the edges to add must not exist. These get a type (``cch_edge_type``).
     """
 
 def add_nodes(graph: GraphHandle, items: Iterable[tuple[Any, ...]], /) -> list[Any]:

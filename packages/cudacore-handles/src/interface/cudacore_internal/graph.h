@@ -101,14 +101,30 @@ CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
 CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. */
 CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+
 /**
- * Removes edges and adds others, between nodes of one graph; on failure nothing has changed. CUDA_ERROR_INVALID_VALUE
- * if an added edge exists. The driver finds cycles at instantiation. CCH_EINVAL if the edges make a cycle in a graph
- * with nodes that allocate or free memory, because the driver removes no edges from such a graph.
+ * Types of edges: what a node waits for. All but the default lead from a kernel to a kernel, and need a driver for CUDA
+ * 12.3. The numbers are those of CUDA's ports.
+ */
+typedef enum cch_edge_type {
+  CCH_EDGE_DEFAULT = 0,      /**< the end of the other node */
+  CCH_EDGE_PROGRAMMATIC = 1, /**< that all blocks have called cudaTriggerProgrammaticLaunchCompletion(), or ended */
+  CCH_EDGE_LAUNCH_ORDER = 2, /**< that all blocks have begun */
+  CCH_EDGE_OTHER = 3         /**< another type, which can only be read */
+} cch_edge_type;
+
+/**
+ * Removes edges and adds others, which get a type, between nodes of one graph; on failure nothing has changed.
+ * CUDA_ERROR_INVALID_VALUE if an added edge exists. The driver finds cycles at instantiation. CCH_EINVAL if the edges
+ * make a cycle in a graph with nodes that allocate or free memory, because the driver removes no edges from such a
+ * graph.
  */
 CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
                                        size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
-                                       size_t count);
+                                       size_t count, int type);
+
+/** Like cch_graph_edges(). `*types` has the type of each edge; cch_edge_list_free() frees it with the list. */
+CCH_EXPORT cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **types, cch_graph *graph);
 
 /**
  * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and

@@ -161,11 +161,24 @@ cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
   return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependents, node->raw, true, __func__));
 }
 
-static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
+static int type_of(const CUgraphEdgeData *data) {
+  static const CUgraphEdgeData plain;
+  if (memcmp(data, &plain, sizeof plain) == 0)
+    return CCH_EDGE_DEFAULT;
+  const bool is_known = data->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && data->to_port == 0;
+  return is_known && data->from_port == CCH_EDGE_PROGRAMMATIC   ? CCH_EDGE_PROGRAMMATIC
+         : is_known && data->from_port == CCH_EDGE_LAUNCH_ORDER ? CCH_EDGE_LAUNCH_ORDER
+                                                                : CCH_EDGE_OTHER;
+}
+
+/* The types of the edges come behind the edges, in the same block. */
+static int give_edges(cch_edge_list *out, const uint8_t **types, cch_graph *graph, const raw_list *raw,
+                      const char *operation) {
   cch_edge_list list = {0};
   int status = 0;
-  if (raw->count > 0 && (list.edges = malloc(raw->count * sizeof *list.edges)) == NULL)
+  if (raw->count > 0 && (list.edges = malloc(raw->count * (sizeof *list.edges + 1))) == NULL)
     status = cch__fail_nomem(operation);
+  uint8_t *type = (uint8_t *)(list.edges + raw->count);
   for (; status == 0 && list.count < raw->count; list.count += status == 0) {
     cch_edge *edge = &list.edges[list.count];
     status = cch__node_box(&edge->from, graph, raw->nodes[list.count], -1, operation);
@@ -174,26 +187,36 @@ static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw,
     status = cch__node_box(&edge->to, graph, raw->others[list.count], -1, operation);
     if (status != 0)
       cch_graph_node_unref(edge->from);
+    else
+      type[list.count] = (uint8_t)type_of(&raw->edges[list.count]);
   }
-  if (status == 0)
-    *out = list;
-  else
+  if (status != 0) {
     cch_edge_list_free(&list);
-  return status;
+    return status;
+  }
+  *out = list;
+  *types = type;
+  return 0;
 }
 
-static int list_edges(cch_edge_list *out, cch_graph *graph, const char *operation) {
+static int list_edges(cch_edge_list *out, const uint8_t **types, cch_graph *graph, const char *operation) {
   raw_list raw;
   int status = query_list(&raw, query_edges, graph->raw, true, true, operation);
   if (status == 0)
-    status = give_edges(out, graph, &raw, operation);
+    status = give_edges(out, types, graph, &raw, operation);
   free_raw(&raw);
   return status;
 }
 
 cch_status cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
-  return CCH__IN_TURN(graph, NULL, list_edges(out, graph, __func__));
+  const uint8_t *types;
+  return CCH__IN_TURN(graph, NULL, list_edges(out, &types, graph, __func__));
+}
+
+cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **types, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, types, graph);
+  return CCH__IN_TURN(graph, NULL, list_edges(out, types, graph, __func__));
 }
 
 /* ---- edges ---- */
@@ -217,6 +240,31 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
       status = cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)from[i]->raw);
   }
   return status;
+}
+
+/* Sets the type of edges that are to be added. */
+static int set_type(raw_list *edges, cch_graph_node *const *from, cch_graph_node *const *to, int type,
+                    const char *operation) {
+  if (type < 0 || type >= CCH_EDGE_OTHER)
+    return cch__fail(CCH_EINVAL, operation, "%d is not a type of edges that can be added", type);
+  if (type == CCH_EDGE_DEFAULT)
+    return 0;
+  if (cch__driver.cuGraphAddDependencies_v12030 == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return cch__fail_missing_version("cuGraphAddDependencies", 12030);
+  edges->edges = calloc(edges->count, sizeof *edges->edges);
+  if (edges->edges == NULL)
+    return cch__fail_nomem(operation);
+  for (size_t i = 0; i < edges->count; i++) {
+    if (from[i]->type != CCH_NODE_KERNEL || to[i]->type != CCH_NODE_KERNEL)
+      return cch__fail(
+          CCH_EINVAL, operation,
+          "an edge that is not of the default type leads from a kernel node to a kernel node, but the node "
+          "%p is of another type",
+          (void *)(from[i]->type != CCH_NODE_KERNEL ? from : to)[i]->raw);
+    edges->edges[i].from_port = (unsigned char)type;
+    edges->edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  return 0;
 }
 
 /* Adds or removes an edge. */
@@ -404,13 +452,16 @@ static int change(CUgraph graph, raw_list *lost, const raw_list *gained, const c
 }
 
 static int rewire_in_turn(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                          cch_graph_node *const *from, cch_graph_node *const *to, size_t count, const char *operation) {
+                          cch_graph_node *const *from, cch_graph_node *const *to, size_t count, int type,
+                          const char *operation) {
   int status = 0;
   raw_list lost = {0}, gained = {0};
   if (lost_count > 0)
     status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
   if (status == 0 && count > 0)
     status = read_edges(&gained, from, to, count, operation);
+  if (status == 0 && count > 0)
+    status = set_type(&gained, from, to, type, operation);
   if (status == 0 && lost_count > 0 && count > 0)
     status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
   if (status == 0 && lost_count > 0 && (lost.edges = calloc(lost_count, sizeof *lost.edges)) == NULL)
@@ -425,7 +476,7 @@ static int rewire_in_turn(cch_graph_node *const *lost_from, cch_graph_node *cons
 }
 
 cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                            cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+                            cch_graph_node *const *from, cch_graph_node *const *to, size_t count, int type) {
   CCH__REQUIRE_ARRAY(lost_from, lost_count);
   CCH__REQUIRE_ARRAY(lost_to, lost_count);
   CCH__REQUIRE_ARRAY(from, count);
@@ -436,5 +487,5 @@ cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *co
   const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
   CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", __func__));
   return CCH__IN_TURNS(first->graph, NULL, 0,
-                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, __func__));
+                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, type, __func__));
 }

@@ -57,8 +57,9 @@ static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
 
 static int add_edges(state *st, cch_graph *graph, PyObject *place) {
   cch_edge_list list = {0};
+  const uint8_t *types;
   int status;
-  WITHOUT_GIL(status = cch_graph_edges(&list, graph));
+  WITHOUT_GIL(status = cch_graph_edges_typed(&list, &types, graph));
   if (status != 0)
     raise_status(st, status);
   for (size_t i = 0; status == 0 && i < list.count; i++) {
@@ -66,7 +67,13 @@ static int add_edges(state *st, cch_graph *graph, PyObject *place) {
     list.edges[i] = (cch_edge){NULL, NULL};
     PyObject *from = node_face(st, edge.from, -1), *to = node_face(st, edge.to, -1);
     PyObject *pair = from != NULL && to != NULL ? PyTuple_Pack(2, from, to) : NULL;
-    status = pair != NULL ? add_to(place, pair) : -1;
+    if (pair != NULL && PyDict_CheckExact(place)) {
+      PyObject *type = PyLong_FromLong(types[i]);
+      status = type != NULL ? PyDict_SetItem(place, pair, type) : -1;
+      Py_XDECREF(type);
+    } else {
+      status = pair != NULL ? add_to(place, pair) : -1;
+    }
     Py_XDECREF(from);
     Py_XDECREF(to);
     Py_XDECREF(pair);
@@ -166,7 +173,10 @@ static void free_edges(edges *self) {
 
 static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
-  if (check_argument_count("change_edges(node, forward, lost, gained)", count, 4) < 0)
+  if (check_argument_count("change_edges(node, forward, lost, gained, edge_type)", count, 5) < 0)
+    return NULL;
+  const long type = PyLong_AsLong(arguments[4]);
+  if (PyErr_Occurred())
     return NULL;
   cch_graph_node *node = node_box(st, arguments[0], "node");
   if (node == NULL)
@@ -175,9 +185,9 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
   edges lost = {.own = lost.few}, gained = {.own = gained.few};
   int status = -1;
   if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
-    WITHOUT_GIL(status = forward
-                             ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
-                             : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count));
+    cch_graph_node **lost_from = forward ? lost.own : lost.far, **lost_to = forward ? lost.far : lost.own;
+    cch_graph_node **from = forward ? gained.own : gained.far, **to = forward ? gained.far : gained.own;
+    WITHOUT_GIL(status = cch_graph_rewire(lost_from, lost_to, lost.count, from, to, gained.count, (int)type));
     if (status == CUDA_ERROR_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)

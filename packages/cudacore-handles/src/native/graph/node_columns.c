@@ -218,7 +218,7 @@ typedef struct existing {
 
 static void release_existing(existing *self) {
   for (size_t i = 0; i < self->count; i++)
-    cch_graph_node_unref(self->nodes[i]);
+    box_unref(self->nodes[i]);
   PyMem_Free(self->nodes);
 }
 

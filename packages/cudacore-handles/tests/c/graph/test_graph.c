@@ -32,8 +32,8 @@ static void boxes_in_structures_are_checked(void) {
     FAILS(CCH_EINVAL, cch_graph_add_batch(&none, g, &spec, 1, NULL));
     CHECK_HAS(check_error()->message, cases[i].what);
   }
-  FAILS(CCH_EINVAL, cch_graph_rewire(NULL, NULL, 0, &node, &not_node, 1));
-  FAILS(CCH_EINVAL, cch_graph_rewire(&not_node, &node, 1, NULL, NULL, 0));
+  FAILS(CCH_EINVAL, cch_graph_rewire(NULL, NULL, 0, &node, &not_node, 1, CCH_EDGE_DEFAULT));
+  FAILS(CCH_EINVAL, cch_graph_rewire(&not_node, &node, 1, NULL, NULL, 0, CCH_EDGE_DEFAULT));
   cch_graph_exec *exec = NULL;
   cch_instantiate_params upload = {.size = sizeof upload, .upload = (cch_stream *)(void *)g};
   FAILS(CCH_EINVAL, cch_graph_instantiate(&exec, g, &upload));

@@ -89,11 +89,20 @@ static void programmatic_launches_are_edges(void) {
   OK(cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node *to[] = {second, second}, *wrong[] = {first, first};
   FAILS(CUDA_ERROR_INVALID_VALUE,
-        cch_graph_rewire(wrong, to, 2, NULL, NULL, 0)); /* the programmatic edge is unchanged */
+        cch_graph_rewire(wrong, to, 2, NULL, NULL, 0, CCH_EDGE_DEFAULT)); /* the programmatic edge is unchanged */
   OK(cch_graph_node_get(&got, second));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
-  OK(cch_graph_rewire(&first, &second, 1, NULL, NULL, 0));
+  cch_edge_list edges;
+  const uint8_t *types;
+  OK(cch_graph_edges_typed(&edges, &types, g));
+  CHECK_EQ(edges.count, 2);
+  for (size_t i = 0; i < edges.count; i++)
+    CHECK_EQ(types[i], edges.edges[i].from == first ? CCH_EDGE_PROGRAMMATIC : CCH_EDGE_DEFAULT);
+  cch_edge_list_free(&edges);
+  FAILS(CCH_EINVAL, cch_graph_rewire(&first, &second, 1, &empty, &second, 1, CCH_EDGE_LAUNCH_ORDER));
+  FAILS(CCH_EINVAL, cch_graph_rewire(NULL, NULL, 0, &first, &second, 1, CCH_EDGE_OTHER));
+  OK(cch_graph_rewire(&first, &second, 1, NULL, NULL, 0, CCH_EDGE_DEFAULT));
   FAILS(CCH_EINVAL, cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node_unref(first);
   cch_graph_node_unref(empty);

@@ -298,8 +298,8 @@ static int graph_condition_is_used(world *w, void **made) {
 }
 static int graph_rewire(world *w, void **made) {
   (void)made;
-  int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1);
-  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1);
+  int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1, CCH_EDGE_DEFAULT);
+  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1, CCH_EDGE_DEFAULT);
 }
 MAKES(graph_instantiate, cch_graph_exec,
       cch_graph_instantiate(&out, w->graph,

@@ -273,8 +273,8 @@ static int check_programmatic(CUgraphNode raw, const cch__node_params *params, c
   if (status == 0 && programmatic != params->programmatic)
     status =
         cch__fail(CCH_EINVAL, operation,
-                  "whether a kernel node may begin before those end that it waits for is a matter of its edges, and "
-                  "cannot be changed: destroy the node, and add another");
+                  "whether a kernel node may begin before those end that it waits for is a matter of its edges: change "
+                  "their type instead");
   return status;
 }
 
