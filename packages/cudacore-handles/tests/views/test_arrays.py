@@ -383,3 +383,43 @@ def test_to_device(device: ch.Device, stream: ch.Stream, array: Any) -> None:
     assert array.size == 0 or again.ptr != copy.ptr
     with pytest.raises(BufferError, match="list"):
         device.to_device([1, 2], stream=stream)  # type: ignore[arg-type]
+
+
+# ---- fields of structures
+
+PARTICLE = np.dtype([("x", "f4"), ("id", "i4"), ("move", "f8", (2, 3))], align=True)
+
+
+def test_fields_of_structures(device: ch.Device, stream: ch.Stream) -> None:
+    """A field would have other values, shape or strides than NumPy's, or not keep the memory alive."""
+    array = np.zeros((3, 2), PARTICLE)
+    array["x"] = np.arange(6).reshape(3, 2)
+    array["move"] = np.arange(36).reshape(3, 2, 2, 3)
+    particles = device.to_device(array, stream=stream)
+    for part, expected in ((particles, array), (particles[1:, ::-1], array[1:, ::-1])):
+        for name in ("x", "id", "move"):
+            field = part.field(name)
+            assert (field.shape, field.dtype) == (expected[name].shape, expected[name].dtype)
+            assert field.ptr - part.ptr == PARTICLE.fields[name][1]
+            found = np.zeros(expected[name].shape, expected[name].dtype)
+            field.copy_to(found, stream)
+            np.testing.assert_array_equal(found, expected[name])
+    x = particles.field("x")
+    del particles, part, field
+    x.copy_from(np.full((3, 2), 7, np.float32), stream)
+    found = np.zeros((3, 2), np.float32)
+    x.copy_to(found, stream)
+    assert (found == 7).all()
+
+
+def test_fields_that_cannot_be_viewed(device: ch.Device, stream: ch.Stream) -> None:
+    """A field would be at a wrong address, or the error would not say which fields there are."""
+    plain = device.to_device(np.zeros(4, "f4"), stream=stream)
+    with pytest.raises(ValueError, match="no field 'x': the type is float32, and it is not a structure"):
+        plain.field("x")
+    packed = device.to_device(np.zeros(4, [("a", "i4"), ("b", "f8")]), stream=stream)
+    with pytest.raises(ValueError, match=r"no field 'c': .* its fields are 'a', 'b'"):
+        packed.field("c")
+    with pytest.raises(ValueError, match=r"strides must be divisible by itemsize, and they are \(12,\) bytes"):
+        packed.field("b")
+    assert packed.field("a").strides == (3,)

@@ -12,7 +12,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.host_array import as_requested, host_array
 from cudacore_handles._memory.arguments import check_dlpack_arguments
-from cudacore_handles._memory.arrays import check_values, has_own_memory, has_protocol, is_numpy_scalar, why_no_array
+from cudacore_handles._memory.arrays import check_values, has_protocol
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
 from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
@@ -21,11 +21,13 @@ from cudacore_handles._views.dtypes import (
     ElementType,
     dlpack_type_of,
     dtype_of,
+    field_of,
     raw_type,
     type_given,
     type_of_interface,
     typestr_of,
 )
+from cudacore_handles._views.interfaces import no_protocol, read_address, read_interface
 from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles._views.tensor_map import TensorMapDescriptor, make_tiled, make_with_options
 from cudacore_handles.typing import (
@@ -38,11 +40,6 @@ from cudacore_handles.typing import (
 
 if TYPE_CHECKING:
     from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
-
-_NO_PROTOCOL = (
-    "the input object does not support any data exchange protocol: obj is of type {}, and has none of __dlpack__, "
-    "__cuda_array_interface__ and __array_interface__"
-)
 
 
 # DLPack's types of devices whose memory the host can read and write.
@@ -248,7 +245,7 @@ class StridedMemoryView(_native.ViewHandle):
         BufferError
             If the interface is invalid, has a mask, or is of an unknown version; or if `stream_ptr` is None.
         """
-        interface = _interface(obj, "__cuda_array_interface__")
+        interface = read_interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:
             raise BufferError(
                 "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
@@ -262,7 +259,7 @@ class StridedMemoryView(_native.ViewHandle):
             )
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
-        address = _address(interface, "__cuda_array_interface__")
+        address = read_address(interface, "__cuda_array_interface__")
         device = _device_of(address)
         view = _view_of_interface(cls, obj, interface, address, device)
         consumer = _consumer(stream_ptr)
@@ -289,12 +286,12 @@ class StridedMemoryView(_native.ViewHandle):
         BufferError
             If the interface is invalid, or has a mask.
         """
-        interface = _interface(obj, "__array_interface__")
+        interface = read_interface(obj, "__array_interface__")
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
         if interface.get("data") is None:
             raise BufferError("the __array_interface__ has no data; give an array whose interface has the address")
-        address = _address(interface, "__array_interface__")
+        address = read_address(interface, "__array_interface__")
         return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
 
     def view(self, layout: _StridedLayout | None = None, dtype: Any = None) -> StridedMemoryView:
@@ -329,6 +326,32 @@ class StridedMemoryView(_native.ViewHandle):
         return _make(
             type(self), address, layout, kind, self._device, self.readonly, self.exporting_obj, self, aligned=True
         )
+
+    def field(self, name: str) -> StridedMemoryView:
+        """Return a view of one field of a structured type, like ``array[name]`` of NumPy.
+
+        The address and the strides must be multiples of the field's size; ``numpy.dtype(..., align=True)`` makes such
+        types.
+
+        Parameters
+        ----------
+        name : str
+            The name of the field. If it is an array, the view has its dimensions, too.
+
+        Raises
+        ------
+        ValueError
+            If there is no such field, or its elements are not aligned.
+        """
+        kind, offset = field_of(self.dtype, name)
+        base, inner = kind.subdtype or (kind, ())
+        steps = [step * self._itemsize for step in self._layout._steps()]
+        steps += [step * base.itemsize for step in _StridedLayout.dense(inner, base.itemsize)._steps()]
+        layout = _StridedLayout((*self.shape, *inner), steps, base.itemsize, divide_strides=True)
+        return _make(
+            type(self), self.ptr + offset, layout, type_given(base), self._device, self.readonly, self.exporting_obj,
+            self, aligned=True,
+        )  # fmt: skip
 
     def copy_from(
         self,
@@ -481,42 +504,6 @@ def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: 
             return cls.from_array_interface(obj)
         raise no_protocol(obj)
     raise AttributeError(f"obj is of type {type(obj).__name__}, which has no __dlpack__", name="__dlpack__", obj=obj)
-
-
-def no_protocol(obj: object) -> BufferError:
-    text, cause = why_no_array(obj)
-    error = BufferError(_NO_PROTOCOL.format(type(obj).__name__) + text)
-    error.__cause__ = cause
-    return error
-
-
-def _interface(obj: Any, name: str) -> dict[str, Any]:
-    if not has_protocol(obj, name):
-        text, cause = why_no_array(obj, name)
-        raise AttributeError(
-            f"obj is of type {type(obj).__name__}, which has no {name}{text}", name=name, obj=obj
-        ) from cause
-    check_values(obj, "obj")
-    if is_numpy_scalar(obj) and not has_own_memory(obj):
-        raise TypeError(
-            f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} refers to memory that is already freed; "
-            "give np.asarray(obj)"
-        )
-    interface = getattr(obj, name)
-    if not isinstance(interface, dict):
-        raise TypeError(f"Expected dict, got {type(interface).__name__}: the {name} of {type(obj).__name__}")
-    return interface
-
-
-def _address(interface: dict[str, Any], name: str) -> int:
-    try:
-        given, _ = interface["data"]
-    except (KeyError, TypeError, ValueError):
-        given = ()
-    address = 0 if given is None else as_integer(given)
-    if address is None or not 0 <= address < 2**64:
-        raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
-    return address
 
 
 def _view_of_interface(

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore_handles._memory.arrays import has_protocol
-from cudacore_handles._views.view import StridedMemoryView, no_protocol
+from cudacore_handles._views.interfaces import no_protocol
+from cudacore_handles._views.view import StridedMemoryView
 
 
 class _StridedMemoryViewProxy:
