@@ -21,11 +21,10 @@ from cudacore_handles._sdk import finish_module as _finish_module
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
     from cudacore_compile._batch_error import BatchError
+    from cudacore_compile._cache import UncacheableError
     from cudacore_compile._cache.digest import make_program_cache_key
     from cudacore_compile._cache.files import FileStreamProgramCache
-    from cudacore_compile._cache.memory import InMemoryProgramCache
-    from cudacore_compile._cache.resource import CacheStatistics, ProgramCacheResource
-    from cudacore_compile._cache.uncacheable import UncacheableError
+    from cudacore_compile._cache.resource import CacheStatistics, InMemoryProgramCache, ProgramCacheResource
     from cudacore_compile._compilers.cuda_headers import cuda_include_path
     from cudacore_compile._compilers.linker_options import LinkerOptions
     from cudacore_compile._compilers.options import ProgramOptions
@@ -66,14 +65,14 @@ __all__ = [
 _LAZY = {
     "._batch": ("compile_many",),
     "._batch_error": ("BatchError",),
+    "._cache": ("UncacheableError",),
     "._cache.files": ("FileStreamProgramCache",),
     "._cache.digest": ("make_program_cache_key",),
-    "._cache.memory": ("InMemoryProgramCache",),
     "._cache.resource": (
         "CacheStatistics",
+        "InMemoryProgramCache",
         "ProgramCacheResource",
     ),
-    "._cache.uncacheable": ("UncacheableError",),
     "._compilers.cuda_headers": ("cuda_include_path",),
     "._compilers.linker_options": ("LinkerOptions",),
     "._compilers.options": ("ProgramOptions",),

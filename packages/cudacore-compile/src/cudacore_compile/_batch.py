@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cache
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.states import Look
 from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.interrupt import get_interruptibly, start_thread
 from cudacore_compile._compilers.option_values import current_arch
@@ -133,7 +132,7 @@ class _Group:
     @property
     def is_cacheable(self) -> bool:
         """bool: Whether the code can be stored in the cache."""
-        return self.cached is not None and self.cached.is_cacheable
+        return self.cached is not None and bool(self.cached.key)
 
     def compile(self) -> _Outcome:
         """Compile on a thread of this process. The compilation can be cancelled."""
@@ -247,10 +246,9 @@ class _Batch:
 
         Call this when all jobs are known, because the caller can write headers while it yields jobs.
         """
-        look = Look()
         for group, request in requests:
             try:
-                group.cached = CachedCompilation(cache, request, look)
+                group.cached = CachedCompilation(cache, request)
             except Exception as error:
                 group.failed(error)
 

@@ -242,8 +242,8 @@ class Linker(Closing):
         UncacheableError
             If the driver links, because its build cannot be identified.
         """
+        from cudacore_compile._cache import UncacheableError
         from cudacore_compile._cache.link import LinkFacts
-        from cudacore_compile._cache.uncacheable import UncacheableError
 
         inputs = _read(self._codes)
         self._check(inputs, target)

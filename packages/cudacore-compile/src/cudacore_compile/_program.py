@@ -256,7 +256,7 @@ class Program(Closing):
         """
         if self._code_type is not SourceCodeType.CXX:
             return []
-        from cudacore_compile._cache.closure import included_files
+        from cudacore_compile._cache.digest import included_files
 
         return sorted(included_files(self._code, self._options, self._headers))
 

@@ -19,7 +19,7 @@ from cudacore_compile import (
     make_program_cache_key,
 )
 from cudacore_compile._cache import closure as _closure
-from cudacore_compile._cache import notes as _notes
+from cudacore_compile._cache import states as _states
 from cudacore_handles import ObjectCode
 
 SOURCE = """
@@ -38,9 +38,10 @@ def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def forget() -> None:
     """Clear what this process remembers about files, so that the next lookup begins as in a new process."""
-    for known in (_notes._known, _closure._programs, _closure._scans):
-        known.clear()
+    _states._known.clear()
     _closure.is_installed.cache_clear()
+    _closure._scan_text.cache_clear()
+    _closure.scan.cache_clear()
 
 
 def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:

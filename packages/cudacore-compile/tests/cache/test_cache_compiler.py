@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +13,8 @@ from pathlib import Path
 import pytest
 from cache_programs import forget
 
+from cudacore_compile import InMemoryProgramCache
 from cudacore_compile._cache import libraries as _libraries
-from cudacore_compile._cache import states as _states
-from cudacore_compile._cache.notes import Notes
 
 PROGRAM = """
 import sys
@@ -42,10 +42,11 @@ def test_hit_without_the_compiler(tmp_path: Path) -> None:
     assert start(tmp_path, "loads") == "1 True True\n"
 
 
-class Searches:
+class Searches(InMemoryProgramCache):
     """A process that searches for NVRTC below a folder, and a cache with the results of earlier searches."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.build = b"build"
         self.library = folder / "site" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
         self.notes: dict[bytes, bytes] = {}
@@ -60,13 +61,19 @@ class Searches:
     def loads_again(self) -> bool:
         """Return whether another lookup in the same process loads NVRTC."""
         self.is_loaded = False
-        assert _libraries._chosen_nvrtc(Notes(self.notes.get, self.notes.__setitem__)) == self.build
+        assert _libraries._chosen_nvrtc(self) == self.build
         return self.is_loaded
 
-    def load(self) -> tuple[bytes, list[str]]:
+    def load(self) -> dict[str, bytes]:
         self.is_loaded = True
         self.during()
-        return self.build, [str(self.library)]
+        return {str(self.library): self.build}
+
+    def _load_note(self, key: bytes) -> bytes | None:
+        return self.notes.get(key)
+
+    def _save_note(self, key: bytes, note: bytes) -> None:
+        self.notes[key] = note
 
 
 @pytest.fixture
@@ -75,14 +82,13 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
     for path in ("site/nvidia/cu13/lib", "user", "toolkit/targets", "program"):
         (tmp_path / path).mkdir(parents=True)
     found.library.write_bytes(b"library")
-    monkeypatch.setattr(_libraries, "_is_loaded", lambda: False)
+    monkeypatch.setattr(_libraries, "_LOADED", re.compile(b"no such library"))
     monkeypatch.setattr(_libraries, "_chosen", None)
-    monkeypatch.setattr(_libraries, "_load_nvrtc", found.load)
-    monkeypatch.setattr(_libraries, "nvrtc_identity", lambda: found.load()[0])
-    monkeypatch.setattr(_libraries, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
+    monkeypatch.setattr(_libraries, "_builds", found.load)
+    monkeypatch.setattr(_libraries.site, "getsitepackages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
     monkeypatch.setattr(sys, "path", [str(tmp_path / "program"), str(tmp_path / "site")])
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
-    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)  # long after
+    monkeypatch.setattr(_libraries.time, "time_ns", lambda: 2**62)  # long after
     return found
 
 
@@ -149,7 +155,7 @@ def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
 
 def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second change within the same tick of the file system's clock would not be noticed."""
-    monkeypatch.setattr(_states.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
+    monkeypatch.setattr(_libraries.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
     assert searches.loads()
     assert not searches.notes
 
@@ -157,7 +163,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     """An NVRTC that another library has loaded, and that is then used, would be mistaken for the installed one."""
     assert searches.loads()
-    monkeypatch.setattr(_libraries, "_is_loaded", lambda: True)
+    monkeypatch.setattr(_libraries, "_LOADED", re.compile(b""))
     notes = dict(searches.notes)
     assert searches.loads()
     assert searches.notes == notes
@@ -167,7 +173,7 @@ def test_another_library_loads_one_after_the_first_hit(searches: Searches, monke
     """The code of the installed NVRTC would be returned, although another one would compile from then on."""
     assert [searches.loads() for _ in range(2)] == [True, False]
     assert not searches.loads_again()
-    monkeypatch.setattr(_libraries, "_is_loaded", lambda: True)
+    monkeypatch.setattr(_libraries, "_LOADED", re.compile(b""))
     assert not searches.loads_again()  # no library was loaded since
     monkeypatch.setattr(_libraries, "library_loads", lambda: -1)
     searches.build = b"another"

@@ -17,7 +17,6 @@ from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, Unca
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import libraries as _libraries
-from cudacore_compile._cache import notes as _notes
 from cudacore_compile._cache import states as _states
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import ObjectCode
@@ -224,7 +223,7 @@ def test_file_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch) -> None
     as_before = _closure.file_states(_states.group(["v.h"]))
     with monkeypatch.context() as patch:
         patch.setattr(_closure, "file_states", lambda groups: as_before)
-        patch.setattr(_states.time, "time_ns", lambda: os.stat("v.h").st_ctime_ns)
+        patch.setattr(_closure.time, "time_ns", lambda: os.stat("v.h").st_ctime_ns)
         assert key('#include "v.h"') != old
 
 
@@ -232,7 +231,7 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once all files have been unchanged for a while, a new, changed or removed file would be overlooked."""
     write("inc/main.h", "#define IN <part/v.h>\n#include IN")
     write("inc/part/other.h", "")
-    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)  # long after
+    monkeypatch.setattr(_closure.time, "time_ns", lambda: 2**62)  # long after
     keys = []
     for change in (
         lambda: None,
@@ -246,7 +245,7 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         change()
         keys.append(key("#include <main.h>", include_path=["first", "inc"]))
         assert key("#include <main.h>", include_path=["first", "inc"]) == keys[-1]
-    assert len(_notes._known) == 1
+    assert len(_states._known) == 1
     assert keys[0] == keys[3] == keys[5]
     assert len(set(keys)) == 5
 
@@ -254,7 +253,7 @@ def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each lookup would read all headers."""
     write("v.h", "#define VALUE 1111")
-    monkeypatch.setattr(_states.time, "time_ns", lambda: 2**62)
+    monkeypatch.setattr(_closure.time, "time_ns", lambda: 2**62)
     before = key('#include "v.h"')
     monkeypatch.setattr(_closure, "_read", None)
     monkeypatch.setattr(_closure.os, "listdir", None)
@@ -518,14 +517,16 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     write("v.h", "#define VALUE 1111")
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
     program.compile("ptx")
-    beside = _libraries._find_builtins(_nvrtc.load().path)
-    assert len(beside) == 1
+    found = _libraries._find_builds()
+    version, library, builtins = found
+    assert (version, library) == ("", _nvrtc.load().path)
     assert not _libraries.has_other_builtins()
     cache = InMemoryProgramCache()
     # The library of built-in functions is missing, and then upgraded.
-    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):
+    missing = {path: build for path, build in found.items() if path != builtins}
+    for find in (lambda: missing, lambda: missing | {builtins: b"an upgrade"}):
         with monkeypatch.context() as patch:
-            patch.setattr(_libraries, "_find_builtins", find)
+            patch.setattr(_libraries, "_find_builds", find)
             program.compile("ptx", cache=cache)
         assert len(cache) == 0
     program.compile("ptx", cache=cache)
@@ -533,7 +534,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     copy = tmp_path / "libnvrtc-builtins.so.0"
     copy.write_bytes(Path(_nvrtc.load().path).read_bytes()[:4096])  # the copy has another build
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
-    assert set(_libraries._find_builtins(_nvrtc.load().path)) == {*beside, str(copy)}
+    assert _libraries._find_builds().keys() == {*found, str(copy)}
 
 
 def test_directory_that_is_gone() -> None:

@@ -144,14 +144,18 @@ REFUSED = [
     ("#define H <v.h>\n#undef H\n#define H IN(v.h)\n#include H", "#include H, which is not defined as the name"),
     ('#define H "a" ".h"\n#include H', "which is not defined as the name"),
     # words that are pasted from parts
-    (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "has tokens of which __TIME__ can be pasted"),
-    (PASTE + "__device__ const char *t = CAT(_, CAT(_TI, ME__));", "has tokens of which __TIME__ can be pasted"),
-    (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
-    (PASTE, "of which __DATE__ can be pasted", {"define_macro": ["A=__DA", "B=TE__"]}),
-    ("#include <paste.h>\n#define NOW F(ME__)", "of which __TIME__ can be pasted"),
-    ("__device__ const char *t = _NV_CONCAT_EVAL(__TI, ME__);", "of which __TIME__ can be pasted"),  # predefined
+    (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "has ME__, of which a word that is refused can be pasted"),
+    (
+        PASTE + "__device__ const char *t = CAT(_, CAT(_TI, ME__));",
+        "has ME__, of which a word",
+    ),
+    (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "has __has_, of which a word"),
+    (PASTE, "a macro of the options has TE__, of which a word", {"define_macro": ["A=__DA", "B=TE__"]}),
+    ("#include <paste.h>\n#define NOW F(ME__)", "has (ME__|__TI), of which a word"),
+    ("__device__ const char *t = _NV_CONCAT_EVAL(__TI, ME__);", "has (ME__|__TI), of which a word"),  # predefined
     ("", "a name expression has __TIME__", {"name_expressions": ["f<__TIME__[7]>"]}),
-    (PASTE, "of which __TIME__ can be pasted", {"name_expressions": ["f<CAT(__TI, ME__)[7]>"]}),
+    (PASTE, "has (ME__|__TI), of which a word", {"name_expressions": ["f<CAT(__TI, ME__)[7]>"]}),
+    ("\n?\\\n?=include <h.h>", "has a trigraph in line 2"),
     # times
     ("\nconst char *now = __TI\\\nME__;", "the program has __TIME__ in line 2"),
     ("#include <time.h>", "inc/time.h has __TIMESTAMP__"),
@@ -221,7 +225,7 @@ def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -
         "#define lib other\n#if 1 && !defined(A) && (__has_include(<__a/b'c.h>) || __has_include(<lib.h>))\n#endif",
         "// #include order matters, and include the <right> files",
         'int i = 1\'000; const char *r = R"x(\n#include <h.h>\n)" )x";\n#if 0\ndon\'t /*\n#endif\n#include <h.h>',
-        'import <h.h>;\n#embed <h.h>\n#line 3 "a.cu"\n??=include <h.h>',
+        'import <h.h>;\n#embed <h.h>\n#line 3 "a.cu"\n// why??! ??)',
         "#include <a//b'c d\\.h>\n#include <part/>\n#include NOTHING",
     ],
 )

@@ -55,19 +55,17 @@ def size_of(folder: Path) -> int:
 
 
 def test_processes_that_are_killed(tmp_path: Path) -> None:
-    """A process that shares a cache would read a half-written entry, wait for a lock forever, or fill the disk."""
+    """A process that shares a cache would read a half-written entry, be stopped by another one, or fill the disk."""
     choose = random.Random(9)
     count, lock = Count(), threading.Lock()
     folder = tmp_path / "cache"
     workers = [start(folder, seed, count, lock) for seed in range(PROCESSES)]
-    largest = kills = 0
+    kills = 0
     deadline = time.monotonic() + SECONDS
     try:
         while count.done < OPERATIONS or kills < PROCESSES:
             assert time.monotonic() < deadline, f"stuck after {count.done} operations"
             time.sleep(choose.uniform(0.02, 0.2))
-            # A file that is renamed while the tree is walked may be seen twice, under both names.
-            largest = max(largest, size_of(folder))
             if count.done > OPERATIONS // 20:
                 kills += 1
                 victim = choose.randrange(PROCESSES)
@@ -79,12 +77,13 @@ def test_processes_that_are_killed(tmp_path: Path) -> None:
             worker.kill()
             worker.wait()
     assert (count.wrong, (tmp_path / "errors").read_text()) == (0, "")
-    assert largest <= LIMIT + 2 * 30_000
-    start_time = time.monotonic()
+    abandoned = list(folder.rglob("*.tmp"))
+    assert len(abandoned) <= 8 * (PROCESSES + kills)  # at most one for each thread that was killed
+    for path in abandoned:
+        os.utime(path, (0, 0))
     cache = FileStreamProgramCache(folder, max_size_bytes=LIMIT)
     cache["alive"] = b"yes"
     assert cache["alive"] == b"yes"
     assert cache.statistics.failures == 0
-    assert time.monotonic() - start_time < 2  # no lock is left
-    assert size_of(folder / "v1" / "entries") <= LIMIT
-    assert not list((folder / "v1" / "tmp").iterdir())
+    assert size_of(folder) <= LIMIT
+    assert not list(folder.rglob("*.tmp"))

@@ -122,11 +122,11 @@ def test_records_belong_to_the_cache(run: Run) -> None:
     with_records = cache.size_bytes
     assert explain(run)["state"] == "hit"
     record = _explain._record_key("k.cu", "sm_90", "ptx")
-    assert json.loads(cache._notes().load(record) or b"")["names"] == []
+    assert json.loads(cache._load_note(record) or b"")["names"] == []
     small = FileStreamProgramCache(max_size_bytes=with_records)
     small["another"] = b"entry" * (with_records // 5 - 20)
     assert small.size_bytes <= with_records
-    assert cache._notes().load(record) is None
+    assert cache._load_note(record) is None
 
 
 def test_warnings_of_python_are_messages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

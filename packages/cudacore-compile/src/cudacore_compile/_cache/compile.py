@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import io
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_compile._cache.digest import Key, key_of
+from cudacore_compile._cache import UncacheableError
+from cudacore_compile._cache.digest import key_of
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.libraries import has_other_builtins
-from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.states import Look, is_same_way, paths_of, wait_until_settled, way_to
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache.states import FINE_NS, Known, paths_of, way_to
 from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
@@ -43,9 +43,9 @@ def compile_cached(
         if logs is not None and log:
             logs.write(log)
         return code
-    if not cached.is_cacheable:
+    if not cached.key:
         return compile_now(logs)
-    watch = Watch(request, cache._notes())
+    watch = Watch(request, cache)
     log_file = io.StringIO()
     try:
         result = compile_now(log_file)
@@ -73,19 +73,19 @@ class Watch:
     If a file was written just now, it waits for a few milliseconds, until every later change will be detected.
     """
 
-    def __init__(self, request: Request, notes: Notes | None = None) -> None:
+    def __init__(self, request: Request, cache: ProgramCacheResource | None = None) -> None:
         self._request = request
-        self._before: Key | None = None
+        self._before: Known | None = None
         for _ in range(_MAX_TRIES):
             try:
-                key = key_of(request, notes=notes)
+                key = key_of(request, cache=cache)
             except UncacheableError:
                 return
-            if key.files.is_settled:
+            if key.is_settled:
                 self._before = key
-                self._way = way_to(paths_of(key.files.groups))
+                self._way = way_to(paths_of(key.groups))
                 return
-            wait_until_settled()
+            time.sleep(FINE_NS / 1e9)  # from then on, a change is detectable, if the file system has a fine clock
 
     def end(self) -> bytes:
         """Return the key of the compiled code; an empty key if the inputs may have changed.
@@ -98,43 +98,35 @@ class Watch:
             is_same = key_of(self._request) == self._before
         except UncacheableError:
             return b""
-        is_same = is_same and is_same_way(self._way, way_to(paths_of(self._before.files.groups)))
+        is_same = is_same and self._way == way_to(paths_of(self._before.groups))
         if not is_same or (self._request.code_type is SourceCodeType.CXX and has_other_builtins()):
             return b""
         from cudacore_compile._compilers import process_state  # imported here, so that cache hits do not import it
 
         is_clean = process_state.is_clean_for(self._request.options, self._request.code_type)
-        return self._before.key if is_clean else b""
+        return self._before.value if is_clean else b""
 
 
 class CachedCompilation:
-    """A compilation whose code is looked up in a cache, and stored there.
+    """A compilation whose code is looked up in a cache, and stored there."""
 
-    Compilations that are looked up at the same time share a :class:`Look`.
-    """
-
-    def __init__(self, cache: ProgramCacheResource, request: Request, look: Look | None = None) -> None:
+    def __init__(self, cache: ProgramCacheResource, request: Request) -> None:
         self._cache = cache
         self._request = request
-        self._key = b""
+        self.key = b""  # stays empty if the code cannot be stored
         try:
-            self._key = key_of(request, look=look, notes=cache._notes()).key
+            self.key = key_of(request, cache=cache).value
         except UncacheableError as error:
             cache.count("uncacheable")
             _warn_of(error)
 
-    @property
-    def is_cacheable(self) -> bool:
-        """bool: Whether the compilation has a key, so that its code can be stored."""
-        return bool(self._key)
-
     def find(self) -> tuple[ObjectCode, str] | None:
         """Return the code and the log; None if they are not stored."""
-        entry = load_entry(self._cache, self._key) if self._key else None
+        entry = load_entry(self._cache, self.key) if self.key else None
         if entry is None:
             return None
         code = entry.object_code(self._request.target.value, self._request.options.name or "default_program")
-        return None if code is None else (code, entry.log)
+        return None if code is None else (code, entry.facts.get("log", ""))
 
     def keep(self, code: ObjectCode, log: str, key: bytes) -> None:
         """Store the code if its key equals the key that was looked up.
@@ -142,7 +134,7 @@ class CachedCompilation:
         The keys differ if a file was changed meanwhile, or if the process that compiled has another compiler, other
         files or another environment.
         """
-        if self._key and key == self._key:
+        if self.key and key == self.key:
             save_entry(self._cache, key, Entry.of(code, log))
 
 

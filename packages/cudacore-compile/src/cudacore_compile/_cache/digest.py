@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One hash of everything that a compilation depends on."""
+"""One hash of everything that a compilation depends on, and what may be in none: files that no source code names."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from cudacore_compile._cache.closure import inputs_of
+from cudacore_compile._cache import UncacheableError
+from cudacore_compile._cache.closure import Search
 from cudacore_compile._cache.libraries import compiler_identity
-from cudacore_compile._cache.notes import Known, Notes, hash_of
-from cudacore_compile._cache.settings import check_options, environment, processors
-from cudacore_compile._cache.states import Look
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._cache.states import Known, hash_of
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
@@ -21,17 +22,51 @@ from cudacore_compile.typing import CompileTargetName, ObjectCodeFormatType, Sou
 from cudacore_handles._sdk import as_options
 from cudacore_handles._sdk.compile import carries_ptx
 
+if TYPE_CHECKING:
+    from cudacore_compile._compilers.linker_options import LinkerOptions
+
 # This must be changed whenever the meaning of keys or the contents of entries change, so that old entries are not used.
 _SCHEMA = b"cudacore-program-7"
 # Code of these formats contains the current directory, whatever the options are.
 _WITH_DIRECTORY = (ObjectCodeFormatType.LTOIR, ObjectCodeFormatType.OPTIXIR)
+_ANY_ARCH = "sm_90"  # for the files of a program, any architecture will do, because all branches are considered
 
+# Prefixes of the environment variables that NVRTC 12.0 to 13.5 look up. They are not documented.
+_PREFIXES = (
+    "AS_",
+    "CAN_FINALIZE",
+    "DUMP_KNOBS",
+    "EDG_",
+    "FINALIZER_",
+    "LIBNVVM_",
+    "LLVM_",
+    "NVRTC",
+    "NVVM_",
+    "NV_NVVM",
+)
+_READS_FILES = ("EDG_BASE", "EDG_MODULES_PATH", "NVRTCWIZ", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS")
 
-class Key(NamedTuple):
-    """The key of a compilation, and the files that it covers."""
-
-    key: bytes
-    files: Known = Known(b"", b"", b"")
+_REFUSED = {
+    "pch": "NVRTC does not notice when a header in a precompiled header changes",
+    "use_pch": "NVRTC does not notice when a header in a precompiled header changes",
+    "raw_options": "it is not known whether the compiler reads files for it",
+    "time": "the log has the times of this link",
+}
+# Options of ptxas 12.9 and 13.5 that do not name files. Other options may: "--apply-controls=all" reads a file.
+_PTXAS_NAMES = "|".join(
+    """
+    Ofast-compile Ofc allow-expensive-optimizations annotate astoolspatch c compile-as-tools-patch compile-only
+    compiler-annotations def-load-cache def-store-cache device-debug device-function-maxrregcount device-stack-protector
+    disable-optimizer-constants disable-optimizer-consts disable-warnings dlcm dont-merge-basicblocks dscm e elf
+    enable-func-clone-sc entry ewp extensible-whole-program flcm fmad force-load-cache force-store-cache fscm
+    func-maxrregcount g g-tensor-memory-access-check g-tmem-access-check generate-line-info
+    legacy-bar-warp-wide-behavior lineinfo m machine make-errors-visible-at-exit maxntid maxrregcount minnctapersm
+    no-bb-merge opt-fp-atomics opt-level optimize-float-atomics override-directive-values pic position-independent-code
+    preserve-relocs regUsageLevel register-usage-level ret-end return-at-end sanitize sp-bounds-check split-compile
+    suppress-[a-z-]+ v verbose v2 verbose2 w warn-[a-z-]+ warning-as-error Werror O[0-9]?
+    """.split()
+)
+_PTXAS = rf"--?(?:{_PTXAS_NAMES})(?:=(?:true|false|yes|no|on|off|all|max|mid|min|[0-9]+|c[agsv]|lu|wb|wt)?)?"
 
 
 def common_parts(target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_directory: bool) -> list[object]:
@@ -41,10 +76,8 @@ def common_parts(target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_di
     return [environment(), target.value, carries_ptx_too, flags, processors(flags), directory]
 
 
-def key_of(
-    request: Request, *, extra_digest: bytes | None = None, look: Look | None = None, notes: Notes | None = None
-) -> Key:
-    """Return the key of a compilation.
+def key_of(request: Request, *, extra_digest: bytes | None = None, cache: ProgramCacheResource | None = None) -> Known:
+    """Return the key of a compilation, and the files that it covers.
 
     Raises
     ------
@@ -67,17 +100,17 @@ def key_of(
     parts: list[object] = [_SCHEMA, code, code_type.value, options.name, expressions, in_memory, extra_digest]
     parts += common_parts(target, flags, has_directory=has_lines or (is_cxx and target in _WITH_DIRECTORY))
     try:
-        parts.append(compiler_identity(code_type, code, notes))
+        parts.append(compiler_identity(code_type, code, cache))
         check_options(options)
         if not is_cxx:
-            return Key(hash_of(*parts, *_modules(options)))
+            return Known(hash_of(*parts, *_modules(options)))
         # NVRTC 12.0 to 13.2 put the times and the sizes of files beside the lines.
-        inputs = inputs_of(code, flags, options, names=expressions, headers=headers, has_times=has_lines)
-        files = inputs.known(Look() if look is None else look, notes)
-        return Key(hash_of(*parts, files.value), files)
+        search = Search(code, flags, options, names=expressions, headers=headers, has_times=has_lines)
+        files = search.find(cache)
+        return files._replace(value=hash_of(*parts, files.value))
     except UncacheableError as error:
         if extra_digest is not None:
-            return Key(hash_of(*parts))
+            return Known(hash_of(*parts))
         raise UncacheableError(
             f"the files that the program is compiled from cannot be determined, so it has no key: {error}"
         ) from None
@@ -89,6 +122,55 @@ def _modules(options: ProgramOptions) -> list[object]:
 
     modules = [(name, text if isinstance(text, str) else bytes(text)) for name, text in options.extra_sources or ()]
     return [modules, _nvvm._libdevice(_nvvm.load().path) if options.use_libdevice else b""]
+
+
+def environment() -> list[tuple[str, str]]:
+    """Return the environment variables that compilers look up."""
+    return sorted((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
+
+
+def processors(flags: Sequence[bytes]) -> bytes:
+    """Return the numbers of all and of usable processors if the options allow several threads; else empty bytes."""
+    if not any(b"split-compile" in flag for flag in flags):
+        return b""
+    return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()
+
+
+def check_options(options: ProgramOptions | LinkerOptions) -> None:
+    """Raise UncacheableError if an option or a variable makes the compiler read files that are not in the key.
+
+    Options for which equal compilations have different logs are refused, too.
+    """
+    for name in _READS_FILES:
+        if os.environ.get(name):
+            raise UncacheableError(f"the environment variable {name} can have the compiler read other files")
+    cls = type(options).__name__
+    for field, reason in _REFUSED.items():
+        if getattr(options, field, None) not in (None, False, []):
+            raise UncacheableError(f"{cls}.{field}: {reason}")
+    given = options.ptxas_options
+    for option in (given,) if isinstance(given, str) else given or ():
+        for word in option.replace(",", " ").split():
+            if not re.fullmatch(_PTXAS, word):
+                raise UncacheableError(f"{cls}.ptxas_options: {word!r} may name a file")
+
+
+def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    """Return the files that a C++ program may include, with hashes of their contents. The time does not matter."""
+    precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
+    # Compilations with precompiled headers are not cached, but the files that they include can be determined.
+    options = replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None, time=None)
+    search = Search(code, options.as_bytes("nvrtc"), options, headers=headers)
+    search.run()
+    files = dict.fromkeys(precompiled, b"") | search.files
+    try:
+        check_options(options)
+        reason = search.error
+    except UncacheableError as error:
+        reason = str(error)
+    if reason:
+        raise UncacheableError(reason, files)
+    return files
 
 
 def make_program_cache_key(
@@ -158,4 +240,4 @@ def make_program_cache_key(
         check_names(name_expressions),
         check_headers(headers),
     )
-    return key_of(request, extra_digest=None if extra_digest is None else bytes(extra_digest)).key
+    return key_of(request, extra_digest=None if extra_digest is None else bytes(extra_digest)).value

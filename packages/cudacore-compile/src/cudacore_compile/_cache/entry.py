@@ -74,8 +74,3 @@ class Entry:
             symbol_mapping=self.facts["symbol_mapping"],
             signatures=self.facts["signatures"],
         )
-
-    @property
-    def log(self) -> str:
-        """str: The log of the compiler."""
-        return self.facts.get("log", "")

@@ -11,15 +11,27 @@ import site
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cudacore_compile._cache.notes import Known, Notes, hash_of, keep, recall
-from cudacore_compile._cache.states import Look, are_settled, fingerprint, group, paths_of
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache import UncacheableError
+from cudacore_compile._cache.states import (
+    Known,
+    are_settled,
+    fingerprint,
+    group,
+    hash_of,
+    keep,
+    paths_of,
+    recall,
+)
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.request import BACKENDS
 from cudacore_compile._version import __version__
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
 from cudacore_handles._sdk.compile import file_states, library_loads
+
+if TYPE_CHECKING:
+    from cudacore_compile._cache.resource import ProgramCacheResource
 
 _VERSION = f"cudacore-nvrtc-3 {__version__}"
 _LOADED = re.compile(rb"/libnvrtc\.so")
@@ -33,13 +45,11 @@ _PART = 65_536  # the build ID is near the start of a file or, after patchelf, n
 _BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)  # a note of 20 bytes
 
 
-def compiler_identity(code_type: SourceCodeType, code: bytes, notes: Notes | None) -> bytes:
+def compiler_identity(code_type: SourceCodeType, code: bytes, cache: ProgramCacheResource | None) -> bytes:
     """Return an identification of the build of the compiler for a program."""
     backend = BACKENDS[code_type]
     if backend is CompilerBackendType.NVRTC:
-        if notes is None or nvrtc_identity.cache_info().currsize:
-            return nvrtc_identity()
-        return _chosen_nvrtc(notes)
+        return nvrtc_identity() if cache is None or _builds.cache_info().currsize else _chosen_nvrtc(cache)
     from cudacore_compile._compilers import nvvm as _nvvm
 
     path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
@@ -64,7 +74,7 @@ def _linker_of(ptx: bytes) -> str:
 _chosen: tuple[bytes, int] | None = None  # the build, and how many libraries were loaded when it was certain
 
 
-def _chosen_nvrtc(notes: Notes) -> bytes:
+def _chosen_nvrtc(cache: ProgramCacheResource) -> bytes:
     """Return an identification of the build of the NVRTC that this process would load.
 
     Finding and loading NVRTC takes longer than the rest of a cache hit. So the identification is kept beside the
@@ -76,63 +86,46 @@ def _chosen_nvrtc(notes: Notes) -> bytes:
     loads = library_loads()
     if _chosen is not None and _chosen[1] == loads:
         return _chosen[0]
-    key = None if _is_loaded() else _search_key()
+    key = _search_key()
     if key is None:
         return nvrtc_identity()
-    known = recall(key, notes, Look()) if _chosen is None else Known(_chosen[0], b"", b"")
-    if known is None:
-        return _load_and_keep(key, notes)
-    _chosen = known.value, loads
-    return known.value
-
-
-def _load_and_keep(key: bytes, notes: Notes) -> bytes:
-    """Load NVRTC and keep its build, unless something changes meanwhile."""
+    known = recall(key, cache) if _chosen is None else Known(_chosen[0])
+    if known is not None:
+        _chosen = known.value, loads
+        return known.value
     start = time.time_ns()
     before = group(_places())
     states = file_states(before)
-    build, files = _load_nvrtc()
-    if files and file_states(before) == states:
+    build, files = nvrtc_identity(), [path for path in _builds() if path]
+    if files and file_states(before) == states:  # nothing has changed while NVRTC was loaded
         groups = group({*paths_of(before), *files, *map(os.path.dirname, files)})
         states = file_states(groups)
-        keep(key, Known(build, groups, fingerprint(states), are_settled(states, start)), notes)
+        keep(key, Known(build, groups, fingerprint(states), are_settled(states, start)), cache)
     return build
-
-
-def _is_loaded() -> bool:
-    """Return whether this process has loaded an NVRTC already, which may not be the one that a search would find."""
-    try:
-        with open("/proc/self/maps", "rb") as file:
-            return _LOADED.search(file.read()) is not None
-    except OSError:
-        return True
 
 
 def _search_key() -> bytes | None:
     """Return a hash of everything that decides which NVRTC is found, apart from files; None if that is not known."""
     loader = sorted(item for item in os.environb.items() if item[0].startswith(b"LD_"))
     try:
-        with open("/proc/self/environ", "rb") as file:
-            at_start = sorted(tuple(item.split(b"=", 1)) for item in file.read().split(b"\0") if item[:3] == b"LD_")
-        parts = (_VERSION, sys.version, sys.executable, sys.prefix, sys.base_prefix, loader, _site_packages(), _roots())
+        at_start = Path("/proc/self/environ").read_bytes().split(b"\0")
+        is_loaded = _LOADED.search(Path("/proc/self/maps").read_bytes())
+        parts = (_VERSION, sys.version, sys.executable, sys.prefix, sys.base_prefix, loader, _roots())
     except OSError:  # the current directory or /proc does not exist
         return None
-    if loader != at_start:  # the dynamic loader uses the variables that the process was started with
-        return None
-    return hash_of(*parts)
+    # The dynamic loader uses the variables that the process was started with. If an NVRTC is loaded already, perhaps by
+    # another library, it may not be the one that a search would find.
+    is_known = loader == sorted(tuple(item.split(b"=", 1)) for item in at_start if item[:3] == b"LD_")
+    return hash_of(*parts) if is_known and not is_loaded else None
 
 
 def _roots() -> tuple[list[str], list[str], list[str]]:
     """Return directories in which NVRTC is searched for: those of Python, of toolkits, and of the dynamic loader."""
-    python = [os.path.abspath(path) for path in sys.path]
+    python = [os.path.abspath(path) for path in sys.path] + site.getsitepackages()
+    python += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     toolkits = [os.path.abspath(os.environ[name]) if os.environ.get(name) else "" for name in _TOOLKITS]
     libraries = re.split("[:;]", os.environ.get("LD_LIBRARY_PATH", ""))
     return python, toolkits, [os.path.abspath(path) for path in libraries if path]
-
-
-def _site_packages() -> list[str]:
-    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    return [*site.getsitepackages(), *user]
 
 
 def _places() -> set[str]:
@@ -140,7 +133,7 @@ def _places() -> set[str]:
     from glob import escape, glob  # imported here, because it is not needed if the build is known
 
     python, toolkits, libraries = _roots()
-    toolkits = [*filter(None, toolkits), *(os.path.join(path, "nvidia") for path in [*_site_packages(), *python])]
+    toolkits = [*filter(None, toolkits), *(os.path.join(path, "nvidia") for path in python)]
     libraries += _SYSTEM
     libraries += [os.path.join(top, name) for top in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
     found = {*toolkits, *libraries, _LOADER_CACHE, os.path.realpath(sys.executable)}
@@ -152,24 +145,12 @@ def _places() -> set[str]:
     return found
 
 
-@functools.cache
 def nvrtc_identity() -> bytes:
     """Return an identification of the build of NVRTC and its built-in functions."""
-    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
-
-    compiler = _nvrtc.load()
-    parts = [compiler.version_text.encode()]
-    if compiler.path:
-        parts += [loaded_identity(compiler.path), *_builtins(compiler.path).values()]
-    return b"\0".join(parts)
+    return b"\0".join(_builds().values())
 
 
-def _load_nvrtc() -> tuple[bytes, list[str]]:
-    """Return the identification of NVRTC and its built-in functions, and their files."""
-    from cudacore_compile._compilers import nvrtc as _nvrtc
-
-    path = _nvrtc.load().path
-    return nvrtc_identity(), [path, os.path.realpath(path), *_builtins(path)] if path else []
+_BUILTINS = re.compile(rb"/[^\n]*/libnvrtc-builtins\.so[^\n]*")
 
 
 def has_other_builtins() -> bool:
@@ -178,32 +159,34 @@ def has_other_builtins() -> bool:
     NVRTC loads them for the first compilation. Before that, the file can be replaced, or another library can load a
     file with the same name.
     """
-    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
-
-    compiler = _nvrtc.load()
-    if not compiler.path:
-        return False
     try:
-        found = _find_builtins(compiler.path)
         mappings = Path("/proc/self/maps").read_bytes()
+        found = _find_builds()
     except OSError:
         return True
     loaded = {os.fsdecode(path) for path in _BUILTINS.findall(mappings)}
-    return found != _builtins(compiler.path) or not loaded <= found.keys()
+    return len(found) > 1 and (found != _builds() or not loaded <= found.keys())
 
 
-_BUILTINS = re.compile(rb"/[^\n]*/libnvrtc-builtins\.so[^\n]*")
+def _find_builds() -> dict[str, bytes]:
+    """Return the builds of NVRTC and of each library of built-in functions that it may load, by path.
+
+    The version of NVRTC has an empty path. If its library is not a file, nothing else is known.
+    """
+    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
+
+    compiler = _nvrtc.load()
+    found = {"": compiler.version_text.encode()}
+    if compiler.path:
+        found[compiler.path] = loaded_identity(compiler.path)
+        # The loader searches LD_LIBRARY_PATH before the directory of NVRTC 12.
+        places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.path.dirname(os.path.realpath(compiler.path))]
+        for file in (file for place in places if place for file in sorted(Path(place).glob("libnvrtc-builtins.so*"))):
+            found[str(file.resolve())] = build_identity(file)
+    return found
 
 
-def _find_builtins(nvrtc: str) -> dict[str, bytes]:
-    """Return the build of each library of built-in functions that NVRTC may load, by path."""
-    # The loader searches LD_LIBRARY_PATH before the directory of NVRTC 12.
-    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.path.dirname(os.path.realpath(nvrtc))]
-    files = [file.resolve() for place in places if place for file in sorted(Path(place).glob("libnvrtc-builtins.so*"))]
-    return {str(file): build_identity(file) for file in files}
-
-
-_builtins = functools.cache(_find_builtins)
+_builds = functools.cache(_find_builds)
 
 
 @functools.cache

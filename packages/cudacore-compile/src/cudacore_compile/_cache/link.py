@@ -6,20 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from cudacore_compile._cache import UncacheableError
 from cudacore_compile._cache.compile import load_entry, save_entry
-from cudacore_compile._cache.digest import common_parts
+from cudacore_compile._cache.digest import check_options, common_parts, environment
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.libraries import loaded_identity
-from cudacore_compile._cache.notes import hash_of
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.settings import check_link_options, environment
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache.states import hash_of
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
 from cudacore_compile.typing import ObjectCodeFormatType
 
 # This must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
-_SCHEMA = b"cudacore-link-3"
+_SCHEMA = b"cudacore-link-4"
 
 
 class LinkFacts(NamedTuple):
@@ -45,21 +44,18 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
         return link_now()
     entry = load_entry(cache, key)
     if entry is not None and entry.facts.get("code_type") == facts.target.value:
-        error_log, _, info_log = entry.log.partition(_BETWEEN_LOGS)
-        return Linked(entry.code, error_log, info_log)
+        return Linked(entry.code, entry.facts["error_log"], entry.facts["log"])
     linked = link_now()
     if environment() == before:  # another thread may have set a variable
         kept: dict[str, Any] = {
             "code_type": facts.target.value,
             "name": facts.options.name or "",
             "symbol_mapping": {},
-            "log": f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}",
+            "error_log": linked.error_log,
+            "log": linked.info_log,
         }
         save_entry(cache, key, Entry(linked.code, kept))
     return linked
-
-
-_BETWEEN_LOGS = "\0"  # separates the logs; no log contains it
 
 
 def link_key(facts: LinkFacts) -> bytes:
@@ -71,12 +67,8 @@ def link_key(facts: LinkFacts) -> bytes:
         If the linker may read files, or if equal links can have different logs.
     """
     linker, target, options, flags, inputs = facts
-    check_link_options(options)
+    check_options(options)
     build = (linker.version_text, loaded_identity(linker.path))
     parts = [(part.code_type, hash_of(part.code), part.name) for part in inputs]
-    return hash_of(_SCHEMA, build, parts, *common_parts(target, flags, has_directory=has_directory(options)))
-
-
-def has_directory(options: LinkerOptions) -> bool:
-    """Return whether the linked code contains the current directory."""
-    return bool(options.debug or options.lineinfo)
+    has_lines = bool(options.debug or options.lineinfo)
+    return hash_of(_SCHEMA, build, parts, *common_parts(target, flags, has_directory=has_lines))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of program caches."""
+"""The interface of program caches, and a cache in memory."""
 
 from __future__ import annotations
 
 import abc
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from cudacore_compile._cache.entry import Entry
 from cudacore_handles._sdk import Closing, public
 
 if TYPE_CHECKING:
-    from cudacore_compile._cache.notes import Notes
     from cudacore_handles import ObjectCode
 
     Key = bytes | str
@@ -139,9 +139,11 @@ class ProgramCacheResource(Closing, abc.ABC):
         with LOCK:
             setattr(statistics, what, getattr(statistics, what) + by)
 
-    def _notes(self) -> Notes | None:
-        """Return the storage for lists of included files, which other processes use; None if there is none."""
-        return None
+    def _load_note(self, key: bytes) -> bytes | None:
+        """Return bytes that a process has kept for others, such as a list of included files; None if there are none."""
+
+    def _save_note(self, key: bytes, note: bytes) -> None:
+        """Keep bytes for other processes, if the storage can."""
 
     def _load(self, key: bytes) -> Entry | None:
         """Return the value that :meth:`_save` stored; None if there is none, or it is damaged."""
@@ -161,6 +163,8 @@ class ProgramCacheResource(Closing, abc.ABC):
 class EntryCache(ProgramCacheResource):
     """A cache that stores entries: code together with the information about it."""
 
+    _limit: int | None
+
     def __getitem__(self, key: bytes | str) -> bytes:
         entry = self._load(key_bytes(key))
         if entry is None:
@@ -170,11 +174,76 @@ class EntryCache(ProgramCacheResource):
     def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
         self._save(key_bytes(key), Entry.of(value))
 
-    @abc.abstractmethod
-    def _load(self, key: bytes) -> Entry | None: ...
+    @property
+    def max_size_bytes(self) -> int | None:
+        """int or None: The maximum size in bytes."""
+        return self._limit
 
-    @abc.abstractmethod
-    def _save(self, key: bytes, entry: Entry) -> None: ...
+
+class InMemoryProgramCache(EntryCache):
+    """A cache of compiled code in the memory of this process.
+
+    All methods can be called from any thread.
+
+    Parameters
+    ----------
+    max_size_bytes : int, optional
+        The maximum size of all code in bytes. The least recently used code is removed first. Code that is larger than
+        the limit is not stored. Default: no limit.
+    """
+
+    def __init__(self, *, max_size_bytes: int | None = None) -> None:
+        self._limit = check_limit(max_size_bytes)
+        self._entries: OrderedDict[bytes, Entry] = OrderedDict()  # the most recently used entry is last
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<InMemoryProgramCache entries={len(self)} bytes={self.size_bytes} max_size_bytes={self._limit}>"
+
+    def __delitem__(self, key: bytes | str) -> None:
+        with LOCK:
+            entry = self._entries.pop(key_bytes(key), None)
+            if entry is None:
+                raise KeyError(key)
+            self._size -= len(entry.code)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        with LOCK:
+            self._entries.clear()
+            self._size = 0
+
+    def _load(self, key: bytes) -> Entry | None:
+        with LOCK:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+        self.count("misses" if entry is None else "hits")
+        return entry
+
+    def _save(self, key: bytes, entry: Entry) -> None:
+        evicted = 0
+        with LOCK:
+            previous = self._entries.pop(key, None)
+            self._size -= 0 if previous is None else len(previous.code)
+            fits = self._limit is None or len(entry.code) <= self._limit
+            if fits:
+                self._entries[key] = entry
+                self._size += len(entry.code)
+            while self._limit is not None and self._size > self._limit:
+                _, oldest = self._entries.popitem(last=False)
+                self._size -= len(oldest.code)
+                evicted += 1
+        self.count("stores", int(fits))
+        self.count("evictions", evicted)
+
+    @property
+    def size_bytes(self) -> int:
+        """int: The size of the stored code in bytes."""
+        return self._size
 
 
 # Guards the statistics and the entries in memory of all caches. It is held during a fork, because a child could never

@@ -10,41 +10,30 @@ name in these counts.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-from collections.abc import Mapping, Sequence, Set
-from itertools import combinations
+from collections.abc import Sequence, Set
 from typing import NamedTuple
-
-from cudacore_compile._cache.notes import hash_of
 
 
 class Scan(NamedTuple):
-    """The relevant parts of a file."""
+    """The relevant parts of a file, sorted."""
 
     digest: bytes
-    names: frozenset[bytes]  # as written, without the last character: b'"name' or b"<name"
-    expanded: frozenset[bytes]  # names among them in which the compiler may expand macros
-    computed: frozenset[tuple[bytes, bytes]]  # operands of #include: a macro, and the text after it
-    macros: Mapping[bytes, frozenset[bytes]]  # the bodies of macros, and of their parameters
-    atoms: frozenset[bytes]  # tokens from which __TIME__ and similar words can be pasted
+    names: Sequence[bytes]  # as written, without the last character: b'"name' or b"<name"
+    expanded: Sequence[bytes]  # names among them in which the compiler may expand macros
+    computed: Sequence[tuple[bytes, bytes]]  # operands of #include: a macro, and the text after it
+    macros: Sequence[tuple[bytes, Sequence[bytes]]]  # the bodies of macros, and of their parameters
     error: str  # a construct that is refused, because it could hide a name
     time: str  # a word that stands for the time
-
-    @property
-    def include_key(self) -> bytes:
-        """bytes: A hash of all that determines which files are read; not of the digest."""
-        macros = [(name, sorted(bodies)) for name, bodies in self.macros.items()]
-        names, computed = (sorted(self.names), sorted(self.expanded), sorted(self.atoms)), sorted(self.computed)
-        return hash_of(names, computed, sorted(macros), self.error, self.time)
 
 
 COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
 _GAP = rb"(?:[ \t\v\f\r]|" + COMMENT + rb")"
 _NAME = rb'(?:(<[^>\n]*)>|("[^"\n]*)")'
 _SPLICE = re.compile(rb"\\\r?\n")
-_TRIGRAPH = re.compile(rb"\?\?([=/'()!<>-])")
-_TRIGRAPHS = dict(zip(b"=/'()!<>-", b"#\\^[]|{}~", strict=True))
+_TRIGRAPH = re.compile(rb"\?\?[=/]")  # "#" and a backslash in languages before C++17
 _INCLUDED = re.compile(rb"include(?:_next)?%b*\(?%b*%b" % (_GAP, _GAP, _NAME))
 _IDENTIFIER = rb"[A-Za-z_$\\\x80-\xff][\w$\\\x80-\xff]*"
 _COMPUTED = re.compile(rb"(?:#|%%:)%b*include(?:_next)?(?![\w$])%b*(%b)([^\n]*)" % (_GAP, _GAP, _IDENTIFIER))
@@ -69,46 +58,39 @@ _DIRECTIVE = re.compile(rb"^(?![ \t]*(?://|\*(?!/)))[^\n]*?(?:#|%:)[^\n]*", re.M
 _QUOTED = re.compile(rb'([<"][^<>"\n\0]+)[>"]')
 
 _TIME = re.compile(rb"__(?:TIME|DATE|TIMESTAMP)__")
-# Words that can be pasted, of two parts or, in the case of times, of up to three. Many programs could paste them of
-# more parts, such as "has" or single letters. A pasted __has_include matters only if the name in it is computed, too.
-_WORDS = {b"__TIME__": 3, b"__DATE__": 3, b"__TIMESTAMP__": 3, b"__has_include": 2, b"__has_include_next": 2}
-_ATOMS = {
-    word[start:end] for word in _WORDS for start in range(len(word)) for end in range(start + 1, len(word) + 1)
-} - {*_WORDS}
-_NO_TOKEN = bytes(char for char in range(256) if not (chr(char).isalnum() and char < 0x80) and char != ord("_"))
+# Longer parts of words that the operator ## can form. Many programs have the shorter ones, and the token "include".
+_WORDS = {b"__TIME__": 4, b"__DATE__": 4, b"__TIMESTAMP__": 4, b"__has_include": 8, b"__has_include_next": 14}
+_PARTS = {word[:size] for word in _WORDS for size in range(4, len(word))}
+_PARTS |= {word[-size:] for word, shortest in _WORDS.items() for size in range(shortest, len(word))}
+_PARTS -= {*_WORDS}
+_NO_TOKEN = bytes(char for char in range(256) if re.fullmatch(rb"\W", bytes([char])))
 _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
+@functools.lru_cache(maxsize=4_000)
 def scan(data: bytes, *, is_installed: bool = False) -> Scan:
     """Scan a file: all of it, or the directives of an installed header."""
     names: set[bytes] = set()
     expanded: set[bytes] = set()
-    computed: set[tuple[bytes, bytes]] = set()
     macros: dict[bytes, set[bytes]] = {}
-    atoms: set[bytes] = set()
-    error = "is encoded as UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
-    time = ""
-    for text in _readings(data):
-        word = _TIME.search(text)
-        if word is not None:
-            time = time or f"has {word[0].decode()} in line {_line(text, word)}"
-        if is_installed:
-            text = b"\n".join(_DIRECTIVE.findall(text))
-            names.update(_QUOTED.findall(text))
-        else:
-            error = error or _test_names(text, expanded)
-            # The name of a directive is no operand of ##, and nearly each file has the token "include".
-            atoms |= _ATOMS.intersection(text.replace(b"#include", b"").translate(_BLANKS).split())
-        names.update(one or two for one, two in _INCLUDED.findall(text))
-        computed.update((macro, _REMARKS.sub(b"", rest).strip()) for macro, rest in _COMPUTED.findall(text))
-        _add_macros(text, macros, names)
+    error = ""
+    text = _SPLICE.sub(b"", data) if b"\\" in data else data
+    word = _TIME.search(text)
+    time = "" if word is None else f"has {word[0].decode()} in line {_line(text, word)}"
+    if is_installed:
+        text = b"\n".join(_DIRECTIVE.findall(text))
+        names.update(_QUOTED.findall(text))
+    else:
+        error = _error_of(text) or _test_names(text, expanded)
+    names.update(one or two for one, two in _INCLUDED.findall(text))
+    computed = {(macro, _REMARKS.sub(b"", rest).strip()) for macro, rest in _COMPUTED.findall(text)}
+    _add_macros(text, macros, names)
     return Scan(
         hashlib.sha256(data).digest(),
-        frozenset(name for name in names if len(name) > 1 and b"\0" not in name),
-        frozenset(expanded),
-        frozenset(computed),
-        {macro: frozenset(bodies) for macro, bodies in macros.items()},
-        frozenset(atoms),
+        sorted(name for name in names if len(name) > 1 and b"\0" not in name),
+        sorted(expanded),
+        sorted(computed),
+        sorted((macro, sorted(bodies)) for macro, bodies in macros.items()),
         error,
         time,
     )
@@ -128,12 +110,14 @@ def _add_macros(text: bytes, macros: dict[bytes, set[bytes]], names: set[bytes])
             macros.setdefault(parameter, set()).add(b"")
 
 
-def _readings(data: bytes) -> list[bytes]:
-    """Return a file without continued lines. If it has trigraphs, which only old languages have, both readings."""
-    texts = [data]
-    if b"??" in data and _TRIGRAPH.search(data):
-        texts.append(_TRIGRAPH.sub(lambda match: b"%c" % _TRIGRAPHS[match[1][0]], data))
-    return [_SPLICE.sub(b"", text) if b"\\" in text else text for text in texts]
+def _error_of(text: bytes) -> str:
+    """Return why names may be hidden, apart from macros; empty if they are not."""
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is encoded as UTF-16"
+    if trigraph := _TRIGRAPH.search(text):
+        return f"has a trigraph in line {_line(text, trigraph)}"
+    part = min(_PARTS.intersection(text.translate(_BLANKS).split()), default=b"")
+    return f"has {part.decode()}, of which a word that is refused can be pasted" if part else ""
 
 
 def _test_names(text: bytes, expanded: set[bytes]) -> str:
@@ -150,20 +134,6 @@ def _test_names(text: bytes, expanded: set[bytes]) -> str:
 
 def _line(text: bytes, match: re.Match[bytes]) -> int:
     return text.count(b"\n", 0, match.start()) + 1
-
-
-def scan_options(macros: Sequence[bytes]) -> Scan:
-    """Scan the macros of the options: ``NAME`` or ``NAME=BODY``."""
-    return scan(b"".join(b"#define %b\n" % macro.replace(b"=", b" ", 1) for macro in macros))
-
-
-def pasted_word(atoms: Set[bytes]) -> bytes | None:
-    """Return a word that the operator ``##`` can form from tokens, and that is refused; None if there is none."""
-    for word, max_parts in _WORDS.items():
-        for cuts in (cuts for count in range(1, max_parts) for cuts in combinations(range(1, len(word)), count)):
-            if all(word[start:end] in atoms for start, end in zip((0, *cuts), (*cuts, len(word)), strict=True)):
-                return word
-    return None
 
 
 # Macros that NVRTC 12.0 to 13.5 predefine, or that a C++ compiler may predefine.

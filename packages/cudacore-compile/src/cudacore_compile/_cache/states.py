@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects changes of files and directories: by device, inode, mode, size and times, and not by contents."""
+"""Changes of files and directories, by device, inode, mode, size and times, and results that hold until then."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import errno
 import hashlib
 import os
 import stat
-import time
+import struct
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._cache import UncacheableError
 from cudacore_handles._sdk.compile import file_states
 
+if TYPE_CHECKING:
+    from cudacore_compile._cache.resource import ProgramCacheResource
+
 # The fields of a state: device, inode, mode, size, time of modification, time of change
-_FIELDS, _INODE, _MODE, _SIZE, _MTIME, _CTIME = 6, 1, 2, 3, 4, 5
+_FIELDS, DEVICE, INODE, _MODE, SIZE, MTIME, _CTIME = 6, 0, 1, 2, 3, 4, 5
 # Within one tick of the clock, a file can be written twice with the same times.
-_FINE_NS = 20_000_000
+FINE_NS = 20_000_000
 _COARSE_NS = 2_000_000_000
 
 
@@ -37,7 +41,8 @@ def paths_of(groups: bytes) -> Iterator[str]:
             yield os.path.join(directory, name)
 
 
-def _field(states: bytes, field: int) -> list[int]:
+def field(states: bytes, field: int) -> list[int]:
+    """Return a field of each state."""
     return memoryview(states).cast("q")[field::_FIELDS].tolist()
 
 
@@ -49,7 +54,7 @@ def modes(states: bytes, groups: bytes) -> list[int]:
     UncacheableError
         If a file cannot be looked up.
     """
-    found = _field(states, _MODE)
+    found = field(states, _MODE)
     if found and min(found) < 0:
         path, error = next((path, mode) for path, mode in zip(paths_of(groups), found, strict=True) if mode < 0)
         reason = os.strerror(-error) if -error in errno.errorcode else str(error)
@@ -57,35 +62,12 @@ def modes(states: bytes, groups: bytes) -> list[int]:
     return found
 
 
-def inodes(states: bytes) -> Iterator[tuple[int, int]]:
-    """Return the devices and inodes of files."""
-    return zip(_field(states, 0), _field(states, _INODE), strict=True)
-
-
-def times(states: bytes) -> list[int]:
-    """Return the times of modification and the sizes of files."""
-    return _field(states, _MTIME) + _field(states, _SIZE)
-
-
 def are_settled(states: bytes, at: int) -> bool:
     """Return whether these states, read after a time in nanoseconds, detect every change since that time."""
-    changes = _field(states, _CTIME)
+    changes = field(states, _CTIME)
     if max(changes, default=0) + _COARSE_NS < at:
         return True
-    return all(changed + (_FINE_NS if changed % 1_000_000 else _COARSE_NS) < at for changed in changes)
-
-
-def wait_until_settled() -> None:
-    """Wait until a change that was made just now is detectable, if the file system has a fine clock."""
-    time.sleep(_FINE_NS / 1e9)
-
-
-class Look(dict[bytes, bytes]):
-    """Fingerprints of the states of groups. Use it only for lookups at one time, such as the lookups of a batch."""
-
-    def __missing__(self, groups: bytes) -> bytes:
-        found = self[groups] = fingerprint(file_states(groups))
-        return found
+    return all(changed + (FINE_NS if changed % 1_000_000 else _COARSE_NS) < at for changed in changes)
 
 
 def fingerprint(states: bytes) -> bytes:
@@ -99,12 +81,13 @@ def read_regular(path: str | os.PathLike[str]) -> bytes | None:
         return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
 
 
-Way = dict[str, tuple[int, int, int]]
+def way_to(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return the state of the directories and links on the paths of files.
 
-
-def way_to(paths: Iterable[str]) -> Way:
-    """Return the state of the directories and links on the paths of files; :func:`is_same_way` compares two states."""
-    found: Way = {}
+    It differs if one of them was replaced, even if it was put back: renaming a directory changes its `ctime`, but not
+    its `mtime`, and a new link has another `ctime`. Other changes of a directory do not count; they change both times.
+    """
+    found: dict[str, tuple[int, int]] = {}
     todo = list(paths)
     while todo:
         path = todo.pop()
@@ -115,18 +98,55 @@ def way_to(paths: Iterable[str]) -> Way:
                     todo.append(os.path.join(os.path.dirname(path), os.readlink(path)))
             except OSError:
                 break
-            is_directory = stat.S_ISDIR(status.st_mode)
-            found[path] = (status.st_ino, status.st_mtime_ns if is_directory else 0, status.st_ctime_ns)
+            is_other = stat.S_ISDIR(status.st_mode) and status.st_mtime_ns == status.st_ctime_ns
+            found[path] = status.st_ino, 0 if is_other else status.st_ctime_ns
             path = os.path.dirname(path)
     return found
 
 
-def is_same_way(before: Way, after: Way) -> bool:
-    """Return whether no directory or link on the paths was replaced between two states, even if it was put back.
+def hash_of(*parts: object) -> bytes:
+    """Return a hash of bytes, which can be long, and of strings, numbers, tuples and lists."""
+    short = [hashlib.sha256(part).digest() if isinstance(part, bytes) else part for part in parts]
+    return hashlib.sha256(repr(short).encode()).digest()
 
-    Renaming a directory changes its `ctime`, but not its `mtime`. A link that is created again has another inode.
-    """
-    return before.keys() == after.keys() and all(
-        after[path][0] == inode and (after[path][1] != mtime or after[path][2] == ctime)
-        for path, (inode, mtime, ctime) in before.items()
-    )
+
+class Known(NamedTuple):
+    """A result, and the files and directories that it depends on."""
+
+    value: bytes
+    groups: bytes = b""  # their paths, for file_states()
+    fingerprint: bytes = b""  # of their states
+    is_settled: bool = True  # whether every later change will be detected
+
+
+_MAX_KNOWN = 300
+_known: dict[bytes, Known] = {}
+_HEADER = struct.Struct("<Q16s")
+
+
+def recall(key: bytes, cache: ProgramCacheResource | None) -> Known | None:
+    """Return the result that was kept; None if there is none, or if a file has changed."""
+    known = _known.get(key)
+    data = cache._load_note(key) if known is None and cache is not None else None
+    if data is not None and len(data) >= _HEADER.size:
+        size, found = _HEADER.unpack_from(data)
+        groups_at = _HEADER.size + size
+        known = Known(data[_HEADER.size : groups_at], data[groups_at:], found)
+    if known is None or fingerprint(file_states(known.groups)) != known.fingerprint:
+        return None
+    _remember(key, known)
+    return known
+
+
+def keep(key: bytes, known: Known, cache: ProgramCacheResource | None) -> None:
+    """Keep a result, unless a change could remain undetected."""
+    if known.is_settled:
+        _remember(key, known)
+        if cache is not None and known.groups:
+            cache._save_note(key, _HEADER.pack(len(known.value), known.fingerprint) + known.value + known.groups)
+
+
+def _remember(key: bytes, known: Known) -> None:
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    _known[key] = known

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cudacore_compile import UncacheableError
-from cudacore_compile._cache.closure import included_files
-from cudacore_compile._cache.digest import key_of
+from cudacore_compile._cache.digest import included_files, key_of
 from cudacore_compile._cache.files import FileStreamProgramCache
-from cudacore_compile._cache.link import LinkFacts, has_directory, link_key
+from cudacore_compile._cache.link import LinkFacts, link_key
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.files import say
@@ -96,7 +95,7 @@ def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -
     if cache is None:
         return _Answer(*about, "uncacheable", [_NO_CACHE]), None
     try:
-        entry = cache._load(key_of(request).key)
+        entry = cache._load(key_of(request).value)
     except UncacheableError as error:
         return _Answer(*about, "uncacheable", [str(error)]), None
     code = None if entry is None else entry.object_code(target, options.name or "default_program")
@@ -158,7 +157,7 @@ def _record_key(file: str, arch: object, target: str) -> bytes:
 
 def _read_record(cache: FileStreamProgramCache, file: str, arch: object, target: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(cache._notes().load(_record_key(file, arch, target)) or b"null")
+        found = json.loads(cache._load_note(_record_key(file, arch, target)) or b"null")
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
@@ -166,7 +165,7 @@ def _read_record(cache: FileStreamProgramCache, file: str, arch: object, target:
 
 def _write_record(cache: FileStreamProgramCache, about: tuple[str, object, str], facts: dict[str, Any]) -> None:
     """Store a record beside the entries, so that it counts as a part of the cache, and can be evicted."""
-    cache._notes().save(_record_key(*about), json.dumps(facts).encode())
+    cache._save_note(_record_key(*about), json.dumps(facts).encode())
 
 
 def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _link_facts(facts: LinkFacts) -> dict[str, Any]:
     return {
         "compiler": f"{CompilerBackendType.NVJITLINK} {facts.linker.version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in facts.flags],
-        "directory": os.getcwd() if has_directory(facts.options) else "",
+        "directory": os.getcwd() if facts.options.debug or facts.options.lineinfo else "",
         "parts": {part.name: hashlib.sha256(part.code).hexdigest() for part in facts.inputs},
     }
 
