@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("seed", [40, 57])
+@pytest.mark.parametrize("seed", [11, 20])
 def test_random_programs(seed: int) -> None:
     """A cache would return old code for programs that hide what they include, or a file would not be in the key.
 
