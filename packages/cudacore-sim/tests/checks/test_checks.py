@@ -89,6 +89,11 @@ def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) ->
     assert not any(reports_of(check, run_python, tmp_path).values())
 
 
+def test_lanes_that_went_elsewhere(run_python: Run, tmp_path: Path) -> None:
+    """A wrong mask would be found only if the lane that went elsewhere ends last, or a right one would be reported."""
+    check_kernels("masks", reports_of("masks", run_python, tmp_path, CHECK="sync"), planted=4)
+
+
 def test_a_list_that_is_not_one(run_python: Run) -> None:
     """A misspelled check would be ignored silently, and a run would pass without checking."""
     result = run_python("print(cudacore_sim.ignored_settings())", CHECK="races")

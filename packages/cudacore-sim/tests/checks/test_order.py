@@ -91,3 +91,35 @@ def test_all_that_compute_sanitizer_finds() -> None:
     found = {name for name, kinds in recorded.items() if kinds}
     assert len(found) >= 4
     assert all(PROGRAMS[name].text for name in found)
+
+
+TWO_MAPPINGS = """
+mapped, physical = (c_uint64 * 2)(), c_uint64()
+properties, access = (c_int * 8)(1, 0, 1), (c_int * 3)(1, 0, 3)  # pinned memory of device 0, to read and write
+size = c_size_t(2 << 20)
+cuda = Cuda(cu)
+cuda.cuMemCreate(byref(physical), size, properties, c_uint64(0))
+streams = [cuda.out("cuStreamCreate", 1) for _ in range(2)]
+for at in range(2):
+    place = cast(addressof(mapped) + 8 * at, POINTER(c_uint64))
+    cuda.cuMemAddressReserve(place, size, c_size_t(0), c_uint64(0), c_uint64(0))
+    cuda.cuMemMap(c_uint64(mapped[at]), size, c_size_t(0), physical, c_uint64(0))
+    cuda.cuMemSetAccess(c_uint64(mapped[at]), size, access, c_size_t(1))
+assert mapped[0] != mapped[1]
+cuda.cuMemsetD8Async(c_uint64(mapped[0] + 64), 1, c_size_t(64), streams[0])
+cuda.cuMemsetD8Async(c_uint64(mapped[1] + BEGIN), 2, c_size_t(64), streams[1])
+cuda.cuCtxSynchronize()
+print(json.dumps(cudacore_sim.reports()))
+print(hex(mapped[1] + 96))
+"""
+
+
+@pytest.mark.parametrize(("begin", "is_found"), [(96, True), (128, False)])
+def test_two_mappings_of_the_same_bytes(run_python: Run, begin: int, is_found: bool) -> None:
+    """Unordered work that reaches the same bytes by two addresses would not be found, or other bytes would be."""
+    result = run_python(RUN + TWO_MAPPINGS.replace("BEGIN", str(begin)), CHECK="order")
+    assert result.returncode == 0, result.stderr
+    said, address = result.stdout.splitlines()
+    found = [one for one in json.loads(said) if one.startswith("order: ")]
+    assert len(found) == is_found
+    assert all(f"writes 32 bytes at {address}" in one for one in found), found

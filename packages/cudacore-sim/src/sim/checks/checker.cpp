@@ -120,19 +120,19 @@ void Checker::names(Warp &w, uint32_t lanes, uint32_t members) {
        ins);
 }
 
-void Checker::gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders) {
-  if (present) {
-    w.awaited &= ~present;
-    if (races_ && orders)
-      races_->synchronizes_warp(w, present);
+/* Reports a lane once: at the first instruction that names it after it went elsewhere and ended. */
+void Checker::gathers(Warp &w, uint32_t members, uint32_t present, bool orders) {
+  if (races_ && orders)
+    races_->synchronizes_warp(w, present);
+  uint32_t missed = members & w.strayed;
+  if (!checks_.sync || !missed)
     return;
-  }
-  if (!checks_.sync)
-    return;
-  for_lanes(members & w.alive & ~lanes, [&](uint32_t lane) {
-    if (!w.is_ending(lane))
-      w.awaited |= 1u << lane;
-  });
+  w.strayed &= ~missed;
+  const Instruction &ins = grid_.program.code[w.pc];
+  find(w.place(FaultKind::synchronization, ins, lane_of(present),
+               "the mask " + mask_text(members) + " names lane " + std::to_string(lane_of(missed)) +
+                   ", which never came: it ended at" + lines_of(grid_.program, w.instruction_of(lane_of(missed)))),
+       ins);
 }
 
 void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
@@ -142,26 +142,6 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
                "all 32 threads of a warp have to execute it together, but lane " + std::to_string(lane_of(~present)) +
                    " has ended or never was"),
        ins);
-}
-
-/*
- * Reports lanes that end while other lanes wait for them. A lane is not reported if, when the wait began, it had only
- * returns left to execute.
- */
-void Checker::ends(Warp &w, uint32_t lanes) {
-  uint32_t missed = lanes & w.awaited;
-  if (!checks_.sync || !missed)
-    return;
-  for_lanes(w.waiting(Warp::Wait::warp), [&](uint32_t lane) {
-    uint32_t named = w.members_of(lane) & missed;
-    if (!named)
-      return;
-    const Instruction &ins = w.instruction_of(lane);
-    find(w.place(FaultKind::synchronization, ins, lane,
-                 "the mask " + mask_text(w.members_of(lane)) + " names lane " + std::to_string(lane_of(named)) +
-                     ", which never came: it ended at" + lines_of(grid_.program, grid_.program.code[w.pc])),
-         ins);
-  });
 }
 
 void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected) {

@@ -39,13 +39,12 @@ public:
 
   /*
    * names: lanes reach an instruction that all lanes in `members` execute together. gathers: the lanes in `present` now
-   * execute this instruction. If `present` is 0, the lanes in `lanes` wait for the other members.
+   * execute this instruction.
    */
   void names(Warp &w, uint32_t lanes, uint32_t members);
-  void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
+  void gathers(Warp &w, uint32_t members, uint32_t present, bool orders);
   /* The lanes in `present` execute an instruction that all lanes of the warp have to execute. */
   void aligned(Warp &w, const Instruction &ins, uint32_t present);
-  void ends(Warp &w, uint32_t lanes);
   /* wgmma. */
   void group_orders(Warp &w, const Instruction &ins);
   void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);

@@ -24,7 +24,7 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   alive = lanes == warp_size ? all_lanes : (1u << lanes) - 1;
   active = 0;
   carries = 0;
-  awaited = 0;
+  leaving = strayed = 0;
   stores = 0;
   range = Range{0, 0, nullptr, false, 0};
   cluster_arrived = 0;
@@ -175,12 +175,23 @@ void Warp::branch(uint32_t lanes, uint32_t target) {
     return;
   }
   for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = target; });
+  record_leaving(lanes);
   active &= ~lanes;
   limit_ = 0;
 }
 
+/* Records which of the running lanes only end now that these lanes part from the others. */
+void Warp::record_leaving(uint32_t lanes) {
+  if (!grid->launch.checks.sync)
+    return;
+  for_lanes(active & ~lanes, [&](uint32_t lane) { lane_pc_[lane] = pc + 1; });
+  leaving &= ~active;
+  for_lanes(active, [&](uint32_t lane) { leaving |= uint32_t{is_ending(lane)} << lane; });
+}
+
 void Warp::scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &targets) {
   for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = targets[lane]; });
+  record_leaving(lanes);
   active &= ~lanes;
   limit_ = 0;
 }
@@ -234,9 +245,11 @@ void Warp::complete_copies(uint32_t lanes, int64_t pending_groups) {
 void Warp::exit(uint32_t lanes) {
   if (!copies.empty())
     complete_copies(lanes, -1);
-  if (grid->checker) {
+  if (grid->launch.checks.sync) {
     for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = pc; });
-    grid->checker->ends(*this, lanes);
+    if (active & ~lanes) /* the others continue, because of the guard of the return */
+      leaving |= lanes;
+    strayed |= lanes & ~leaving;
   }
   alive &= ~lanes;
   active &= ~lanes;

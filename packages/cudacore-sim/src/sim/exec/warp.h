@@ -124,9 +124,6 @@ public:
 
   const Instruction &instruction_of(uint32_t lane) const;
   uint32_t pc_of(uint32_t lane) const { return lane_pc_[lane]; }
-  uint32_t members_of(uint32_t lane) const { return members_[lane]; }
-  /* Returns whether a lane has nothing left to do except to return and exit. */
-  bool is_ending(uint32_t lane);
   uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
   /*
    * Returns a flag for each byte of a lane's local memory, nonzero once the byte was written. Returns null if writes
@@ -156,7 +153,11 @@ public:
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid of each lane, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
-  uint32_t awaited = 0;         /* lanes that still had code to run when other lanes began to wait for them */
+  /*
+   * For the check of masks: the lanes that had only returns left to execute when they last parted from other lanes, and
+   * those that ended although they had more.
+   */
+  uint32_t leaving = 0, strayed = 0;
   uint32_t cluster_arrived = 0; /* lanes that have arrived in this phase of the cluster barrier */
   /*
    * The number of wgmma products that the warp has reached, the number of products whose part it has computed, and
@@ -179,6 +180,9 @@ public:
 private:
   bool select();
   void part();
+  /* Returns whether a lane has nothing left to do except to return and exit. */
+  bool is_ending(uint32_t lane);
+  void record_leaving(uint32_t lanes);
   template <bool IsWatched> void run_group();
   void store_group();
   void reserve_registers(size_t slots);

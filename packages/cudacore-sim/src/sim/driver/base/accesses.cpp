@@ -153,14 +153,29 @@ template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
     look(std::max(begin, one->first), std::min(end, one->second.end), one->second.accesses);
 }
 
+/*
+ * Calls `look` with the parts of a range, and with a number that is added to their addresses to get those by which
+ * accesses are recorded. Mapped memory can have several device addresses, so its address on the host is used.
+ */
+template <class Look> void for_each_part(uint64_t begin, uint64_t end, Look look) {
+  while (begin < end) {
+    AllocationPtr allocation = state().memory.find(begin);
+    uint64_t to = allocation != nullptr ? std::min(end, allocation->end()) : end, shift = 0;
+    if (allocation != nullptr && allocation->kind == Allocation::Kind::mapped)
+      shift = value_of(allocation->host) - allocation->base;
+    look(begin, to, shift);
+    begin = to;
+  }
+}
+
 /* Adds an access. Reports conflicting accesses that are not ordered before or after this one: once for each unit. */
-void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
-  if (begin >= end)
-    return;
+void add_part(uint64_t begin, uint64_t end, uint64_t shift, const Access &access, std::set<const Ordered *> &reported) {
+  begin += shift;
+  end += shift;
   for_each(begin, end, [&](uint64_t from, uint64_t to, const std::vector<Access> &accesses) {
     for (const Access &one : accesses)
       if (conflicts(one, access) && reported.insert(one.unit.get()).second)
-        report_conflict(access, one, from, to);
+        report_conflict(access, one, from - shift, to - shift);
   });
   split(begin);
   split(end);
@@ -188,6 +203,11 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
   join(begin, end);
 }
 
+void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
+  for_each_part(begin, end,
+                [&](uint64_t from, uint64_t to, uint64_t shift) { add_part(from, to, shift, access, reported); });
+}
+
 /*
  * Finds the units that atomically access the bytes that a kernel accesses atomically. Such a unit may have communicated
  * with the kernel: either may have waited for the other.
@@ -202,13 +222,15 @@ void find_communication(Ordered &unit, const std::vector<Touch> &touches) {
       if (!touch.write)
         unit.host_time = next_time();
     }
-    for_each(touch.begin, touch.end, [&](uint64_t, uint64_t, const std::vector<Access> &accesses) {
+    auto meet = [&](uint64_t, uint64_t, const std::vector<Access> &accesses) {
       for (const Access &one : accesses)
         if ((one.strong || one.word) && (one.writes() || touch.write) && !is_before(*one.unit, unit) &&
             std::find(unit.communicated_with.begin(), unit.communicated_with.end(), one.unit) ==
                 unit.communicated_with.end())
           unit.communicated_with.push_back(one.unit);
-    });
+    };
+    for_each_part(touch.begin, touch.end,
+                  [&](uint64_t from, uint64_t to, uint64_t shift) { for_each(from + shift, to + shift, meet); });
   }
   for (const OrderedPtr &met : unit.communicated_with)
     if (met->timeline != unit.timeline)

@@ -201,6 +201,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
   physical->properties = *prop;
   if (!back(*physical))
     return CUDA_ERROR_OUT_OF_MEMORY;
+  if (ordering())
+    forget_accesses(value_of(physical->host()), size);
   physical->handle = s.physicals.add(physical);
   *handle = physical->handle;
   return CUDA_SUCCESS;

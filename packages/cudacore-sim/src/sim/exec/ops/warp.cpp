@@ -28,10 +28,11 @@ template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, 
     if (checker)
       checker->names(w, same, mask);
     uint32_t present = w.gather(same, mask, anywhere ? Warp::Meeting::anywhere : Warp::Meeting::apart);
+    if (!present)
+      continue;
     if (checker)
-      checker->gathers(w, same, mask, present, anywhere);
-    if (present)
-      f(present);
+      checker->gathers(w, mask, present, anywhere);
+    f(present);
   }
 }
 

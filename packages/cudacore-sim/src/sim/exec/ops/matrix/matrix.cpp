@@ -17,8 +17,6 @@ namespace {
 template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t lanes, F &&f) {
   Checker *checker = w.grid->checker.get();
   uint32_t present = w.gather(lanes, all_lanes, Warp::Meeting::here);
-  if (checker)
-    checker->gathers(w, lanes, all_lanes, present, false);
   if (!present)
     return;
   if (checker)
