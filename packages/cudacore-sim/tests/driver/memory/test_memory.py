@@ -282,3 +282,28 @@ def test_mapped_memory(cuda: Any) -> None:
     cuda.cuMemRelease(handle)
     cuda.cuMemAddressFree(base, Size(2 * chunk))
     assert cudacore_sim.live()["physical_memory"] == cudacore_sim.live()["address_range"] == 0
+
+
+def test_many_allocations(cuda: Any) -> None:
+    """Registering and mapping memory would take a time that is proportional to the number of allocations."""
+    size, properties = Size(2 << 20), (ctypes.c_int * 8)(1, 0, 1)  # pinned memory of device 0
+    host = ctypes.create_string_buffer(4096)
+
+    def measure() -> float:
+        address, physical = ctypes.c_uint64(), ctypes.c_uint64()
+        start = time.perf_counter()
+        cuda.cuMemHostRegister_v2(host, Size(4096), 0)
+        cuda.cuMemHostUnregister(host)
+        cuda.cuMemAddressReserve(ctypes.byref(address), size, Size(0), ctypes.c_uint64(0), ctypes.c_uint64(0))
+        cuda.cuMemCreate(ctypes.byref(physical), size, properties, ctypes.c_uint64(0))
+        cuda.cuMemMap(address, size, Size(0), physical, ctypes.c_uint64(0))
+        cuda.cuMemUnmap(address, size)
+        cuda.cuMemRelease(physical)
+        cuda.cuMemAddressFree(address, size)
+        return time.perf_counter() - start
+
+    few = min(measure() for _ in range(30))
+    for _ in range(20_000):
+        cuda.malloc(256)
+    many = min(measure() for _ in range(30))
+    assert many < 10 * few

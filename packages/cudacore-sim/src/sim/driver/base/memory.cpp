@@ -152,6 +152,16 @@ std::vector<AllocationPtr> Memory::all() const {
   return found;
 }
 
+std::vector<AllocationPtr> Memory::overlapping(uint64_t address, uint64_t size) const {
+  std::vector<AllocationPtr> found;
+  auto one = allocations.upper_bound(address);
+  if (one != allocations.begin() && address < std::prev(one)->second->end())
+    --one;
+  for (; one != allocations.end() && one->first < address + size; ++one)
+    found.push_back(one->second);
+  return found;
+}
+
 bool Memory::accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const {
   if (size > UINT64_MAX - address)
     return false;

@@ -131,6 +131,7 @@ public:
   void remove(const AllocationPtr &allocation, const char *by);
   AllocationPtr find(uint64_t address) const; /* the allocation that contains the address, even if it is being freed */
   std::vector<AllocationPtr> all() const;
+  std::vector<AllocationPtr> overlapping(uint64_t address, uint64_t size) const; /* in the order of their addresses */
 
   /*
    * Whether [address, address + size) is in one allocation or in adjacent mappings, and may be copied: by a call now,

@@ -243,10 +243,9 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   if (p == nullptr || bytesize == 0 || (Flags & ~known) != 0 || bytesize > UINT64_MAX - value_of(p))
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = value_of(p);
-  for (const AllocationPtr &other : state().memory.all())
-    if (other->base < base + bytesize && base < other->end())
-      return other->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                                                         : CUDA_ERROR_INVALID_VALUE;
+  if (std::vector<AllocationPtr> others = state().memory.overlapping(base, bytesize); !others.empty())
+    return others.front()->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                                : CUDA_ERROR_INVALID_VALUE;
   /* Registered memory is pinned, so all of it must be usable. */
   bool write = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0;
   if (!is_usable(base, bytesize, write) || (write && !can_be_pinned_for_writing(base, bytesize)))

@@ -103,16 +103,10 @@ bool is_reserved(uint64_t address, uint64_t size) {
  * inside of the part, or the part is invalid.
  */
 bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> &out) {
-  out.clear();
   if (size == 0 || size % granularity != 0 || !is_reserved(address, size))
     return false;
-  for (const AllocationPtr &mapping : state().memory.all())
-    if (mapping->base < address + size && address < mapping->end()) {
-      if (mapping->base < address || mapping->end() > address + size)
-        return false;
-      out.push_back(mapping);
-    }
-  return true;
+  out = state().memory.overlapping(address, size);
+  return out.empty() || (out.front()->base >= address && out.back()->end() <= address + size);
 }
 
 /*
@@ -176,11 +170,10 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   auto found = s.reservations.find(ptr);
   if (found == s.reservations.end() || found->second.size != size)
     return CUDA_ERROR_INVALID_VALUE;
-  for (const AllocationPtr &allocation : s.memory.all())
-    if (allocation->kind == Allocation::Kind::mapped && allocation->base - ptr < size) {
-      report("cuMemAddressFree was given a range in which memory is mapped: " + s.memory.explain(allocation->base));
-      return CUDA_ERROR_INVALID_VALUE;
-    }
+  if (std::vector<AllocationPtr> mapped = s.memory.overlapping(ptr, size); !mapped.empty()) {
+    report("cuMemAddressFree was given a range in which memory is mapped: " + s.memory.explain(mapped.front()->base));
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   s.arena.give_back_exactly(ptr, found->second.taken);
   s.reservations.erase(found);
   return CUDA_SUCCESS;
@@ -227,9 +220,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     return CUDA_ERROR_NOT_SUPPORTED;
   if (ptr % granularity != 0 || !is_reserved(ptr, size))
     return CUDA_ERROR_INVALID_VALUE;
-  for (const AllocationPtr &other : s.memory.all())
-    if (other->base < ptr + size && ptr < other->end())
-      return CUDA_ERROR_INVALID_VALUE;
+  if (!s.memory.overlapping(ptr, size).empty())
+    return CUDA_ERROR_INVALID_VALUE;
   auto mapping =
       std::make_shared<Allocation>(Allocation::Kind::mapped, ptr, size, physical->host() + offset, physical->device);
   mapping->offset = offset;
