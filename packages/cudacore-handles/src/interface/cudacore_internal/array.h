@@ -20,18 +20,15 @@
 #define CCH_FORMAT_HALF 0x10
 #define CCH_FORMAT_FLOAT 0x20
 
-/** Flags of arrays, with CUDA's numbers (CUDA_ARRAY3D_...). */
-#define CCH_ARRAY_LAYERED 0x01u /**< `depth` is the number of layers */
+/** A flag of arrays, with CUDA's number (CUDA_ARRAY3D_...). */
 #define CCH_ARRAY_SURFACE 0x02u /**< kernels may store to it, through a surface */
-#define CCH_ARRAY_CUBEMAP 0x04u /**< `depth` is 6; with CCH_ARRAY_LAYERED a multiple of 6 */
-#define CCH_ARRAY_GATHER 0x08u  /**< for instructions that read one channel of four texels */
 
 /** The properties of an array. Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_array_desc {
   size_t size;       /**< sizeof(cch_array_desc) */
   size_t width;      /**< texels of a row */
   size_t height;     /**< rows; 0: the array has one dimension */
-  size_t depth;      /**< planes or layers; 0: at most two dimensions */
+  size_t depth;      /**< planes; 0: at most two dimensions */
   int32_t format;    /**< CCH_FORMAT_* */
   uint32_t channels; /**< channels per texel: 1, 2 or 4 */
   uint32_t flags;    /**< CCH_ARRAY_* */
