@@ -33,6 +33,7 @@ assert_type(node, core.graph.KernelNode)
 graph = definition.instantiate()
 assert_type(graph, core.graph.Graph)
 assert_type(graph[node], core.graph.ExecutableKernelNode)
+assert_type(node.args, tuple[int | float | bool | bytes, ...])
 core.Devize  # type: ignore[attr-defined]  # noqa: B018
 
 

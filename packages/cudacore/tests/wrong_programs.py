@@ -32,6 +32,7 @@ core.VirtualMemoryResourceOptions(self_access="w")  # wrong: no such access
 core.texture.TextureObjectOptions(filter_mode="bilinear")  # wrong: no such filter
 definition.allocate(64, memory_type="pinned")  # wrong: graphs have no such memory
 device.create_graph_builder().begin_building("strict")  # wrong: no such mode
+node.pred.add(node, "early")  # wrong: no such type of edge
 core.utils.make_program_cache_key(code="", code_type="c", options=core.ProgramOptions(), target_type="ptx")  # wrong: C
 
 # Values of memory
@@ -76,6 +77,8 @@ stream.synchronize()  # wrong: the name of the method
 stream.wait(1)  # wrong: an int is neither an event nor a stream
 graph.launch()  # wrong: no stream
 graph[buffer]  # wrong: a buffer is not a node
+graph.update_many([definition.empty()], 1)  # wrong: an empty node launches no kernel
+definition.destroy_many(node)  # wrong: one node, which destroy() destroys
 definition.record(stream)  # wrong: a stream is not an event
 device.create_graph_builder().finish()  # wrong: the name of the method
 device.allocate("64", stream=stream)  # wrong: a str is not a size
@@ -86,6 +89,11 @@ core.graph.GraphBuilder()  # wrong: builders are made by streams
 core.graph.KernelNode()  # wrong: nodes are made by graphs
 
 # Programs with correct types: no complaint
+graph.update_many(definition.launch_many(config, kernel, [1, 2]), 3, config=[config, config])
+definition.update_many([node], buffer)
+definition.destroy_many(definition.nodes())
+node.succ.add(node, "launch_order")
+device.create_graph_builder().record(device.create_event())
 device.allocate(np.prod((3, 4)) * np.dtype("f4").itemsize, stream=stream)
 device.memory_resource.allocate(np.int64(4), stream=stream)
 for code_type in core.typing.SourceCodeType:
