@@ -193,3 +193,14 @@ def test_explanations_of_what_cannot_be_compiled(run: Run) -> None:
         status, _, err = run("cache", "explain", *words)
         assert (status, "Traceback" in err) == (1, False)
         assert "virtual architecture" in err
+
+
+def test_statistics_that_are_no_text(run: Run, tmp_path: Path) -> None:
+    """A named pipe, or damage, in the place of the statistics would block the command, or end it."""
+    FileStreamProgramCache(tmp_path / "cache")
+    file = tmp_path / "cache" / "command-statistics.json"
+    file.write_bytes(b"\xff")
+    assert run("cache", "--cache-dir", str(tmp_path / "cache"))[0] == 0
+    file.unlink()
+    os.mkfifo(file)
+    assert run("cache", "--cache-dir", str(tmp_path / "cache"))[0] == 0

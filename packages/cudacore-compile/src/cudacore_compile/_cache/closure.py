@@ -86,11 +86,7 @@ class Search:
     ) -> None:
         bundled = _values(flags, b"--use-bundled-headers=")  # NVRTC has unpacked headers there
         self._bundled = bundled + [os.path.join(top, "cccl") for top in bundled]
-        self._include_path = [
-            *_values(flags, b"--include-path="),
-            *self._bundled,
-            *wheel_headers(source, flags, headers),
-        ]
+        self._include_path = _values(flags, b"--include-path=") + self._bundled + wheel_headers(source, flags, headers)
         self._pre_include = _values(flags, b"--pre-include=")
         macros = [os.fsencode(macro) for macro in _values(flags, b"--define-macro=")]
         defines = b"".join(b"#define %b\n" % macro.replace(b"=", b" ", 1) for macro in macros)

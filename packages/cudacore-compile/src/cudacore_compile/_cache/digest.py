@@ -73,7 +73,9 @@ def common_parts(target: ObjectCodeFormatType, flags: Sequence[bytes], *, has_di
     """Return what all keys have. The code contains the current directory if `has_directory` is true."""
     carries_ptx_too = target is ObjectCodeFormatType.CUBIN and carries_ptx()
     directory = (os.getcwd(), os.environ.get("PWD")) if has_directory else ()
-    return [environment(), target.value, carries_ptx_too, flags, processors(flags), directory]
+    is_split = any(b"split-compile" in flag for flag in flags)  # for the number of processors
+    processors = (os.cpu_count(), len(os.sched_getaffinity(0))) if is_split else ()
+    return [environment(), target.value, carries_ptx_too, flags, processors, directory]
 
 
 def key_of(request: Request, *, extra_digest: bytes | None = None, cache: ProgramCacheResource | None = None) -> Known:
@@ -127,13 +129,6 @@ def _modules(options: ProgramOptions) -> list[object]:
 def environment() -> list[tuple[str, str]]:
     """Return the environment variables that compilers look up."""
     return sorted((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
-
-
-def processors(flags: Sequence[bytes]) -> bytes:
-    """Return the numbers of all and of usable processors if the options allow several threads; else empty bytes."""
-    if not any(b"split-compile" in flag for flag in flags):
-        return b""
-    return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()
 
 
 def check_options(options: ProgramOptions | LinkerOptions) -> None:

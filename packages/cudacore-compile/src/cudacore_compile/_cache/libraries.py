@@ -38,7 +38,6 @@ _LOADED = re.compile(rb"/libnvrtc\.so")
 _TOOLKITS = ("CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH")
 # Where the dynamic loader searches, apart from $LD_LIBRARY_PATH and the directories of Python.
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-_LOADER_CACHE = "/etc/ld.so.cache"
 _LIBRARIES = ("*", "*/lib*", "*/*/lib*")  # directories in a toolkit or a wheel that can contain libraries
 _VARIANTS = ("*-linux-gnu", "glibc-hwcaps", "glibc-hwcaps/*", "*-linux-gnu/glibc-hwcaps", "*-linux-gnu/glibc-hwcaps/*")
 _PART = 65_536  # the build ID is near the start of a file or, after patchelf, near its end
@@ -136,7 +135,7 @@ def _places() -> set[str]:
     toolkits = [*filter(None, toolkits), *(os.path.join(path, "nvidia") for path in python)]
     libraries += _SYSTEM
     libraries += [os.path.join(top, name) for top in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
-    found = {*toolkits, *libraries, _LOADER_CACHE, os.path.realpath(sys.executable)}
+    found = {*toolkits, *libraries, "/etc/ld.so.cache", os.path.realpath(sys.executable)}
     found.update(os.path.join(path, "cuda", "pathfinder", "__init__.py") for path in python)
     patterns = [os.path.join(escape(top), below) for top in toolkits for below in _LIBRARIES]
     patterns += [os.path.join(escape(path), below) for path in libraries for below in _VARIANTS]

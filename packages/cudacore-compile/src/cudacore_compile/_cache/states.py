@@ -134,19 +134,15 @@ def recall(key: bytes, cache: ProgramCacheResource | None) -> Known | None:
         known = Known(data[_HEADER.size : groups_at], data[groups_at:], found)
     if known is None or fingerprint(file_states(known.groups)) != known.fingerprint:
         return None
-    _remember(key, known)
+    keep(key, known, None)
     return known
 
 
 def keep(key: bytes, known: Known, cache: ProgramCacheResource | None) -> None:
     """Keep a result, unless a change could remain undetected."""
     if known.is_settled:
-        _remember(key, known)
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        _known[key] = known
         if cache is not None and known.groups:
             cache._save_note(key, _HEADER.pack(len(known.value), known.fingerprint) + known.value + known.groups)
-
-
-def _remember(key: bytes, known: Known) -> None:
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    _known[key] = known

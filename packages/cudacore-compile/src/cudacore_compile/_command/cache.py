@@ -14,6 +14,7 @@ from typing import Any
 
 from cudacore_compile._cache.files import FileStreamProgramCache, default_directory
 from cudacore_compile._cache.resource import CacheStatistics
+from cudacore_compile._cache.states import read_regular
 from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
 from cudacore_compile._command.files import say
@@ -105,8 +106,8 @@ def _locked(directory: Path) -> Iterator[Any]:
 
 def _read(directory: Path) -> CacheStatistics:
     try:
-        return _parse_statistics((directory / _STATISTICS).read_text(encoding="utf-8"))
-    except OSError:
+        return _parse_statistics((read_regular(directory / _STATISTICS) or b"").decode())
+    except (OSError, UnicodeDecodeError):
         return CacheStatistics()
 
 
