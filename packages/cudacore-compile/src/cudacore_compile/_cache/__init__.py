@@ -13,5 +13,5 @@ class UncacheableError(ValueError):
 
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         super().__init__(reason)
-        self.files = tuple(sorted(files))
+        self.files: tuple[str, ...] = tuple(sorted(files))
         """tuple of str: The files that :meth:`Program.dependencies` has found nevertheless. There may be others."""
