@@ -58,6 +58,7 @@ struct InitialValue {
   uint64_t index = 0;
   Operand value;        /* an integer, a floating-point number, or a name with an addend */
   bool generic = false; /* written as generic(name) */
+  uint64_t mask = 0;    /* 0xff00(name): the byte of the address that has these bits; 0: the whole address */
   uint32_t line = 0;
 };
 

@@ -203,8 +203,13 @@ void ModuleBuilder::resolve_initial_values() {
     }
     variable.initial.resize(variable.size);
     uint32_t element = bytes_of(one.type);
+    uint32_t next_byte = 0; /* of an address of which only some bytes were given yet */
     for (const ast::InitialValue &value : one.initial) {
       uint64_t offset = value.index * element;
+      if (value.mask != (value.mask || next_byte ? uint64_t{0xff} << 8 * next_byte : 0)) {
+        error(value.line, {"'" + variable.name + "' has only some bytes of an address, or in another order"});
+        break;
+      }
       if (offset + element > variable.size) {
         error(value.line, {"too many values for '" + variable.name + "'"});
         break;
@@ -216,12 +221,17 @@ void ModuleBuilder::resolve_initial_values() {
       }
       const Symbol *symbol = find(value.value.name);
       bool has_address = symbol && (symbol->kind == Symbol::Kind::global || symbol->kind == Symbol::Kind::function);
-      if (!has_address || element != 8) {
+      if (!has_address || element != (value.mask ? 1 : 8)) {
         error(value.line, {"'" + std::string(value.value.name) + "' cannot initialise '" + variable.name + "'"});
         break;
       }
       if (symbol->kind == Symbol::Kind::function)
         module_->program.functions[symbol->index].address_taken = true;
+      /* In packed structures, addresses are given byte by byte. The first byte stands for the whole address. */
+      if (value.mask && next_byte++ != 0) {
+        next_byte %= 8;
+        continue;
+      }
       variable.relocations.push_back(
           {offset, std::string(value.value.name), static_cast<int64_t>(value.value.value), value.generic});
     }

@@ -152,18 +152,13 @@ private:
   /* --- declarations ------------------------------------------------------------------------------------------ */
 
   StateSpace space_of(std::string_view text) {
-    if (text == ".global")
-      return StateSpace::global;
-    if (text == ".shared" || text == ".shared::cta")
-      return StateSpace::shared;
-    if (text == ".local")
-      return StateSpace::local;
-    if (text == ".const")
-      return StateSpace::constant;
-    if (text == ".param")
-      return StateSpace::param;
-    if (text == ".reg")
-      return StateSpace::reg;
+    static constexpr std::pair<std::string_view, StateSpace> spaces[] = {
+        {".global", StateSpace::global},      {".shared", StateSpace::shared}, {".local", StateSpace::local},
+        {".shared::cta", StateSpace::shared}, {".param", StateSpace::param},   {".reg", StateSpace::reg},
+        {".const", StateSpace::constant}};
+    for (const auto &[name, space] : spaces)
+      if (text == name)
+        return space;
     return StateSpace::generic;
   }
 
@@ -307,8 +302,11 @@ private:
     ast::InitialValue value;
     value.index = index;
     value.line = in_.peek().line;
-    if (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ")) {
-      std::string_view name = in_.take().text;
+    if (in_.peek().kind == TokenKind::integer && in_.peek(1).text == "(")
+      value.mask = in_.take().value;
+    bool is_byte = value.mask != 0 && in_.accept("(");
+    if (is_byte || (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ"))) {
+      std::string_view name = in_.identifier("a name");
       if (name == "generic" && in_.accept("(")) {
         value.generic = true;
         name = in_.identifier("a variable's name");
@@ -321,6 +319,8 @@ private:
     } else {
       value.value = in_.constant();
     }
+    if (is_byte)
+      in_.expect(")");
     one.initial.push_back(std::move(value));
   }
 

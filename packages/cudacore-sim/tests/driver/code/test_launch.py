@@ -237,3 +237,42 @@ def test_launches_that_block(
         """
     )
     assert child.stdout == answers, child.stderr
+
+
+PACKED = """
+.version 8.0
+.target sm_75
+.address_size 64
+.global .align 4 .u32 x[3] = {7, 8, 9};
+.global .align 1 .u8 s[18] = {1, %s, 2, %s};
+.visible .entry f(.param .u64 out)
+{
+  .reg .b64 %%a, %%b, %%p; .reg .b32 %%r<10>;
+  ld.param.u64 %%a, [out]; mov.u64 %%b, s;
+  mov.b64 %%p, 0; mov.b32 %%r1, 8;
+next:
+  ld.global.u8 %%r2, [%%b+8]; shl.b64 %%p, %%p, 8; cvt.u64.u32 %%a, %%r2; or.b64 %%p, %%p, %%a;
+  add.u64 %%b, %%b, -1; add.u32 %%r1, %%r1, -1;
+  .reg .pred %%q; setp.ne.u32 %%q, %%r1, 0;
+  @%%q bra next;
+  ld.u32 %%r3, [%%p];
+  mov.u64 %%b, s; ld.global.u8 %%r2, [%%b]; ld.global.u8 %%r4, [%%b+9];
+  add.u32 %%r3, %%r3, %%r2; add.u32 %%r3, %%r3, %%r4;
+  ld.param.u64 %%a, [out]; st.global.u32 [%%a], %%r3; ret;
+}
+"""
+
+
+def bytes_of(address: str, count: int = 8) -> str:
+    """Return the bytes of an address as NVRTC writes them in initialisers of packed structures."""
+    return ", ".join(f"0x{'FF' + '00' * byte}({address})" for byte in range(count))
+
+
+def test_addresses_in_packed_structures(cuda: Any) -> None:
+    """An initialiser of a packed structure with pointers would be refused, or a pointer would be wrong."""
+    code = PACKED % (bytes_of("generic(x)+4"), bytes_of("generic(x)+8"))
+    assert kernels.run_f(cuda, code.encode()) == 8 + 1 + 2
+    module = ctypes.c_void_p()
+    part = PACKED % (bytes_of("generic(x)", 7), bytes_of("generic(x)+8"))
+    assert cuda.code("cuModuleLoadData", ctypes.byref(module), part.encode()) == 218
+    assert "'s' has only some bytes of an address" in cudacore_sim.why()
