@@ -39,10 +39,10 @@ def wheel_headers(
     """
     if not (b"include" in code or headers or any(flag.startswith(_BEFORE) for flag in flags)):
         return []
-    for flag in flags:
-        place = os.fsdecode(flag.removeprefix(_INCLUDE))
-        if flag.startswith(_BUNDLED) or os.path.exists(os.path.join(place, "cuda_runtime_api.h")):
-            return []
+    places = [os.fsdecode(flag.removeprefix(_INCLUDE)) for flag in flags if flag.startswith(_INCLUDE)]
+    has_them = any(os.path.exists(os.path.join(place, "cuda_runtime_api.h")) for place in places)
+    if has_them or any(flag.startswith(_BUNDLED) for flag in flags):
+        return []
     found: list[str] = []
     for version in _DIRECTORIES if major is None else (major,):
         for path in sys.path:
