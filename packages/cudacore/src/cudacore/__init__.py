@@ -172,19 +172,7 @@ __all__ = [
 
 # Imported at first use, because a program that runs compiled code does not need the compilers.
 _LAZY = {
-    "cudacore_compile": (
-        "BatchError",
-        "CompilerError",
-        "Linker",
-        "LinkerOptions",
-        "NVFatbinError",
-        "NVJitLinkError",
-        "NVRTCError",
-        "NVVMError",
-        "Program",
-        "ProgramOptions",
-        "UncacheableError",
-    ),
+    "cudacore_compile": __all__,  # what no other package has
     "cudacore_graph": ("GraphMemoryResource",),
     "cudacore_handles": set(__all__).intersection(_handles.__all__),
     # Modules; cudacore_handles has a module `typing`, too.
