@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from pathlib import Path
 
-from cudacore_sim._library import get_library
+from cudacore_sim._environment import simulated_environment
+from cudacore_sim._library import SimulatorError
 
 USAGE = """usage: python -m cudacore_sim COMMAND [ARGUMENT...]
 
@@ -31,23 +31,11 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in {"-h", "--help"}:
         (sys.stdout if arguments else sys.stderr).write(USAGE)
         return 0 if arguments else 2
-    library = get_library()
-    if not Path(library).is_file():
-        sys.stderr.write(f"cudacore_sim: there is no {library}\n")
+    try:
+        environment = os.environ | simulated_environment()
+    except SimulatorError as error:
+        sys.stderr.write(f"cudacore_sim: {error}\n")
         return 1
-    if Path(library).name != "libcuda.so.1":
-        sys.stderr.write(f"cudacore_sim: {library} must be called libcuda.so.1, which is what programs look for\n")
-        return 1
-    paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
-    preloaded = Path(library).with_name("libcudacore_sim_preload.so")
-    if preloaded.is_file():  # the build that $CUDACORE_SIM_LIBRARY names may not have this library
-        before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
-        name = str(preloaded)
-        if " " in name or ":" in name:  # separators in $LD_PRELOAD: give no folder; $LD_LIBRARY_PATH has it
-            name = preloaded.name
-        if name not in before:
-            environment["LD_PRELOAD"] = " ".join([*before, name])
     try:
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:

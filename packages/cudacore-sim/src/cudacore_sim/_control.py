@@ -199,7 +199,7 @@ def live() -> dict[str, int]:
     return {kind: _controls().cudasim_live(number) for number, kind in enumerate(_kinds())}
 
 
-def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
+def describe_live(kind: str | None = None, *, after: int = 0, mine: bool = False) -> list[str]:
     """Describe the live objects of the driver.
 
     Parameters
@@ -208,6 +208,9 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
         One of the kinds of `live`. Default: all.
     after : int, optional
         Only objects that were created after the object with this number; see `newest`. Default 0: all.
+    mine : bool, optional
+        Only objects that the program has created by the driver, ``cuda.bindings``, ``cuda.core`` or ``cudacore``, and
+        no other library for it. The main thread must have created them, after `remember_origins`. Default False: all.
 
     Returns
     -------
@@ -225,7 +228,11 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
     number = -1 if kind is None else kinds.index(kind)
     lines = _text(lambda out, size: _controls().cudasim_describe_live(number, out, size)).splitlines()
     found = zip(live_numbers(number), lines, strict=False)
-    return [line + _origins.text_of(created) for created, line in found if created > after]
+    return [
+        line + _origins.text_of(created)
+        for created, line in found
+        if created > after and (not mine or _origins.is_of_program(created))
+    ]
 
 
 def live_numbers(kind: int) -> list[int]:

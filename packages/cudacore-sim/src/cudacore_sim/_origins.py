@@ -15,6 +15,7 @@ import os
 import sys
 import sysconfig
 import threading
+import types
 from collections.abc import Callable, Iterable
 
 _MAX_OBJECTS = 1024  # the maximum number of new objects that one pending call handles
@@ -23,9 +24,13 @@ _LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name 
 
 _OURS = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph", "cudacore_sim")
 
+# Packages whose calls of the driver count as calls of their callers.
+_BINDINGS = frozenset({*_OURS, "ctypes", "cuda"})
+
 _Line = tuple[str, int, str]  # the name of the file, the number of the line, and the name of the function
 
-_origins: dict[int, tuple[_Line, ...]] = {}  # the keys are the numbers of objects
+# The keys are the numbers of objects. The values are whether the program itself called the driver, and its lines.
+_origins: dict[int, tuple[bool, tuple[_Line, ...]]] = {}
 _limit = 10_000  # with more origins than this, the origins of destroyed objects are removed
 _numbers = (ctypes.c_uint64 * _MAX_OBJECTS)()
 _controls: ctypes.CDLL
@@ -49,8 +54,14 @@ def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
 
 def text_of(number: int) -> str:
     """Return a text to append to the description of an object: where it was created; empty if that is not known."""
-    lines = [f"{_short(file)}:{line} in {name}" for file, line, name in _origins.get(number, ())]
+    _, origin = _origins.get(number, (False, ()))
+    lines = [f"{_short(file)}:{line} in {name}" for file, line, name in origin]
     return ", created at " + ", called at ".join(lines) if lines else ""
+
+
+def is_of_program(number: int) -> bool:
+    """Return whether the program itself created an object, and not a library that it called."""
+    return _origins.get(number, (False, ()))[0]
 
 
 def _short(file: str) -> str:
@@ -64,19 +75,22 @@ class _Notes:
         global _limit
         count = _controls.cudasim_created(_numbers, _MAX_OBJECTS)
         lines: list[_Line] = []
-        frame = sys._getframe(1)
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BINDINGS:
+            frame = frame.f_back
+        itself = frame is not None and _is_of_program(frame.f_code.co_filename)
         while frame is not None and len(lines) < _MAX_LINES:
             code = frame.f_code
             if _is_of_program(code.co_filename):
                 lines.append((code.co_filename, frame.f_lineno, code.co_name))
             elif lines:
                 break
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         if len(_origins) > _limit:
             for number in _origins.keys() - set(_live()):
                 del _origins[number]
             _limit = max(2 * len(_origins), _limit)
-        _origins.update(dict.fromkeys(_numbers[:count], tuple(lines)))
+        _origins.update(dict.fromkeys(_numbers[:count], (itself, tuple(lines))))
         return False  # the result of a pending call that succeeds
 
 

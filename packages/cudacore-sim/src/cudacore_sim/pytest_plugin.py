@@ -5,10 +5,14 @@
     The simulator is this process's CUDA driver, even if there is a GPU. After each test, the plugin checks that no
     objects of the driver leaked, that the driver was not misused, and that no kernel failed.
     ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. The error of a
-    failed kernel is cleared before the next test. Tests that are marked ``cuda_gpu`` are skipped.
+    failed kernel is cleared before the next test. Tests that are marked ``cuda_gpu`` are skipped. pytest is started
+    again in the environment of ``python -m cudacore_sim``, unless the setting ``cuda_preload`` is false.
 ``--cuda-check=race,sync,init,order``
     With ``--cuda-driver=sim``: checks of kernels and of the order between them, as for ``CUDACORE_SIM_CHECK``. A
     finding fails the test that launched the kernel, like misuse of the driver.
+``--cuda-leaks=none|mine|all``
+    With ``--cuda-driver=sim``: which objects count as leaks: none; those that the project has created itself; or also
+    those that libraries have created for it. Objects of the kinds in the setting ``cuda_kept_kinds`` are never leaks.
     A kernel is stopped if a thread executes more instructions than the setting ``cuda_instruction_limit`` of the
     configuration file allows. Ctrl+C, and the signal of pytest-timeout, also stop a kernel that the test waits for.
 ``--cuda-driver=gpu``
@@ -21,6 +25,7 @@ Without the option, the plugin only skips tests that are marked ``cuda_sim`` or 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -31,12 +36,15 @@ import threading
 import time
 import types
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
 import cudacore_sim
+from cudacore_sim._environment import simulated_environment
 
 CHOICE = pytest.StashKey[str]()
+LEVEL = pytest.StashKey[str]()
 FAILED = pytest.StashKey[bool]()
 KERNEL_FAILED = pytest.StashKey[bool]()
 KNOWN = pytest.StashKey[int]()
@@ -50,6 +58,7 @@ MARKERS = (
     "cuda_misuse_ok(reason): misuses the driver on purpose, lets a kernel fail, or has findings of --cuda-check",
 )
 
+LEVELS = ("none", "mine", "all")
 _INSTRUCTION_LIMIT = 1_000_000_000  # of a thread: correct kernels of tests are far below
 _SECONDS_TO_SETTLE = 2
 _MAX_LEAKS = 5  # how many leaked objects of a kind the message of a test lists
@@ -80,7 +89,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="RACE,SYNC,INIT,ORDER",
         help="with --cuda-driver=sim: what to look for in work, several with commas between them",
     )
+    group.addoption(
+        "--cuda-leaks",
+        choices=LEVELS,
+        default=None,
+        help="with --cuda-driver=sim: what counts as leaks: none, the project's own, or those of libraries, too",
+    )
     parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
+    parser.addini("cuda_leaks", "default of --cuda-leaks: none, mine or all", default="all")
+    parser.addini(
+        "cuda_kept_kinds", "with --cuda-driver=sim: kinds of objects that tests may keep, such as library", type="args"
+    )
+    parser.addini(
+        "cuda_preload",
+        "with --cuda-driver=sim: start pytest again so that cubins of NVRTC, nvJitLink and ptxas run",
+        type="bool",
+        default=True,
+    )
     parser.addini(
         "cuda_instruction_limit",
         "with --cuda-driver=sim: stop a kernel if a thread executes more instructions; 0 is no limit",
@@ -88,11 +113,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Start pytest again with the simulator's environment, before its output is captured and anything is imported.
+
+    The simulator can run cubins only if its preloaded library has put their PTX into them. A library can only be
+    preloaded when a process starts. Only the command pytest is started again, not a program that calls pytest.
+    """
+    given = early_config.invocation_params.args
+    is_command = Path(sys.argv[0]).name in {"pytest", "py.test"} or sys.argv[0].endswith("/pytest/__main__.py")
+    chosen = early_config.known_args_namespace.cuda_driver or early_config.getini("cuda_driver")
+    if chosen == "sim" and is_command and list(given) == sys.argv[1:] and early_config.getini("cuda_preload"):
+        with contextlib.suppress(cudacore_sim.SimulatorError):  # pytest_configure raises it
+            changed = simulated_environment()
+            if not changed.items() <= os.environ.items():
+                os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | changed)
+    return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and load the driver that was chosen."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     choice = config.stash[CHOICE] = _choice(config)
+    config.stash[LEVEL] = _level(config)
     _set_checks(config)
     if choice == "sim":
         os.environ.setdefault("CUDACORE_SIM_INSTRUCTION_LIMIT", str(config.getini("cuda_instruction_limit")))
@@ -104,6 +148,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # pytest hides the simulator's warnings on stderr, so tests would pass without a setting that is misspelt.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
+        if unknown := set(config.getini("cuda_kept_kinds")) - cudacore_sim.live().keys():
+            kinds = ", ".join(cudacore_sim.live())
+            raise pytest.UsageError(f"cuda_kept_kinds has {', '.join(sorted(unknown))}; the kinds are {kinds}")
         config.stash[SIGNALS] = _Signals()
     elif choice == "gpu":
         reason = _why_no_gpu()
@@ -163,6 +210,14 @@ def _choice(config: pytest.Config) -> str:
     if choice not in {"", "sim", "gpu"}:
         raise pytest.UsageError(f"cuda_driver is {choice!r}; it must be sim or gpu")
     return choice
+
+
+def _level(config: pytest.Config) -> str:
+    """Return the value of ``--cuda-leaks`` or, if it is not given, of ``cuda_leaks`` in the configuration file."""
+    level = str(config.getoption("cuda_leaks") or config.getini("cuda_leaks"))
+    if level not in LEVELS:
+        raise pytest.UsageError(f"cuda_leaks is {level!r}; it must be one of {', '.join(LEVELS)}")
+    return level
 
 
 def _why_no_gpu() -> str:
@@ -227,20 +282,21 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return  # the traceback of the failed test keeps the test's objects alive
     node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
-    leaked = _leaked(request.config, before)
+    leaked = _leaked(request.config, before, newest)
     # Wait until the driver's own thread has destroyed the user objects of graphs, and the objects that they keep.
     end = time.monotonic() + _SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         time.sleep(0.01)
-        leaked = _leaked(request.config, before)
+        leaked = _leaked(request.config, before, newest)
     # After a kernel has failed, objects that the test releases cannot be freed, so they do not count as leaks.
     if leaked and not failed and not node.get_closest_marker("cuda_leaks_ok"):
         counts = ", ".join(f"{count} x {kind}" for kind, count in leaked.items())
         lines = [f"objects of the driver that were not there before this test: {counts}"]
         for kind in leaked:
-            found = cudacore_sim.describe_live(kind, after=newest)
+            found = _new(request.config, kind, newest)
             lines += found[:_MAX_LEAKS]
             lines += [f"and {len(found) - _MAX_LEAKS} more"] if len(found) > _MAX_LEAKS else []
+        lines.append(_advice(request.config, leaked))
         problems.append("\n  ".join(lines))
     misuse = cudacore_sim.reports(after=known)
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):
@@ -261,12 +317,31 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
 
-def _leaked(config: pytest.Config, before: dict[str, int]) -> dict[str, int]:
+def _advice(config: pytest.Config, leaked: dict[str, int]) -> str:
+    """Return what to do about objects that a program keeps on purpose, such as compiled kernels in a cache."""
+    ways = ["make them before the first test", f"write cuda_kept_kinds = {' '.join(leaked)} in the configuration file"]
+    if config.stash[LEVEL] == "all":
+        ways.append("use --cuda-leaks=mine if another library keeps them")
+    return f"If they are kept on purpose: {', '.join(ways[:-1])} or {ways[-1]}"
+
+
+def _new(config: pytest.Config, kind: str, newest: int) -> list[str]:
+    """Describe the objects of a kind that a test has created and that count as leaks."""
+    return cudacore_sim.describe_live(kind, after=newest, mine=config.stash[LEVEL] == "mine")
+
+
+def _leaked(config: pytest.Config, before: dict[str, int], newest: int) -> dict[str, int]:
     """Return how many more objects of each kind there are than before."""
-    return {kind: count - before[kind] for kind, count in _live(config).items() if count > before[kind]}
+    more = {kind: count - before[kind] for kind, count in _live(config).items() if count > before[kind]}
+    if config.stash[LEVEL] == "mine":
+        more = {kind: min(count, len(_new(config, kind, newest))) for kind, count in more.items()}
+    return {kind: count for kind, count in more.items() if count}
 
 
 def _live(config: pytest.Config) -> dict[str, int]:
+    """Count the objects of the driver of the kinds that can leak."""
+    if config.stash[LEVEL] == "none":
+        return {}
     gc.collect()
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
@@ -276,7 +351,8 @@ def _live(config: pytest.Config) -> dict[str, int]:
 
         counts["library"] -= count_copy_kernels()  # the libraries of copy kernels remain, too
         counts["stream"] -= count_helper_streams()
-    return counts
+    kept = config.getini("cuda_kept_kinds")
+    return {kind: count for kind, count in counts.items() if kind not in kept}
 
 
 @pytest.hookimpl(wrapper=True)
