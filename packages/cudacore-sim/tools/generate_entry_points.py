@@ -79,9 +79,8 @@ def name_parameters(text: str) -> tuple[str, str]:
     return f"({', '.join(parameters)})", f"({', '.join(names)})"
 
 
-def main() -> None:
-    """Write the table."""
-    folder = Path(sys.argv[1])
+def table_of(folder: Path) -> str:
+    """Return the table for the headers in a folder, with the flags of the existing table."""
     text = preprocess(folder / "cuda.h") + PROFILER + OPENGL
     symbols = {name: name_parameters(parameters) for name, parameters in PROTOTYPE.findall(text)}
     versions: dict[str, set[int]] = defaultdict(set)
@@ -118,8 +117,8 @@ def main() -> None:
                     parameters, arguments = symbols[symbol + variant]
                     lines.append(f"SIM_PER_THREAD({symbol + variant}, {symbol}, {parameters}, {arguments})")
     ends = [f"#undef {name}" for name in MACROS]
-    TABLE.write_text("\n".join(lines + rows + ends) + "\n")
+    return "\n".join(lines + rows + ends) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    TABLE.write_text(table_of(Path(sys.argv[1])))

@@ -262,6 +262,13 @@ CUresult cuArrayGetPlane(CUarray *, CUarray hArray, unsigned int) {
   return CUDA_ERROR_INVALID_VALUE; /* arrays with several planes are not simulated */
 }
 
+/* An array has its memory from the beginning: arrays that are mapped later are not simulated. */
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray array, CUdevice) {
+  std::shared_ptr<Array> found;
+  SIM_RETURN_FAILURE(find_array(array, found));
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuArrayDestroy(CUarray hArray) {
   std::shared_ptr<Array> array;
   SIM_RETURN_FAILURE(find_array(hArray, array));
@@ -314,6 +321,12 @@ CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmap
     return CUDA_ERROR_INVALID_VALUE;
   *pLevelArray = handle_of<CUarray>(array->levels[level]->handle);
   return CUDA_SUCCESS;
+}
+
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUmipmappedArray mipmap, CUdevice) {
+  std::shared_ptr<MipmappedArray> found;
+  SIM_RETURN_FAILURE(find_mipmapped(mipmap, found));
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {

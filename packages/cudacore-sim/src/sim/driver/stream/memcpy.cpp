@@ -88,36 +88,96 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   return copy(stream, to, from, shape, when);
 }
 
-/* When the copy with the index `copy` reads its source. attributes[i] applies to copies from index beginnings[i] on. */
-Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
-  size_t last = 0;
-  while (last + 1 < count && beginnings[last + 1] <= copy)
-    last++;
-  return attributes[last].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Read::during_call
-                                                                                       : Read::in_order;
+bool is_order(CUmemcpySrcAccessOrder order) {
+  return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
 
-CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, const CUmemcpyAttributes *attributes,
-               const size_t *beginnings, size_t attribute_count, size_t *failed, CUstream handle) {
-  StreamPtr stream;
-  if (failed != nullptr)
-    *failed = SIZE_MAX;
-  SIM_RETURN_FAILURE(find_stream(handle, stream));
-  if (to == nullptr || from == nullptr || sizes == nullptr || stream->legacy ||
-      std::find(sizes, sizes + count, size_t{0}) != sizes + count)
+Read read_of(CUmemcpySrcAccessOrder order) {
+  return order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Read::during_call : Read::in_order;
+}
+
+/* Finds the stream of a batch of copies, which must not be the legacy stream. */
+CUresult find_batch_stream(CUstream handle, StreamPtr &out) {
+  SIM_RETURN_FAILURE(find_stream(handle, out));
+  if (out->legacy)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!stream->green.expired()) {
+  if (!out->green.expired()) {
     report("copies in a batch are on a stream of a green context: the driver of a GPU ends the process");
     return CUDA_ERROR_INVALID_VALUE;
   }
+  return CUDA_SUCCESS;
+}
+
+/* Makes the copies of a batch, one after the other, and returns the index of the first that fails. */
+template <class Copy> CUresult batch(size_t count, size_t *failed, Copy &&copy_one) {
   for (size_t i = 0; i < count; i++)
-    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once,
-                               read_of(attributes, beginnings, attribute_count, i))) {
+    if (CUresult result = copy_one(i)) {
       if (failed != nullptr)
         *failed = i;
       return result;
     }
   return CUDA_SUCCESS;
+}
+
+/* Returns the bytes of an element of a copy in a batch: those of the texels of its arrays, or 1 without arrays. */
+CUresult element_bytes(const CUDA_MEMCPY3D_BATCH_OP &op, size_t &out) {
+  out = 0;
+  for (const CUmemcpy3DOperand *one : {&op.src, &op.dst}) {
+    std::shared_ptr<Array> array;
+    if (one->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
+      continue;
+    if (one->type != CU_MEMCPY_OPERAND_TYPE_ARRAY)
+      return CUDA_ERROR_INVALID_VALUE;
+    SIM_RETURN_FAILURE(find_array(one->op.array.array, array));
+    if (out != 0 && out != array->texel_bytes())
+      return CUDA_ERROR_INVALID_VALUE;
+    out = array->texel_bytes();
+  }
+  out = std::max<size_t>(out, 1);
+  return CUDA_SUCCESS;
+}
+
+/* The fields of one side of a CUDA_MEMCPY3D. */
+struct BoxSide {
+  CUmemorytype &kind;
+  CUdeviceptr &address;
+  CUarray &array;
+  size_t &x, &y, &z, &pitch, &height;
+};
+
+CUresult read_operand(const CUmemcpy3DOperand &from, const CUextent3D &extent, size_t bytes, BoxSide out) {
+  if (from.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+    const auto &[array, offset] = from.op.array;
+    out.kind = CU_MEMORYTYPE_ARRAY, out.array = array;
+    out.x = offset.x * bytes, out.y = offset.y, out.z = offset.z;
+    return CUDA_SUCCESS;
+  }
+  size_t row = from.op.ptr.rowLength, layer = from.op.ptr.layerHeight;
+  if ((row != 0 && row < extent.width) || (layer != 0 && layer < extent.height))
+    return CUDA_ERROR_INVALID_VALUE;
+  out.kind = CU_MEMORYTYPE_UNIFIED, out.address = from.op.ptr.ptr;
+  out.pitch = (row != 0 ? row : extent.width) * bytes, out.height = layer != 0 ? layer : extent.height;
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_box(const StreamPtr &stream, const CUDA_MEMCPY3D_BATCH_OP &op) {
+  size_t bytes = 0;
+  SIM_RETURN_FAILURE(element_bytes(op, bytes));
+  const CUextent3D &extent = op.extent;
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0 || !is_order(op.srcAccessOrder))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUDA_MEMCPY3D box{};
+  box.WidthInBytes = extent.width * bytes, box.Height = extent.height, box.Depth = extent.depth;
+  SIM_RETURN_FAILURE(read_operand(op.src, extent, bytes,
+                                  {box.srcMemoryType, box.srcDevice, box.srcArray, box.srcXInBytes, box.srcY, box.srcZ,
+                                   box.srcPitch, box.srcHeight}));
+  SIM_RETURN_FAILURE(read_operand(op.dst, extent, bytes,
+                                  {box.dstMemoryType, box.dstDevice, box.dstArray, box.dstXInBytes, box.dstY, box.dstZ,
+                                   box.dstPitch, box.dstHeight}));
+  Side to{}, from{};
+  Shape shape{};
+  SIM_RETURN_FAILURE(read_copy(box, to, from, shape));
+  return copy(stream, to, from, shape, Return::at_once, read_of(op.srcAccessOrder));
 }
 
 } // namespace
@@ -232,16 +292,51 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < numAttrs; i++) {
     bool in_order = attrsIdxs[i] < count && (i == 0 || attrsIdxs[i] > attrsIdxs[i - 1]);
-    if (!in_order || attrs[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
-        attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+    if (!in_order || !is_order(attrs[i].srcAccessOrder))
       return CUDA_ERROR_INVALID_VALUE;
   }
-  return batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+  StreamPtr stream;
+  if (failIdx != nullptr)
+    *failIdx = SIZE_MAX;
+  SIM_RETURN_FAILURE(find_batch_stream(hStream, stream));
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr ||
+      std::find(sizes, sizes + count, size_t{0}) != sizes + count)
+    return CUDA_ERROR_INVALID_VALUE;
+  return batch(count, failIdx, [&](size_t i) {
+    size_t which = static_cast<size_t>(std::upper_bound(attrsIdxs, attrsIdxs + numAttrs, i) - attrsIdxs) - 1;
+    return copy(stream, either(dsts[i]), either(srcs[i]), {sizes[i]}, Return::at_once,
+                read_of(attrs[which].srcAccessOrder));
+  });
 }
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                                CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
   return api::cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr, hStream);
+}
+
+CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags,
+                              CUstream hStream) {
+  StreamPtr stream;
+  if (failIdx != nullptr)
+    *failIdx = SIZE_MAX;
+  SIM_RETURN_FAILURE(find_batch_stream(hStream, stream));
+  if (opList == nullptr || numOps == 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return batch(numOps, failIdx, [&](size_t i) { return copy_box(stream, opList[i]); });
+}
+
+CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags,
+                                 CUstream hStream) {
+  return api::cuMemcpy3DBatchAsync(numOps, opList, nullptr, flags, hStream);
+}
+
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr,
+                                     CUstream hStream) {
+  StreamPtr stream;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  if (attr == nullptr || !is_order(attr->srcAccessOrder))
+    return CUDA_ERROR_INVALID_VALUE;
+  return copy(stream, either(dst), either(src), {size}, Return::at_once, read_of(attr->srcAccessOrder));
 }
 
 } // namespace api
