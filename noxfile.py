@@ -77,6 +77,12 @@ CLIENTS = {
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
     # PyCUDA has no wheels: the program builds it with pip.
     "pycuda": (["cuda-toolkit[nvcc,cudart,curand,profiler]==13.0.*", "numpy", "pip", "pytest"], ["pycuda_suite.py"]),
+    "triton": (
+        ["triton==3.9.*", "ml_dtypes", "numpy", "pytest"],
+        [f"with_triton.py {target}" for target in ("8.0", "9.0", "10.0", "12.0")],
+    ),
+    "taichi": (["taichi==1.7.*", "numpy"], ["with_taichi.py"]),
+    "halide": (["halide==21.*", "numpy"], ["with_halide.py"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }

@@ -42,8 +42,9 @@ TAGS = {
 }
 # The libraries that the shared objects may depend on: those of the system's C library and compiler, and our C library.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
-# The simulated NVML depends on the simulated driver in the same folder. Nothing else may be linked to a driver.
-NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}
+# The simulated NVML depends on the simulated driver in the same folder, and so does the driver's name for linkers.
+# Nothing else may be linked to a driver.
+NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1", "libcuda.so": "libcuda.so.1"}
 
 
 def patterns(package: str, info: str) -> list[str]:
@@ -66,7 +67,7 @@ def patterns(package: str, info: str) -> list[str]:
         allowed += [rf"{info}/entry_points\.txt"]
     if package == "cudacore-sim":
         allowed += [
-            rf"{module}/lib/libcuda\.so\.1",
+            rf"{module}/lib/libcuda\.so(\.1)?",
             rf"{module}/lib/libnvidia-ml\.so\.1",
             rf"{module}/lib/libcudacore_sim_preload\.so",
             rf"{module}/include/cudacore_sim\.h",
@@ -104,7 +105,7 @@ class Checker:
             self.shared_objects("libcudacore_handles.so.1")
         elif self.package == "cudacore-sim":
             self.shared_objects("libcuda.so.1")
-            for library in ("libcudacore_sim_preload.so", "libnvidia-ml.so.1"):
+            for library in ("libcuda.so", "libcudacore_sim_preload.so", "libnvidia-ml.so.1"):
                 self.expect(any(name.endswith(f"/{library}") for name in self.names), f"no {library}")
         size = self.path.stat().st_size / 1000
         limit = LIMITS.get(self.package, LIMIT_OF_ALL)

@@ -107,6 +107,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "pytorch": lambda: has_module("torch", on_sim),
         "pytorch-alone": lambda: False,  # test_interop_libraries.py runs this block separately
         "rmm": lambda: has_module("rmm", on_sim),
+        "elsewhere": lambda: False,  # the session `clients` of nox runs these blocks
         "wrong": lambda: False,  # test_simulator_guides.py runs these blocks separately
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }

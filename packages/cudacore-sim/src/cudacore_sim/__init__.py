@@ -5,6 +5,7 @@
 other code in the process loads the driver. The controls act on the simulator that this process has loaded.
 """
 
+from cudacore_sim._arrays import DeviceArray
 from cudacore_sim._control import (
     Call,
     Launch,
@@ -44,6 +45,7 @@ from cudacore_sim._reports import (
 
 __all__ = [
     "Call",
+    "DeviceArray",
     "GLBuffer",
     "Launch",
     "SimulatorError",

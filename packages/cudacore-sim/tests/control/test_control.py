@@ -185,9 +185,10 @@ def test_log_file(run_python: Python, tmp_path: Any) -> None:
     assert "cuInit -> 0" in (tmp_path / "calls").read_text()
 
 
-def test_command_line() -> None:
-    """A command that ``python -m cudacore_sim`` runs would not find the simulator in place of the driver."""
-    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cudasim_version())"
+@pytest.mark.parametrize("name", ["libcuda.so.1", "libcuda.so"])
+def test_command_line(name: str) -> None:
+    """A command that ``python -m cudacore_sim`` runs would not find the simulator by a name of the driver."""
+    code = f"import ctypes; print(ctypes.CDLL('{name}').cudasim_version())"
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
     missing = subprocess.run([*command[:3], "no-such-program"], capture_output=True, text=True, check=False)

@@ -207,7 +207,9 @@ void Unit::start(Grid &of, uint64_t number) {
     Block &block = blocks[rank];
     block.unit = this;
     block.rank = rank;
-    block.shared_begin = (rank << shared_rank_shift) + of.launch.shared_reserved;
+    /* Code that names no shared variable counts from 0, as Halide's does. */
+    block.shared_begin =
+        (rank << shared_rank_shift) + (of.kernel.shared.offsets.empty() ? 0 : of.launch.shared_reserved);
     block.index = {cluster_index[0] * cluster[0] + rank % cluster[0],
                    cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
                    cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};

@@ -181,7 +181,8 @@ uint32_t ModuleBuilder::add_shared(const ast::Declaration &one) {
   variable.name = std::string(one.name);
   variable.size = one.bytes();
   variable.alignment = one.natural_alignment();
-  variable.is_dynamic = one.linkage == ast::Linkage::external;
+  /* If an external variable has a size, compilers ignore that it is external. */
+  variable.is_dynamic = one.linkage == ast::Linkage::external && variable.size == 0;
   if (variable.size > max_shared_bytes)
     throw StatementError{"'" + variable.name + "' does not fit in shared memory"};
   if (!one.initial.empty())
@@ -312,7 +313,8 @@ void ModuleBuilder::check_externals() {
     function.builtin = builtin_named(one.name);
     if (function.builtin != exec::Builtin::none) {
       if (!has_sizes(function.parameters, builtin_signature(function.builtin, false)) ||
-          !has_sizes(function.results, builtin_signature(function.builtin, true)))
+          (!function.results.empty() && /* a declaration may drop the result */
+           !has_sizes(function.results, builtin_signature(function.builtin, true))))
         error(one.line, {"'" + function.name + "' is declared with other parameters than it has"});
       continue;
     }

@@ -383,6 +383,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxDestroy(CUcontext ctx) { return api::cuCtxDestroy_v2(ctx); }
+
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
   ContextPtr context;
   SIM_REQUIRE(ctx != nullptr);

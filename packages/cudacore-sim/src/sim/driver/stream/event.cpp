@@ -99,6 +99,8 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
   return context != nullptr ? context->error : CUDA_SUCCESS;
 }
 
+CUresult cuEventDestroy(CUevent hEvent) { return api::cuEventDestroy_v2(hEvent); }
+
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   ContextPtr context;
   std::shared_ptr<Event> event;

@@ -291,6 +291,8 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   return context->error;
 }
 
+CUresult cuStreamDestroy(CUstream hStream) { return api::cuStreamDestroy_v2(hStream); }
+
 CUresult cuStreamSynchronize(CUstream hStream) {
   StreamPtr stream;
   SIM_RETURN_FAILURE(find_queried(hStream, stream));
