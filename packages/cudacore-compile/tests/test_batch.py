@@ -37,7 +37,6 @@ from cudacore_compile import (
     compile_many,
 )
 from cudacore_compile._cache import digest as _digest
-from cudacore_compile._cache import states as _states
 from cudacore_handles import CUDAError, ObjectCode
 
 SOURCE = "template <class T, int N> __global__ void scale(T *out, T by) { out[N] *= by; }"
@@ -254,26 +253,6 @@ def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_batch, "_compile_job", meet)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     compile_many(jobs(1, 2))
-
-
-def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A batch of cached jobs would look up all headers for each job."""
-    (tmp_path / "v.h").write_text("#define VALUE 1")
-    todo = [
-        CompileJob(
-            f'#include "v.h"\n__global__ void f(int *p) {{ *p = VALUE + {n}; }}', {"arch": "sm_90", "name": name}, "ptx"
-        )
-        for n in range(3)
-        for name in (f"{tmp_path}/a.cu", f"{tmp_path}/b.cu")
-    ]
-    cache = InMemoryProgramCache()
-    compile_many(todo, cache=cache)
-    looked: list[bytes] = []
-    file_states = _states.file_states
-    monkeypatch.setattr(_states, "file_states", lambda groups: looked.append(groups) or file_states(groups))
-    compile_many(todo, cache=cache)
-    assert cache.statistics.hits == 6
-    assert len(looked) == len(set(looked)) <= 4  # the places of two programs, with their own names
 
 
 def test_jobs_that_write_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
