@@ -109,12 +109,12 @@ CUDASIM_EXPORT uint64_t cudasim_newest(void);
 
 /**
  * Requests notifications about objects that the calling thread creates: a driver function that creates an object calls
- * later(function, argument) before it returns. `later` is not called again until the program has called
- * cudasim_created. `later` must not call the driver. Its type is that of Py_AddPendingCall, which makes Python call
- * `function` once the driver function has returned. NULL as `later` ends the notifications.
+ * later(function, argument) before it returns, or later(interpreter, function, argument) if `interpreter` is not NULL.
+ * `later` is not called again until the program has called cudasim_created. `later` must not call the driver. It is
+ * Py_AddPendingCall or, before Python 3.12, _PyEval_AddPendingCall, which make Python call `function` once the driver
+ * function has returned. NULL as `later` ends the notifications.
  */
-CUDASIM_EXPORT void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *),
-                                      void *argument);
+CUDASIM_EXPORT void cudasim_on_create(void *later, void *interpreter, int (*function)(void *), void *argument);
 
 /**
  * Copies the numbers of up to `max` objects that were created since the last call of cudasim_created, on the thread

@@ -103,7 +103,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_describe_live": (size, ctypes.c_int, text, size),
         "cudasim_live_numbers": (size, ctypes.c_int, ctypes.POINTER(number), size),
         "cudasim_newest": (number,),
-        "cudasim_on_create": (None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+        "cudasim_on_create": (None, *(ctypes.c_void_p,) * 4),
         "cudasim_created": (size, ctypes.POINTER(number), size),
         "cudasim_log": (size, number, ctypes.POINTER(_Call), size),
         "cudasim_log_position": (number,),

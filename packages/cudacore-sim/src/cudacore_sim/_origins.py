@@ -2,8 +2,8 @@
 """Where a program creates objects of the driver.
 
 The driver's functions run without the GIL, so they cannot look at Python's frames. Instead, a function that creates an
-object asks Python for a pending call (``Py_AddPendingCall``). Python makes that call on the main thread, as soon as the
-driver's function has returned to Python code.
+object asks Python for a pending call. Python makes that call on the main thread, as soon as the driver's function has
+returned to Python code.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _controls, _live = controls, live
+    python = ctypes.pythonapi
+    later, interpreter = python.Py_AddPendingCall, None
+    if sys.version_info < (3, 12):
+        # Py_AddPendingCall reads the state of whichever thread has the GIL, which can end meanwhile.
+        python.PyInterpreterState_Main.restype = ctypes.c_void_p
+        later, interpreter = python._PyEval_AddPendingCall, python.PyInterpreterState_Main()
     # The pending call is PyObject_IsTrue(_notes). A callback of ctypes would lose what a signal handler raises in it.
-    later, call = (
-        ctypes.cast(function, ctypes.c_void_p)
-        for function in (ctypes.pythonapi.Py_AddPendingCall, ctypes.pythonapi.PyObject_IsTrue)
-    )
-    controls.cudasim_on_create(later, call, id(_notes))
-    atexit.register(controls.cudasim_on_create, None, None, None)
+    function = ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p)
+    controls.cudasim_on_create(ctypes.cast(later, ctypes.c_void_p), interpreter, function, id(_notes))
+    atexit.register(controls.cudasim_on_create, None, None, None, None)
 
 
 def text_of(number: int) -> str:

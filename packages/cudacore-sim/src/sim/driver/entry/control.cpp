@@ -152,12 +152,20 @@ struct AtExit {
 
 /* The notification that cudasim_on_create has requested. */
 struct Watch {
-  int (*later)(int (*function)(void *), void *) = nullptr; /* null: no notification was requested */
-  int (*function)(void *) = nullptr;
+  using Function = int (*)(void *);
+  void *later = nullptr; /* null: no notification was requested */
+  void *interpreter = nullptr;
+  Function function = nullptr;
   void *argument = nullptr;
   std::thread::id thread;
   bool asked = false;          /* `later` was called, but `function` was not called yet */
   std::vector<uint64_t> fresh; /* new objects of `thread`; cudasim_created has yet to return them */
+
+  bool ask() const {
+    if (interpreter != nullptr)
+      return reinterpret_cast<int (*)(void *, Function, void *)>(later)(interpreter, function, argument) == 0;
+    return reinterpret_cast<int (*)(Function, void *)>(later)(function, argument) == 0;
+  }
 } watch;
 
 uint64_t newest; /* the number of the newest object */
@@ -169,7 +177,7 @@ uint64_t number_object() {
   if (watch.later != nullptr && std::this_thread::get_id() == watch.thread) {
     watch.fresh.push_back(newest);
     if (!watch.asked)
-      watch.asked = watch.later(watch.function, watch.argument) == 0;
+      watch.asked = watch.ask();
   }
   return newest;
 }
@@ -214,9 +222,9 @@ uint64_t cudasim_newest(void) {
   return newest;
 }
 
-void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *), void *argument) {
+void cudasim_on_create(void *later, void *interpreter, int (*function)(void *), void *argument) {
   Access access;
-  watch = {later, function, argument, std::this_thread::get_id(), false, {}};
+  watch = {later, interpreter, function, argument, std::this_thread::get_id(), false, {}};
 }
 
 size_t cudasim_created(uint64_t *out, size_t max) {
