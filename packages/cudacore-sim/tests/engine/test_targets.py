@@ -89,8 +89,8 @@ def test_lowest_targets_are_those_of_the_assembler() -> None:
         version = nvjitlink.version()
     except Exception as error:
         pytest.skip(f"needs nvJitLink: {error}")
-    if version < (13, 0):
-        pytest.skip(f"needs nvJitLink 13.0, which knows all of these targets, and this is {version}")
+    if version < (13, 5):  # 13.0 accepts fence.acquire and fence.release for targets that do not have them
+        pytest.skip(f"needs nvJitLink 13.5, and this is {version}")
     wrong = []
     for target in TARGETS:
         text = kernel(target, "\n".join(form for _, form in FORMS)).encode()
