@@ -246,6 +246,11 @@ def test_json(run: Run) -> None:
         "kernel.cu", "--arch", "sm_90", "--format", "json", "--no-cache", "-X", "disable_warnings=true"
     )
     assert (status, json.loads(err)) == (0, [])
+    run("kernel.cu", "--arch", "sm_90", "--ptx", "-o", "kernel.ptx")
+    status, _, err = run("kernel.ptx", "--arch", "sm_90", "--use_fast_math", "--format", "json")  # a warning of Python
+    (diagnostic,) = json.loads(err)
+    assert (status, diagnostic["severity"]) == (0, "warning")
+    assert diagnostic["message"] == "ProgramOptions.use_fast_math: without effect on PTX programs"
 
 
 def test_hints_and_notes(run: Run) -> None:
