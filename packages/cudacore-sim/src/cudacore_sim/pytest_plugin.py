@@ -48,6 +48,7 @@ LEVEL = pytest.StashKey[str]()
 FAILED = pytest.StashKey[bool]()
 KERNEL_FAILED = pytest.StashKey[bool]()
 KNOWN = pytest.StashKey[int]()
+MISUSE = pytest.StashKey[list[str]]()  # what was reported before the fixture `cuda_sim` forgot it
 EXPLAINED = pytest.StashKey[int]()
 SIGNALS = pytest.StashKey["_Signals"]()
 
@@ -257,10 +258,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def cuda_sim() -> Iterator[types.ModuleType]:
+def cuda_sim(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
     """Give the module `cudacore_sim`, the controls of the simulated driver; `reset` it before and after the test."""
     cudacore_sim.reset()
     yield cudacore_sim
+    node = request.node
+    node.stash[MISUSE] = cudacore_sim.reports(after=node.stash[KNOWN])  # `reset` forgets them
     cudacore_sim.reset()
 
 
@@ -298,7 +301,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
             lines += [f"and {len(found) - _MAX_LEAKS} more"] if len(found) > _MAX_LEAKS else []
         lines.append(_advice(request.config, leaked))
         problems.append("\n  ".join(lines))
-    misuse = cudacore_sim.reports(after=known)
+    misuse = node.stash.get(MISUSE, []) + cudacore_sim.reports(after=known)
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):
         problems.append(f"{'a kernel failed' if failed else 'the simulated driver reports'}:\n  " + "\n  ".join(misuse))
     if problems:

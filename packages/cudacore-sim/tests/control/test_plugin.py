@@ -245,12 +245,14 @@ def test_nobody_waits(): launch(KERNELS[0])
 def test_at_last(buffer): test_good(buffer)
 @pytest.mark.cuda_misuse_ok("on purpose")
 def test_excused(buffer): test_fault(buffer)
+def test_with_the_controls(buffer, cuda_sim): test_fault(buffer)
 """,
         "--cuda-driver=sim",
     )
-    result.assert_outcomes(passed=6, errors=2)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_fault*", "a kernel failed:", "  kernel 'fail'*: trap*"])
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_nobody_waits*", "a kernel failed:"])
+    result.assert_outcomes(passed=7, errors=3)
+    for name in ("test_fault", "test_nobody_waits", "test_with_the_controls"):
+        lines = [f"*ERROR at teardown of {name} *", "a kernel failed:", "  kernel 'fail'*: trap*"]
+        result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*were not there before*")
 
 

@@ -20,7 +20,7 @@ extern "C" __global__ void saxpy(float a, const float *x, float *y, size_t n) {
 @functools.cache
 def kernel() -> Kernel:
     """Return the kernel, compiled at the first call and kept."""
-    # Not to a cubin: PTX runs on the simulator, and on GPUs that are newer than this program.
+    # PTX, not a cubin: it also runs on GPUs that are newer than this program. The simulator runs both.
     # With a name and lineinfo, reports of the simulator have the line of the source.
     options = ProgramOptions(name="saxpy.cu", arch=f"sm_{Device().arch}", lineinfo=True)
     program = Program(SOURCE, "c++", options)

@@ -64,7 +64,7 @@ class StridedMemoryView(_native.ViewHandle):
     >>> view.shape, view.dtype
     ((4, 4), dtype('float32'))
     >>> array = np.arange(16, dtype=np.float32).reshape(4, 4)
-    >>> view.copy_from(core.utils.StridedMemoryView.from_any_interface(array), stream)
+    >>> view.copy_from(array, stream=stream)
     """
 
     __slots__ = ("__weakref__",)
@@ -140,7 +140,7 @@ class StridedMemoryView(_native.ViewHandle):
         if self._device[0] not in ON_HOST:
             raise TypeError(
                 "a view of device memory is not a NumPy array: "
-                "view.copy_to(StridedMemoryView.from_any_interface(array), stream) copies its elements to one"
+                "view.copy_to(array, stream=stream) copies its elements to one"
             )
         return as_requested(host_elements(self, self.dtype), dtype, copy)
 
