@@ -138,6 +138,7 @@ def test_places_in_wheels(major: int, names: list[str], tmp_path: Path, monkeypa
     for top in ("first", "second"):
         for name in (*names, "cu14/include", "cublas/include"):
             (tmp_path / top / "nvidia" / name).mkdir(parents=True)
+        (tmp_path / top / "nvidia" / names[0] / "cuda_runtime_api.h").touch()
     monkeypatch.setattr("sys.path", [str(tmp_path / "empty"), str(tmp_path / "first"), str(tmp_path / "second")])
     expected = [str(tmp_path / "first" / "nvidia" / name) for name in names]
     assert wheel_headers(b"#include", [], (), major) == expected

@@ -207,3 +207,64 @@ def test_threads(on_sim: bool) -> None:
     assert set(shown.getvalue().split("\\n")) - {"child", ""} == expected
     """
     assert sorted(output_of(program, on_sim=on_sim)) == ["after", *["child"] * 5]
+
+
+def test_signals(on_sim: bool) -> None:
+    """Ctrl-C would be lost at the end of a wait."""
+    program = """
+    import signal
+    ch.set_printf_to_stdout(True)
+    arrived = 0
+    for _ in range(20):
+        try:
+            stream.callback(lambda: os.kill(os.getpid(), signal.SIGINT))
+            stream.sync()
+            stream.sync()
+        except KeyboardInterrupt:
+            arrived += 1
+    write(str(arrived))
+    """
+    assert output_of(program, on_sim=on_sim) == ["20"]
+
+
+def test_closed_descriptor(on_sim: bool) -> None:
+    """A file that is opened as the closed file descriptor 1 would be taken for what was collected, and truncated."""
+    program = """
+    import io, tempfile
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.close(1)
+        ch.set_printf_to_stdout(True)
+        file.write(b"precious")
+        file.flush()
+        os.dup2(file.fileno(), 1)
+        sys.stdout = io.StringIO()
+        print_number(1)
+        stream.sync()
+        file.seek(0)
+        content = file.read()
+        os.dup2(kept, 1)
+    write(f"{content!r} {sys.stdout.getvalue()!r}")
+    """
+    assert output_of(program, on_sim=on_sim) == [r"b'precious' 'print 1\n'"]
+
+
+def test_fork(on_sim: bool) -> None:
+    """A child would take the output that its parent has yet to write."""
+    program = """
+    import io, warnings
+    warnings.simplefilter("ignore")
+    ch.set_printf_to_stdout(True)
+    sys.stdout = io.StringIO()
+    print_number(1)
+    while not stream.record().is_done:
+        pass
+    print_number(2)
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+    stream.sync()
+    write(repr(sys.stdout.getvalue()))
+    """
+    assert output_of(program, on_sim=on_sim) == [r"'print 1\nprint 2\n'"]

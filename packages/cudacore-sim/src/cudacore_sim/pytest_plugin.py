@@ -52,6 +52,9 @@ MISUSE = pytest.StashKey[list[str]]()  # what was reported before the fixture `c
 EXPLAINED = pytest.StashKey[int]()
 SIGNALS = pytest.StashKey["_Signals"]()
 
+_STARTED = "_CUDACORE_SIM_PYTEST"  # the environment variable with the number of the process that was started again
+_sessions: list[str] = []  # of pytest in this process; a test can call pytest
+
 MARKERS = (
     "cuda_gpu: needs a real GPU; skipped on the simulated driver",
     "cuda_sim: needs the simulated driver; skipped on a GPU",
@@ -121,14 +124,18 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     The simulator can run cubins only if its preloaded library has put their PTX into them. A library can only be
     preloaded when a process starts. Only the command pytest is started again, not a program that calls pytest.
     """
-    given = early_config.invocation_params.args
+    given, process = early_config.invocation_params.args, str(os.getpid())
+    is_first = not _sessions and os.environ.get(_STARTED) != process
+    _sessions.append(process)
     is_command = Path(sys.argv[0]).name in {"pytest", "py.test"} or sys.argv[0].endswith("/pytest/__main__.py")
     chosen = early_config.known_args_namespace.cuda_driver or early_config.getini("cuda_driver")
-    if chosen == "sim" and is_command and list(given) == sys.argv[1:] and early_config.getini("cuda_preload"):
+    is_command = is_command and is_first and list(given) == sys.argv[1:]
+    if chosen == "sim" and is_command and early_config.getini("cuda_preload"):
         with contextlib.suppress(cudacore_sim.SimulatorError):  # pytest_configure raises it
             changed = simulated_environment()
             if not changed.items() <= os.environ.items():
-                os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | changed)
+                environment = os.environ | changed | {_STARTED: process}
+                os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
     return (yield)
 
 

@@ -56,6 +56,30 @@ print("status", int(status))
     assert str(result.stdout).count("once") == 1
 
 
+def test_pytest_is_started_again_once(project: pytest.Pytester) -> None:
+    """If a plugin sets the environment back, pytest would be started again and again."""
+    project.makepyfile(setting_back="import os\nos.environ.pop('LD_PRELOAD', None)\nprint('one more')\n")
+    result = run(project, "def test_nothing(): pass", "--cuda-driver=sim", "-p", "setting_back")
+    result.assert_outcomes(passed=1)
+    assert str(result.stdout).count("one more") == 2
+
+
+def test_a_test_that_calls_pytest(project: pytest.Pytester) -> None:
+    """The outer pytest would be replaced by the inner one, and end without a result."""
+    project.makepyfile(
+        """
+        import pytest
+        def test_outer(tmp_path, monkeypatch):
+            (tmp_path / "test_inner.py").write_text("def test_inner(): pass")
+            (tmp_path / "pytest.ini").write_text("[pytest]\\ncuda_driver = sim")
+            monkeypatch.chdir(tmp_path)
+            assert pytest.main([]) == 0
+        """
+    )
+    result = project.run(sys.executable, "-m", "pytest")
+    result.assert_outcomes(passed=1)
+
+
 # A library that keeps a stream for the program, and a program that creates one itself.
 KEEPING = """
 import library

@@ -47,7 +47,7 @@ def wheel_headers(
     for version in _DIRECTORIES if major is None else (major,):
         for path in sys.path:
             places = [os.path.join(path, "nvidia", name) for name in _DIRECTORIES.get(version, ())]
-            if places and os.path.isdir(places[0]):
+            if places and os.path.isfile(os.path.join(places[0], "cuda_runtime_api.h")):
                 found += filter(os.path.isdir, places)
                 break
     return found

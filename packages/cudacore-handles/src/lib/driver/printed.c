@@ -41,7 +41,7 @@ static bool begin(void) {
   pthread_mutex_lock(&lock);
   if (calls == 0) {
     fflush(stdout); /* what other code has written belongs to the real descriptor */
-    standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (standard_output >= 0 && dup2(collected, STDOUT_FILENO) < 0) {
       close(standard_output);
       standard_output = -1;
@@ -75,7 +75,18 @@ static void after_fork_in_child(void) {
   if (calls != 0)
     restore();
   calls = 0;
+  atomic_store_explicit(&has_output, false, memory_order_relaxed); /* the parent writes it, and shares the file */
   pthread_mutex_unlock(&lock);
+}
+
+/* Returns a new file in memory, or -1. It is none of the standard descriptors, which a program can have closed. */
+static int new_file(void) {
+  int file = memfd_create("cudacore-printf", MFD_CLOEXEC);
+  if (file < 0 || file > STDERR_FILENO)
+    return file;
+  int other = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(file);
+  return other;
 }
 
 __attribute__((constructor)) static void watch_fork(void) {
@@ -113,7 +124,7 @@ cch_status cch_printed_collect(bool enabled) {
   pthread_mutex_lock(&lock);
   int error = 0;
   if (collected < 0) {
-    collected = memfd_create("cudacore-printf", MFD_CLOEXEC);
+    collected = new_file();
     if (collected < 0 || fcntl(collected, F_SETFL, O_APPEND) < 0)
       error = errno;
   }

@@ -144,12 +144,20 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
   return 0;
 }
 
-/* The wait is done, whether or not the output of kernels can be written. */
-static void show_printed(const state *st) {
+/*
+ * The wait is done, whether or not the output of kernels can be written. But what a signal handler raises is raised:
+ * returns -1 then.
+ */
+static int show_printed(const state *st) {
+  if (PyErr_CheckSignals() < 0)
+    return -1;
   PyObject *result = PyObject_CallFunctionObjArgs(st->faces.show_printed, NULL);
+  if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+    return -1; /* such as KeyboardInterrupt */
   if (result == NULL)
     PyErr_WriteUnraisable(st->faces.show_printed);
   Py_XDECREF(result);
+  return 0;
 }
 
 PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status status) {
@@ -161,7 +169,11 @@ PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status stat
     owners_drain(st);
     result = Py_NewRef(Py_None);
   }
-  if (cch_printed_is_collected())
-    KEEPING_EXCEPTION(show_printed(st));
+  if (!cch_printed_is_collected())
+    return result;
+  if (result == NULL)
+    KEEPING_EXCEPTION(if (show_printed(st) < 0) PyErr_WriteUnraisable(st->faces.show_printed));
+  else if (show_printed(st) < 0)
+    Py_CLEAR(result);
   return result;
 }
