@@ -113,7 +113,9 @@ operation("copy to an array", lambda w: w.buffers[0].copy_to(bytearray(SIZE), st
 operation("copy a part", lambda w: w.buffers[0].copy_part_from(w.buffers[1], 4, height=3, dst_pitch=8, stream=w.stream))
 operation("copy_batch", lambda w: ch.copy_batch(w.stream, w.buffers[:2], w.buffers[2:]))
 operation(
-    "copy_batch on the legacy stream", lambda w: ch.copy_batch(ch.LEGACY_DEFAULT_STREAM, w.buffers[:2], w.buffers[2:])
+    "copy_batch on the legacy stream",
+    lambda w: ch.copy_batch(ch.LEGACY_DEFAULT_STREAM, w.buffers[:2], w.buffers[2:]),
+    lambda w, _: ch.LEGACY_DEFAULT_STREAM.sync(),  # the buffers are freed on another stream
 )
 operation("prefetch", lambda w: w.managed.prefetch(w.device, stream=w.stream))
 operation("prefetch_batch", lambda w: ch.prefetch_batch(w.stream, [w.managed, w.managed], ch.Host()))

@@ -213,6 +213,7 @@ def test_signals(on_sim: bool) -> None:
     """Ctrl-C would be lost at the end of a wait."""
     program = """
     import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of shells ignore it
     ch.set_printf_to_stdout(True)
     arrived = 0
     for _ in range(20):
