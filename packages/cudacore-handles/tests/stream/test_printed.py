@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -226,6 +227,40 @@ def test_signals(on_sim: bool) -> None:
     write(str(arrived))
     """
     assert output_of(program, on_sim=on_sim) == ["20"]
+
+
+@pytest.mark.parametrize("moment", ["the call", "the output"])
+def test_signals_in_a_wait_that_fails(moment: str, run_on_sim: Any) -> None:
+    """Ctrl-C that arrives during a call that fails, or while output is written, would be lost."""
+    program = """
+    import signal, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = lambda what: os._exit(3)
+
+    def interrupt(text="a number"):
+        if text:
+            time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ch.set_printf_to_stdout(True)
+    print_number(1)
+    while not stream.record().is_done:
+        pass
+    print_number(2)  # makes the driver write what the kernel before it has printed
+    if moment == "the call":
+        stream.callback(interrupt)
+        sim.fail("cuEventSynchronize", 1, 700)
+    else:
+        sys.stdout = type("", (), {"write": interrupt, "flush": print})
+        sim.fail("cuStreamQuery", 1, 700)
+    try:
+        stream.sync()
+    except KeyboardInterrupt:
+        sys.stdout = sys.__stdout__
+    else:
+        raise AssertionError("it was lost")
+    """
+    run_on_sim(f"moment = {moment!r}\n{PROGRAM}\n{textwrap.dedent(program)}")
 
 
 def test_closed_descriptor(on_sim: bool) -> None:

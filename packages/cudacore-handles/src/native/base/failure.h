@@ -14,6 +14,7 @@
 #include <cudacore_internal/all.h>
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { FAILURE_WHY_SIZE = 1024 };
@@ -38,7 +39,7 @@ static inline PyObject *failure_text(const char *text) {
 
 /*
  * Returns the result of the library call that was just made on this thread, as a new reference. No Python code may have
- * run since.
+ * run since. NULL with an exception: a signal handler raised it meanwhile.
  */
 static inline PyObject *failure_status(cch_status status) {
   if (status == 0 || status == CCH_NOT_READY) /* these are ordinary results, and are not recorded */
@@ -52,8 +53,9 @@ static inline PyObject *failure_status(cch_status status) {
                                                         failure_text(record.operation), failure_text(record.message),
                                                         (unsigned long long)(uintptr_t)record.node, failure_text(why))
                                   : NULL;
+  const bool is_there = module != NULL;
   Py_XDECREF(module);
-  if (made != NULL)
+  if (made != NULL || (is_there && !PyErr_ExceptionMatches(PyExc_MemoryError)))
     return made;
   PyErr_Clear(); /* the interpreter is ending or out of memory: return only the code */
   return PyLong_FromLong(status);

@@ -145,7 +145,7 @@ int wait_for_context(const state *st, cch_context *context, cch_status *status) 
 }
 
 /*
- * The wait is done, whether or not the output of kernels can be written. But what a signal handler raises is raised:
+ * The wait has ended, whether or not the output of kernels can be written. But what a signal handler raises is raised:
  * returns -1 then.
  */
 static int show_printed(const state *st) {
@@ -161,19 +161,22 @@ static int show_printed(const state *st) {
 }
 
 PyObject *wait_done(const state *st, PyObject *face, int waited, cch_status status) {
-  PyObject *result = NULL;
   handle_done(face);
   if (waited == 0 && status != 0) {
     raise_status(st, status);
+    waited = -1;
   } else if (waited == 0) {
     owners_drain(st);
-    result = Py_NewRef(Py_None);
   }
-  if (!cch_printed_is_collected())
-    return result;
-  if (result == NULL)
-    KEEPING_EXCEPTION(if (show_printed(st) < 0) PyErr_WriteUnraisable(st->faces.show_printed));
-  else if (show_printed(st) < 0)
-    Py_CLEAR(result);
-  return result;
+  if (cch_printed_is_collected()) {
+    PyObject *failed[3];
+    PyErr_Fetch(&failed[0], &failed[1], &failed[2]);
+    bool shown = show_printed(st) == 0;
+    if (shown)
+      PyErr_Restore(failed[0], failed[1], failed[2]);
+    for (int i = 0; i < 3 && !shown; i++)
+      Py_XDECREF(failed[i]); /* an interrupt replaces the failure of the wait */
+    waited = shown ? waited : -1;
+  }
+  return waited == 0 ? Py_NewRef(Py_None) : NULL;
 }
