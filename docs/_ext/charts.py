@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx extension: ``.. chart:: FILE`` draws the figures of a CSV file as bars, a group for each row.
+"""Sphinx extension: ``.. chart:: FILE`` draws the figures of a CSV file as bars, a group for each row, or as lines.
 
 The first line has the names of the columns, and the first column has those of the rows. Cells without a figure have no
 bar. Options:
@@ -9,11 +9,14 @@ bar. Options:
 - ``relative``: the bars of a row are in proportion to the row's first one, and have this ratio. Default: to the largest
   of all.
 - ``rate``: the figures are microseconds, and are shown as thousands a second.
+- ``lines``: a line for each column instead of bars, over the rows, on a logarithmic scale. There is no picture before
+  the file was measured.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from html import escape
 from pathlib import Path
@@ -37,14 +40,30 @@ def value_of(cell: str) -> float | None:
     return float(found[1].replace(",", "")) * NANOSECONDS.get(found[2], 1.0) if found else None
 
 
-def draw(names: list[str], rows: list[tuple[str, list[tuple[float, str] | None]]], alt: str, *, relative: bool) -> str:
-    """Return a picture of rows of values, each with the text of its cell. Text has the colour of the page's text."""
+# The name of each row, and for each column its value and the text of its cell.
+Rows = list[tuple[str, list[tuple[float, str] | None]]]
+
+
+def draw_names(names: list[str]) -> list[str]:
+    """Return the shapes that say which colour is which column."""
     shapes = []
-    y = 0
     for number, name in enumerate(names):
+        y = number * LINE
         shapes.append(f'<rect x="0" y="{y + 2}" width="{BAR}" height="{BAR}" class="series{number}"/>')
         shapes.append(f'<text x="{LINE + 2}" y="{y + BAR}">{escape(name)}</text>')
-        y += LINE
+    return shapes
+
+
+def picture(shapes: list[str], height: int, alt: str) -> str:
+    """Return a picture of shapes. Text has the colour of the page's text."""
+    head = f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(alt)}">'
+    return "\n".join([head, *shapes, "</svg>"])
+
+
+def draw_bars(names: list[str], rows: Rows, alt: str, *, relative: bool) -> str:
+    """Return a picture with a bar for each cell."""
+    shapes = draw_names(names)
+    y = len(names) * LINE
     largest = max(value for _, cells in rows for value, _ in filter(None, cells))
     for label, cells in rows:
         y += LINE // 2
@@ -58,8 +77,35 @@ def draw(names: list[str], rows: list[tuple[str, list[tuple[float, str] | None]]
                 shapes.append(f'<rect x="0" y="{y + 2}" width="{width:.1f}" height="{BAR}" class="series{number}"/>')
                 shapes.append(f'<text x="{width + 6:.1f}" y="{y + BAR}">{escape(text)}</text>')
         y += LINE
-    head = f'<svg class="chart" viewBox="0 0 {WIDTH} {y + 4}" role="img" aria-label="{escape(alt)}">'
-    return "\n".join([head, *shapes, "</svg>"])
+    return picture(shapes, y + 4, alt)
+
+
+def draw_lines(names: list[str], rows: Rows, alt: str) -> str:
+    """Return a picture with a line for each column. The axes have names for powers of ten, and for each second row."""
+    exponents = [math.log10(value) for _, cells in rows for value, _ in filter(None, cells)]
+    lowest, highest = math.floor(min(exponents)), math.ceil(max(exponents))
+    top = (len(names) + 2) * LINE
+    left, decade = 3 * LINE, 4 * LINE
+    bottom = top + (highest - lowest) * decade
+    step = (WIDTH - left - LINE) / max(len(rows) - 1, 1)
+    unit = next(text.split(" ")[-1] for _, cells in rows for _, text in filter(None, cells))
+    shapes = [*draw_names(names), f'<text x="0" y="{top - LINE}">{escape(unit)}</text>']
+    for exponent in range(lowest, highest + 1):
+        y = bottom - (exponent - lowest) * decade
+        shapes.append(f'<path d="M{left} {y}H{WIDTH}" class="grid"/>')
+        shapes.append(f'<text x="{left - 4}" y="{y + 4}" text-anchor="end">{10.0**exponent:,g}</text>')
+    for number, (label, _) in enumerate(rows):
+        if number % 2 == 0:
+            x = left + number * step
+            shapes.append(f'<text x="{x:.1f}" y="{bottom + LINE}" text-anchor="middle">{escape(label)}</text>')
+    for number in range(len(names)):
+        points = [
+            f"{left + row * step:.1f},{bottom - (math.log10(cell[0]) - lowest) * decade:.1f}"
+            for row, (_, cells) in enumerate(rows)
+            if (cell := cells[number]) is not None
+        ]
+        shapes.append(f'<polyline points="{" ".join(points)}" class="series{number}"/>')
+    return picture(shapes, bottom + LINE + 4, alt)
 
 
 class Chart(SphinxDirective):
@@ -71,6 +117,7 @@ class Chart(SphinxDirective):
         "columns": directives.positive_int_list,
         "relative": directives.flag,
         "rate": directives.flag,
+        "lines": directives.flag,
     }
 
     def cell(self, text: str) -> tuple[float, str] | None:
@@ -84,12 +131,18 @@ class Chart(SphinxDirective):
         """Return the picture."""
         relative_path, path = self.env.relfn2path(self.arguments[0])
         self.env.note_dependency(relative_path)
+        if "lines" in self.options and not Path(path).exists():
+            return []
         head, *lines = csv.reader(Path(path).read_text(encoding="utf-8").splitlines())
         columns = [number - 1 for number in self.options.get("columns", range(2, len(head) + 1))]
         rows = [(line[0], [self.cell(line[column]) for column in columns]) for line in lines]
         names = [head[column] for column in columns]
-        picture = draw(names, rows, self.options["alt"], relative="relative" in self.options)
-        return [nodes.raw("", picture, format="html")]
+        alt = self.options["alt"]
+        if "lines" in self.options:
+            drawn = draw_lines(names, rows, alt)
+        else:
+            drawn = draw_bars(names, rows, alt, relative="relative" in self.options)
+        return [nodes.raw("", drawn, format="html")]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
