@@ -8,8 +8,9 @@ source: with types of C++, CUDA or ``<cstdint>``, without macros. All other type
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
+
+from cudacore_handles._sdk.compile import element_of_c
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A kernel's name and parameters. A parenthesis in the parameters is a macro or a function pointer.
@@ -19,25 +20,13 @@ _KERNEL = re.compile(
 _QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
 _POINTER = re.compile(r"([^*&]+?)\s*(?:\*\s*\w*|&\s*\w*|\b\w+\s*\[\s*\d*\s*\])")
 _NAMESPACE = re.compile(r"^(?:::)?(?:(?:cuda::)?std::|thrust::)")
-_INTEGER_WORDS = frozenset({"unsigned", "signed", "short", "long", "int", "char"})
-
-# Names of types, without integers of several words. Pointers to characters can point to any bytes.
-_NAMES = {
-    "bool": "bool",
-    "float": "float32",
-    "double": "float64",
+# Names that are not the C++ names of the types themselves.
+_ALIASES = {
     **{f"int{bits}_t": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": f"uint{bits}" for bits in (16, 32, 64)},
     "size_t": "uint64",
-    "__half": "float16",
     "half": "float16",
-    "__nv_bfloat16": "bfloat16",
     "nv_bfloat16": "bfloat16",
-    "__nv_fp8_e4m3": "float8_e4m3fn",
-    "__nv_fp8_e5m2": "float8_e5m2",
-    "__nv_fp8_e8m0": "float8_e8m0fnu",
-    "complex<float>": "complex64",
-    "complex<double>": "complex128",
 }
 
 
@@ -78,23 +67,10 @@ def _pointee(parameter: str, text: str) -> str:
     match = _POINTER.fullmatch(_QUALIFIER.sub(" ", parameter).strip())
     if match is None:
         return ""
-    words = match[1].split()
-    if _INTEGER_WORDS.issuperset(words):
-        return _integer(words)
-    name = _NAMESPACE.sub("", "".join(words))
-    type_ = _NAMES.get(name, "")
-    return "" if type_ and _defines(text, name.partition("<")[0]) else type_
-
-
-def _integer(words: list[str]) -> str:
-    if "char" in words:
-        return "int8" if "signed" in words else ""
-    bits = 32
-    if "short" in words:
-        bits = 16
-    elif "long" in words:
-        bits = 64 if words.count("long") == 2 else 8 * struct.calcsize("l")
-    return f"{'u' if 'unsigned' in words else ''}int{bits}"
+    name = match[1] if "<" not in match[1] else "".join(match[1].split())
+    bare = _NAMESPACE.sub("", name)
+    type_ = _ALIASES.get(bare) or element_of_c(name)
+    return "" if type_ and _defines(text, bare.partition("<")[0]) else type_
 
 
 def _defines(text: str, name: str) -> bool:

@@ -55,7 +55,7 @@ def _runtime() -> tuple[Any, Any] | None:
 
 def bare_name(demangled: str) -> str:
     """Return a function's name without parameters and return type, as in a name expression."""
-    end = _end_of_name(demangled)
+    end = end_of_name(demangled)
     depth = 0
     for at in range(end - 1, -1, -1):
         letter = demangled[at]
@@ -68,7 +68,7 @@ def bare_name(demangled: str) -> str:
     return demangled[:end]
 
 
-def _end_of_name(demangled: str) -> int:
+def end_of_name(demangled: str) -> int:
     """Return the index at which the parameters begin."""
     text = demangled.replace("(anonymous namespace)", "\0" * len("(anonymous namespace)"))
     depth = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING
 
+from cudacore_handles._base.element_types import element_of_c
 from cudacore_handles._base.module_attributes import finish_module
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
@@ -26,6 +27,7 @@ __all__ = [
     "compilers",
     "demangle",
     "driver_cuda_version",
+    "element_of_c",
     "entries",
     "file_states",
     "has_only_ltoir",
