@@ -60,14 +60,14 @@ UPWARD = {
     ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
-    ("src/cudacore_handles/_driver/device.py", "_memory"): "Device.memory_resource",
-    ("src/cudacore_handles/_driver/device.py", "_views"): "Device.to_device()",
     ("src/cudacore_handles/_memory/arrays.py", "_views"): "arrays that only a view can read",
     ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",
     ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is queried for launch configurations",
     ("src/cudacore_graph/_nodes/node.py", "_definition"): "the graph in a node is a GraphDefinition",
 }
+#: The maximum number of modules of a package that import each other in a circle, at any time.
+MAX_CIRCLE = 24
 #: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES = 25, 600
 #: Files that may have more than MAX_LINES, with the reason.
@@ -182,6 +182,30 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
         yield f"{key[0]} does not use {key[1]} any more: take it out of UPWARD"
 
 
+def circles(root: Path) -> Iterator[str]:
+    """Return an error for each package with a circle of too many modules. Imports for type checkers do not count."""
+    for folder in sorted(path.parent for path in root.glob("packages/*/src/*/__init__.py")):
+        paths = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in folder.rglob("*.py")}
+        uses = {
+            name: {
+                used
+                for node in runs(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.ImportFrom)
+                for used in (node.module, *(f"{node.module}.{each.name}" for each in node.names))
+                if used in paths and used != name
+            }
+            for name, path in paths.items()
+        }
+        reached = {name: set(used) for name, used in uses.items()}
+        for between in paths:  # Warshall's algorithm
+            for name in paths:
+                if between in reached[name]:
+                    reached[name] |= reached[between]
+        largest = max(sum(other in reached[name] and name in reached[other] for other in paths) for name in paths)
+        if largest > MAX_CIRCLE:
+            yield f"{folder.relative_to(root)}: {largest} modules import each other; the limit is {MAX_CIRCLE}"
+
+
 def sources(root: Path) -> list[Path]:
     """Return the hand-written sources that git does not ignore."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -252,6 +276,7 @@ def problems(root: Path) -> list[str]:
     return [
         *imports_across_packages(root),
         *uses_of_upper_rooms(root),
+        *circles(root),
         *sizes(root),
         *recipes(root),
         *files_in_conventions(root),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 _BufferHandle = _native.BufferHandle
 _TEXT_SIZE = 256  # longer than the name of any device
+_upper: dict[str, Callable[..., Any]] = {}  # functions of upper rooms, which this room does not import
+
+
+def connect(**functions: Callable[..., Any]) -> None:
+    """Let the methods of devices call functions of an upper room."""
+    _upper.update(functions)
 
 
 class ComputeCapability(NamedTuple):
@@ -266,13 +272,7 @@ class Device:
         stream : Stream
             The stream on which the allocation, the copy, and later the free, are ordered.
         """
-        from cudacore_handles._views.dtypes import ElementType
-        from cudacore_handles._views.view import StridedMemoryView
-
-        source = array if isinstance(array, StridedMemoryView) else StridedMemoryView.from_any_interface(array, stream)
-        kind = ElementType(source._type, source._itemsize, source._dtype_as_it_is)
-        copy = self.allocate(source.size * source._itemsize, stream=stream).view(kind, source.shape)
-        copy.copy_from(source, stream)
+        copy: StridedMemoryView = _upper["copy_array"](self, array, stream)
         return copy
 
     def create_opaque_array(self, options: OpaqueArrayOptions) -> OpaqueArray:
@@ -460,20 +460,12 @@ class Device:
         another device is a ValueError.
         """
         if self._memory_resource is None:
-            from cudacore_handles._memory.device_pool import DeviceMemoryResource
-            from cudacore_handles._memory.resource import _SynchronousMemoryResource
-
-            pools = self.properties.memory_pools_supported
-            self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)
+            self._memory_resource = _upper["make_memory_resource"](self)
         return self._memory_resource
 
     @memory_resource.setter
     def memory_resource(self, mr: MemoryResource) -> None:
-        from cudacore_handles._memory.resource import MemoryResource
-
-        check_type("memory_resource", mr, MemoryResource)
-        if mr.device_id not in (self._id, -1):
-            raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {self!r}")
+        _upper["check_memory_resource"](self, mr)
         self._memory_resource = mr
 
     @property

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._base.handle import address, hold, out_box
+from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import current_context
-from cudacore_handles._driver.device import Device
+from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.out_of_memory import allocate_with
@@ -265,3 +266,21 @@ class _SynchronousMemoryResource(AccessibleMemoryResource):
     def device_id(self) -> int:
         """int: Ordinal of the device."""
         return self._device_id
+
+
+def _make_memory_resource(device: Device) -> MemoryResource:
+    """Return the initial memory resource of a device."""
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
+
+    pools = device.properties.memory_pools_supported
+    return DeviceMemoryResource(device) if pools else _SynchronousMemoryResource(device.device_id)
+
+
+def _check_memory_resource(device: Device, mr: MemoryResource) -> None:
+    """Raise an error if a device cannot have a memory resource."""
+    check_type("memory_resource", mr, MemoryResource)
+    if mr.device_id not in (device.device_id, -1):
+        raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {device!r}")
+
+
+connect(make_memory_resource=_make_memory_resource, check_memory_resource=_check_memory_resource)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.host_array import as_requested, host_array
+from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_values, has_protocol
 from cudacore_handles._memory.buffer import Buffer
@@ -549,11 +550,21 @@ def _consumer(stream_ptr: Any) -> int:
     return Stream_accept(stream_ptr, allow_stream_protocol=True).__cuda_stream__()[1] or 1
 
 
+def _copy_array(device: Device, array: AnyArrayType, stream: Stream | IsStreamType) -> StridedMemoryView:
+    """Copy an array to a device: :meth:`Device.to_device`."""
+    source = array if isinstance(array, StridedMemoryView) else StridedMemoryView.from_any_interface(array, stream)
+    kind = ElementType(source._type, source._itemsize, source._dtype_as_it_is)
+    copy = device.allocate(source.size * source._itemsize, stream=stream).view(kind, source.shape)
+    copy.copy_from(source, stream)
+    return copy
+
+
+connect(copy_array=_copy_array)
+
 # ---- functions that the exchange API calls
 
 
 def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:
-    from cudacore_handles._driver.device import Device
     from cudacore_handles._memory.resource import LegacyPinnedMemoryResource
 
     if device_type == _native.DL_CUDA:
