@@ -84,7 +84,7 @@ _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 def has_headers() -> bool:
     from cudacore_compile._compilers.wheel_headers import wheel_headers
 
-    return bool(wheel_headers(b"#include", [], ()))
+    return any((Path(place) / "nv" / "target").is_file() for place in wheel_headers(b"#include", [], ()))
 
 
 def has_module(name: str, on_sim: bool) -> bool:

@@ -91,7 +91,8 @@ def wheels(major: int) -> list[str]:
 
 def test_headers_without_include_path(build: Build, nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
     """CUDA's headers would not be found by a program, a header in memory or a file, although they are installed."""
-    wheels(nvrtc_version[0])
+    if not any((Path(place) / "nv" / "target").is_file() for place in wheels(nvrtc_version[0])):
+        pytest.skip("needs the wheel of CCCL")
     assert ".entry k" in build(EVERY_KIND).text
     options = ProgramOptions(arch="sm_90")
     in_memory = Program('#include "all.h"', "c++", options, headers={"all.h": EVERY_KIND})

@@ -235,9 +235,10 @@ def test_dlpack_copies(buffer: ch.Buffer, stream: ch.Stream) -> None:
     buffer.fill(7, stream=stream)
     matrix = buffer.view("int32", (4, 4))[1:, 2:]
     for view, shape in ((buffer, (64,)), (matrix, (3, 2))):
-        copied = Exporter(view.__dlpack__(dl_device=(1, 0)))
-        assert (np.from_dlpack(copied).reshape(-1).view(np.uint8) == 7).all()
-        taken = ch.StridedMemoryView.from_dlpack(Exporter(view.__dlpack__(copy=True)), stream)
+        on_host = Exporter(view.__dlpack__(dl_device=(1, 0)))
+        assert (np.from_dlpack(on_host).reshape(-1).view(np.uint8) == 7).all()
+        copied = view.__dlpack__(stream=int(stream.handle), copy=True)
+        taken = ch.StridedMemoryView.from_dlpack(Exporter(copied), stream)
         assert taken.ptr != (view.ptr if view is matrix else int(buffer.handle))
         host = np.zeros(shape, taken.dtype)
         taken.copy_to(host, stream)
