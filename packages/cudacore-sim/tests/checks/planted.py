@@ -21,7 +21,21 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-CHECKS = ("race", "sync", "init")
+FILES = {  # the files of kernels, with the checks that are to find their defects
+    "race": "race",
+    "blocks": "race",
+    "scopes": "race",
+    "protocols": "race",
+    "groups": "race,sync",
+    "asynchronous": "race",
+    "copies": "race",
+    "tensor": "race,sync,init",
+    "wgmma": "race,sync,init",
+    "sync": "sync",
+    "masks": "sync",
+    "init": "init",
+    "unused": "init",
+}
 BYTES = 4096  # the size of each of a kernel's two buffers
 
 
@@ -39,6 +53,7 @@ class Kernel:
     other: set[int]
     has_maps: bool = False
     """Whether the kernel also gets tensor maps of both buffers."""
+    is_cooperative: bool = False
 
 
 def kernels_of(check: str) -> list[Kernel]:
@@ -68,6 +83,7 @@ def kernels_of(check: str) -> list[Kernel]:
                 marked["FOUND"],
                 marked["OTHER"],
                 " Map " in lines[number + 1],
+                "cooperative" in size,
             )
         )
     return kernels
@@ -101,7 +117,11 @@ class Cuda:
     def launch(self, module: Any, name: str, grid: int, block: int, shared: int, *arguments: Any, **on: Any) -> None:
         function = self.out("cuModuleGetFunction", module, name.encode())
         pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(argument) for argument in arguments))
-        self.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, on.get("stream"), pointers, None)
+        shape = (function, grid, 1, 1, block, 1, 1, shared, on.get("stream"), pointers)
+        if on.get("is_cooperative"):
+            self.cuLaunchCooperativeKernel(*shape)
+        else:
+            self.cuLaunchKernel(*shape, None)
 
 
 def tensor_map(cuda: Cuda, memory: ctypes.c_uint64) -> Any:
@@ -118,7 +138,8 @@ def run(cuda: Cuda, module: Any, kernel: Kernel) -> None:
     out, raw = cuda.allocate(BYTES), cuda.allocate(BYTES)
     cuda.cuMemsetD32_v2(out, 0, ctypes.c_size_t(BYTES // 4))
     maps = [tensor_map(cuda, memory) for memory in (out, raw)] if kernel.has_maps else []
-    cuda.launch(module, kernel.name, kernel.grid, kernel.block, kernel.shared, out, raw, *maps)
+    shape = kernel.grid, kernel.block, kernel.shared
+    cuda.launch(module, kernel.name, *shape, out, raw, *maps, is_cooperative=kernel.is_cooperative)
     cuda.cuCtxSynchronize()
     cuda.cuMemFree_v2(out)
     cuda.cuMemFree_v2(raw)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from planted import FOLDER, Kernel, kernels_of
+from corpus.machine import include_folders
+from planted import FOLDER, Kernel
 
 RUN = f"""
 import json, sys
@@ -20,10 +21,10 @@ cuda = Cuda(cu)
 """
 
 LAUNCH_ALL = """
-check, ptx = json.load(open(PATH))
+file, ptx = json.load(open(PATH))
 module = cuda.out("cuModuleLoadData", ptx.encode())
 said = {}
-for kernel in kernels_of(check):
+for kernel in kernels_of(file):
     before = cudacore_sim.count_reports()
     run(cuda, module, kernel)
     said[kernel.name] = cudacore_sim.reports(after=before)
@@ -33,7 +34,7 @@ print(json.dumps(said))
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def compile_to_ptx(source: str, name: str, architecture: str = "compute_90") -> str:
+def compile_to_ptx(source: str, name: str, architecture: str = "compute_90a") -> str:
     from cuda.bindings import nvrtc
 
     def call(function: str, *arguments: Any) -> Any:
@@ -42,18 +43,16 @@ def compile_to_ptx(source: str, name: str, architecture: str = "compute_90") -> 
         return values[0] if values else None
 
     program = call("CreateProgram", source.encode(), name.encode(), 0, [], [])
-    call("CompileProgram", program, 3, [b"-arch=" + architecture.encode(), b"-lineinfo", b"-w"])
+    options = [f"-arch={architecture}", "-lineinfo", "-w", *(f"-I{folder}" for folder in include_folders())]
+    call("CompileProgram", program, len(options), [option.encode() for option in options])
     text = b" " * call("GetPTXSize", program)
     call("GetPTX", program, text)
     return text.rstrip(b"\0").decode()
 
 
-def reports_of(
-    check: str, run_python: Run, tmp_path: Path, architecture: str = "compute_90", **settings: str
-) -> dict[str, list[str]]:
+def reports_of(file: str, run_python: Run, tmp_path: Path, **settings: str) -> dict[str, list[str]]:
     path = tmp_path / "kernels.json"
-    ptx = compile_to_ptx((FOLDER / f"{check}.cu").read_text(), f"{check}.cu", architecture)
-    path.write_text(json.dumps([check, ptx]))
+    path.write_text(json.dumps([file, compile_to_ptx((FOLDER / f"{file}.cu").read_text(), f"{file}.cu")]))
     result = run_python(RUN + LAUNCH_ALL.replace("PATH", repr(str(path))), **settings)
     assert result.returncode == 0, result.stdout + result.stderr
     return json.loads(result.stdout)
@@ -70,11 +69,3 @@ def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
         if set(lines) != expected and (kernel.other or not set(lines) & kernel.found):
             return f"{report}: that is not at {expected}"
     return ""
-
-
-def check_kernels(name: str, reports: dict[str, list[str]], planted: int) -> None:
-    """Check that the reports for a file's kernels are the expected ones, and that the number of defects is right."""
-    problems = {one.name: problem_with(one, reports[one.name], f"{name}.cu") for one in kernels_of(name)}
-    found = "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
-    assert not found, found
-    assert sum(bool(one.text) for one in kernels_of(name)) >= planted

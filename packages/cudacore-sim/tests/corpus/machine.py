@@ -38,7 +38,7 @@ class CUDAError(RuntimeError):
         self.code = code
 
 
-def _include_folders() -> list[str]:
+def include_folders() -> list[str]:
     """Return the folders of CUDA's headers: those of the wheels, then those of a toolkit."""
     site = Path(sysconfig.get_path("purelib")) / "nvidia"
     parts = ("cu13", "cuda_runtime", "cuda_cccl", "curand")
@@ -51,7 +51,7 @@ def _include_folders() -> list[str]:
 
 def _cuda_version() -> int:
     """Return the major CUDA version of the headers."""
-    for folder in _include_folders():
+    for folder in include_folders():
         if (header := Path(folder, "cuda.h")).is_file():
             found = re.search(r"^#define CUDA_VERSION (\d+)", header.read_text(errors="replace"), re.MULTILINE)
             return int(found[1]) // 1000 if found else 0
@@ -70,7 +70,7 @@ def missing_headers(theme: Theme) -> list[str]:
         file count as missing.
     """
     included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
-    missing = [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]
+    missing = [name for name in included if not any(Path(folder, name).is_file() for folder in include_folders())]
     return missing or [f"the headers of CUDA {theme.cuda}"] * (_cuda_version() < theme.cuda)
 
 
@@ -113,7 +113,7 @@ def compile_theme(theme: Theme) -> bytes:
     if not any(option.startswith("--gpu-architecture") for option in options):
         options.append("--gpu-architecture=compute_90")
     ours = sorted({header.parent for header in (FOLDER / "kernels").rglob("*.cuh")})
-    options += [f"-I{folder}" for folder in (*ours, *_include_folders())]
+    options += [f"-I{folder}" for folder in (*ours, *include_folders())]
     try:
         try:
             _nvrtc("CompileProgram", program, len(options), [option.encode() for option in options])
