@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions
-from cudacore_compile._compilers.options import _SINCE, field_of
+from cudacore_compile._compilers.options import field_of, since
 from cudacore_compile.typing import CompilerBackendType
 
 Build = Callable[..., Any]
@@ -431,7 +431,7 @@ def test_program_keeps_its_options() -> None:
     assert program.compile("ptx").code
 
 
-@pytest.mark.parametrize("field", _SINCE)
+@pytest.mark.parametrize("field", [field for field in ProgramOptions.__dataclass_fields__ if since(field) != "12.0"])
 def test_options_newer_than_the_compiler(
     field: str, nvrtc_version: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,7 +444,7 @@ def test_options_newer_than_the_compiler(
         Program(KERNEL, "c++", options).compile("ptx")
     except NVRTCError as error:
         hint = error.hint
-    if nvrtc_version < tuple(map(int, _SINCE[field].split("."))):
-        assert f"does not have ProgramOptions.{field}, which came with {_SINCE[field]}: leave it out" in hint
+    if nvrtc_version < tuple(map(int, since(field).split("."))):
+        assert f"does not have ProgramOptions.{field}, which came with {since(field)}: leave it out" in hint
     else:
         assert "which came with" not in hint

@@ -4,14 +4,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.option_values import encode
+from cudacore_compile._compilers.option_values import flag_field as _flag
 from cudacore_compile.typing import CompilerBackendName, CompilerBackendType
 from cudacore_handles._sdk import public
+
+
+def _level(field: str, value: object) -> list[str]:
+    level = values.integer(field, value, 0, 3)
+    if level not in (0, 3):
+        raise ValueError(f"{field}={level}: nvJitLink has the levels 0 and 3")
+    return [str(level)]
 
 
 @public
@@ -72,26 +79,26 @@ class LinkerOptions:
 
     name: str | None = "<default linker>"
     arch: str | int | None = None
-    max_register_count: int | None = None
-    time: bool | None = None
-    verbose: bool | None = None
-    link_time_optimization: bool | None = None
-    ptx: bool | None = None
-    optimization_level: int | None = None
-    debug: bool | None = None
-    lineinfo: bool | None = None
-    ftz: bool | None = None
-    prec_div: bool | None = None
-    prec_sqrt: bool | None = None
-    fma: bool | None = None
-    kernels_used: str | list[str] | tuple[str, ...] | None = None
-    variables_used: str | list[str] | tuple[str, ...] | None = None
-    optimize_unused_variables: bool | None = None
-    ptxas_options: str | list[str] | tuple[str, ...] | None = None
-    split_compile: int | bool | None = None
-    split_compile_extended: int | bool | None = None
-    no_cache: bool | None = None
-    numba_debug: bool | None = None
+    max_register_count: int | None = _flag("-maxrregcount", values.register_count)
+    time: bool | None = _flag("-time", values.switch)
+    verbose: bool | None = _flag("-verbose", values.switch)
+    link_time_optimization: bool | None = _flag("-lto", values.switch)
+    ptx: bool | None = _flag("-ptx", values.switch)
+    optimization_level: int | None = _flag("-O", _level)
+    debug: bool | None = _flag("-g", values.switch)
+    lineinfo: bool | None = _flag("-lineinfo", values.switch)
+    ftz: bool | None = _flag("-ftz", values.one_or_zero)
+    prec_div: bool | None = _flag("-prec-div", values.one_or_zero)
+    prec_sqrt: bool | None = _flag("-prec-sqrt", values.one_or_zero)
+    fma: bool | None = _flag("-fma", values.one_or_zero)
+    kernels_used: str | list[str] | tuple[str, ...] | None = _flag("-kernels-used", values.texts)
+    variables_used: str | list[str] | tuple[str, ...] | None = _flag("-variables-used", values.texts)
+    optimize_unused_variables: bool | None = _flag("-optimize-unused-variables", values.switch)
+    ptxas_options: str | list[str] | tuple[str, ...] | None = _flag("-Xptxas", values.texts)
+    split_compile: int | bool | None = _flag("-split-compile", values.thread_count, since="12.3")
+    split_compile_extended: int | bool | None = _flag("-split-compile-extended", values.thread_count, since="12.3")
+    no_cache: bool | None = _flag("-no-cache", values.switch, since="12.5")
+    numba_debug: bool | None = _flag("", values.only_checked)
 
     def __post_init__(self) -> None:
         if self.name is None:
@@ -134,9 +141,7 @@ class LinkerOptions:
         values.string("LinkerOptions.name", self.name)
         if self.arch is not None:
             values.architecture("LinkerOptions.arch", self.arch)
-        if self.numba_debug is not None:
-            values.switch("LinkerOptions.numba_debug", self.numba_debug)
-        return values.flags_of("LinkerOptions", self, _FLAGS)
+        return values.flags_of(self, _FLAGS)
 
     def _of_nvjitlink_only(self) -> list[str]:
         """Return the fields that are set, and that the driver's linker does not support."""
@@ -151,46 +156,16 @@ class LinkerOptions:
         return [field for field in ("ftz", "prec_div", "prec_sqrt", "fma") if getattr(self, field) is not None]
 
 
-def _level(field: str, value: object) -> list[str]:
-    level = values.integer(field, value, 0, 3)
-    if level not in (0, 3):
-        raise ValueError(f"{field}={level}: nvJitLink has the levels 0 and 3")
-    return [str(level)]
-
-
-# All options whose flags depend only on their values, in the order in which they are passed.
-_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
-    "max_register_count": ("-maxrregcount", values.register_count),
-    "time": ("-time", values.switch),
-    "verbose": ("-verbose", values.switch),
-    "link_time_optimization": ("-lto", values.switch),
-    "ptx": ("-ptx", values.switch),
-    "optimization_level": ("-O", _level),
-    "debug": ("-g", values.switch),
-    "lineinfo": ("-lineinfo", values.switch),
-    "ftz": ("-ftz", values.one_or_zero),
-    "prec_div": ("-prec-div", values.one_or_zero),
-    "prec_sqrt": ("-prec-sqrt", values.one_or_zero),
-    "fma": ("-fma", values.one_or_zero),
-    "kernels_used": ("-kernels-used", values.texts),
-    "variables_used": ("-variables-used", values.texts),
-    "optimize_unused_variables": ("-optimize-unused-variables", values.switch),
-    "ptxas_options": ("-Xptxas", values.texts),
-    "split_compile": ("-split-compile", values.thread_count),
-    "split_compile_extended": ("-split-compile-extended", values.thread_count),
-    "no_cache": ("-no-cache", values.switch),
-}
 _OF_DRIVER = {"max_register_count", "time", "verbose", "optimization_level", "debug", "lineinfo", "no_cache"}
 
-# Options that nvJitLink 12.0 lacks, with the first version that has them.
-_SINCE = {"split_compile": (12, 3), "split_compile_extended": (12, 3), "no_cache": (12, 5)}
+# The flags of all options, in the order in which they are passed.
+_FLAGS = values.flags_in(LinkerOptions)
 
 
 def newer_fields(flags: Sequence[bytes], version: tuple[int, int]) -> dict[str, str]:
     """Return the fields of LinkerOptions that an nvJitLink is too old for, with the first version that has the flag."""
     given = {flag.partition(b"=")[0].decode() for flag in flags}
+    named = {field.name: field.metadata for field in fields(LinkerOptions) if field.metadata.get("flag") in given}
     return {
-        field: f"{since[0]}.{since[1]}"
-        for field, since in _SINCE.items()
-        if _FLAGS[field][0] in given and version < since
+        name: about["since"] for name, about in named.items() if version < tuple(map(int, about["since"].split(".")))
     }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,25 +46,50 @@ def current_arch() -> str:
         raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
 
 
-def flags_of(
-    cls: str, options: object, table: Mapping[str, tuple[str, Callable[[str, Any], Sequence[str]]]]
-) -> list[str]:
-    """Return the flags of the options that are set.
+Arguments = Callable[[str, Any], Sequence[str]]
+
+
+def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "12.0") -> Any:
+    """Return a field of a dataclass of options: None, or a value that is passed to the compiler.
 
     Parameters
     ----------
-    cls : str
-        The name of the class of options, for errors.
-    options : ProgramOptions or LinkerOptions
-        The options.
-    table : mapping of str to tuple
-        For each field, its flag and one of the functions below.
+    flag : str
+        The flag.
+    arguments : callable
+        One of the functions below, which checks the value and converts it.
+    *spellings : str
+        Other spellings of the flag.
+    since : str, optional
+        The version of CUDA that added the flag. Default ``"12.0"``.
     """
+    about = {"flag": flag, "arguments": arguments, "spellings": spellings, "since": since}
+    return dataclasses.field(default=None, metadata=about)
+
+
+def flags_in(cls: Any) -> dict[str, tuple[str, Arguments]]:
+    """Return the flag, and the function for its arguments, of each field of :func:`flag_field` in a class."""
+    metadata = {field.name: field.metadata for field in dataclasses.fields(cls)}
+    return {name: (about["flag"], about["arguments"]) for name, about in metadata.items() if about}
+
+
+def fields_by_flag(cls: Any) -> dict[str, str]:
+    """Return the names of the fields of a class by all spellings of their flags."""
+    return {
+        flag.partition("=")[0]: field.name
+        for field in dataclasses.fields(cls)
+        if field.metadata
+        for flag in (field.metadata["flag"], *field.metadata["spellings"])
+    }
+
+
+def flags_of(options: object, table: Mapping[str, tuple[str, Arguments]]) -> list[str]:
+    """Return the flags of the options that are set. The table has the flags and functions of the fields."""
     flags = []
     for field, (flag, arguments) in table.items():
         value = getattr(options, field)
         if value is not None:
-            flags += [flag + argument for argument in arguments(f"{cls}.{field}", value)]
+            flags += [flag + argument for argument in arguments(f"{type(options).__name__}.{field}", value)]
     return flags
 
 
@@ -72,6 +98,11 @@ def flags_of(
 
 def switch(field: str, value: object) -> list[str]:
     return [""] if flag(field, value) else []
+
+
+def only_checked(field: str, value: object) -> list[str]:
+    flag(field, value)
+    return []
 
 
 def true_or_false(field: str, value: object) -> list[str]:

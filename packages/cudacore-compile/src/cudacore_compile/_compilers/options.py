@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import option_values as values
-from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
+from cudacore_compile._compilers.option_values import flag_field as _flag
 from cudacore_compile._compilers.targets import check_backend, check_target
 from cudacore_compile.typing import (
     CompilerBackendName,
@@ -25,6 +25,11 @@ from cudacore_handles._sdk import public
 
 if TYPE_CHECKING:
     from cudacore_compile._compilers.linker_options import LinkerOptions
+
+_LTO = "--dlink-time-opt"
+_BUNDLED_HEADERS = "--use-bundled-headers"
+LETTERS = {"-D": "define_macro", "-U": "undefine_macro", "-I": "include_path"}
+"""dict: Fields by options whose value can follow without a space."""
 
 
 @public
@@ -183,59 +188,69 @@ class ProgramOptions:
 
     name: str | None = "default_program"
     arch: str | int | None = None
-    relocatable_device_code: bool | None = None
-    extensible_whole_program: bool | None = None
-    debug: bool | None = None
-    lineinfo: bool | None = None
-    device_code_optimize: bool | None = None
-    ptxas_options: str | list[str] | tuple[str, ...] | None = None
-    max_register_count: int | None = None
-    ftz: bool | None = None
-    prec_sqrt: bool | None = None
-    prec_div: bool | None = None
-    fma: bool | None = None
-    use_fast_math: bool | None = None
-    extra_device_vectorization: bool | None = None
-    link_time_optimization: bool | None = None
-    gen_opt_lto: bool | None = None
-    define_macro: MacroType | Sequence[MacroType] | Mapping[str, str | float | None] | None = None
-    undefine_macro: str | list[str] | tuple[str, ...] | None = None
-    include_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
-    use_bundled_headers: bool | None = None
-    pre_include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
-    no_source_include: bool | None = None
-    std: str | None = None
-    builtin_move_forward: bool | None = None
-    builtin_initializer_list: bool | None = None
-    disable_warnings: bool | None = None
-    restrict: bool | None = None
-    device_as_default_execution_space: bool | None = None
-    device_int128: bool | None = None
-    optimization_info: str | None = None
-    no_display_error_number: bool | None = None
-    diag_error: int | list[int] | tuple[int, ...] | None = None
-    diag_suppress: int | list[int] | tuple[int, ...] | None = None
-    diag_warn: int | list[int] | tuple[int, ...] | None = None
-    brief_diagnostics: bool | None = None
-    time: str | os.PathLike[str] | bool | None = None
-    split_compile: int | bool | None = None
-    fdevice_syntax_only: bool | None = None
-    minimal: bool | None = None
-    no_cache: bool | None = None
-    fdevice_time_trace: str | os.PathLike[str] | None = None
-    device_float128: bool | None = None
-    frandom_seed: str | int | None = None
-    ofast_compile: str | None = None
-    pch: bool | None = None
-    create_pch: str | os.PathLike[str] | None = None
-    use_pch: str | os.PathLike[str] | None = None
-    pch_dir: str | os.PathLike[str] | None = None
-    pch_verbose: bool | None = None
-    pch_messages: bool | None = None
-    instantiate_templates_in_pch: bool | None = None
+    relocatable_device_code: bool | None = _flag("--relocatable-device-code", values.true_or_false, "-rdc")
+    extensible_whole_program: bool | None = _flag("--extensible-whole-program", values.switch, "-ewp")
+    debug: bool | None = _flag("--device-debug", values.switch, "-G")
+    lineinfo: bool | None = _flag("--generate-line-info", values.switch, "-lineinfo")
+    device_code_optimize: bool | None = _flag("--dopt=on", values.switch, "-dopt")
+    ptxas_options: str | list[str] | tuple[str, ...] | None = _flag("--ptxas-options", values.texts, "-Xptxas")
+    max_register_count: int | None = _flag("--maxrregcount", values.register_count, "-maxrregcount")
+    ftz: bool | None = _flag("--ftz", values.true_or_false, "-ftz")
+    prec_sqrt: bool | None = _flag("--prec-sqrt", values.true_or_false, "-prec-sqrt")
+    prec_div: bool | None = _flag("--prec-div", values.true_or_false, "-prec-div")
+    fma: bool | None = _flag("--fmad", values.true_or_false, "-fmad")
+    use_fast_math: bool | None = _flag("--use_fast_math", values.switch, "-use_fast_math")
+    extra_device_vectorization: bool | None = _flag("--extra-device-vectorization", values.switch)
+    link_time_optimization: bool | None = _flag(_LTO, values.switch, "-dlto")
+    gen_opt_lto: bool | None = _flag("--gen-opt-lto", values.switch)
+    define_macro: MacroType | Sequence[MacroType] | Mapping[str, str | float | None] | None = _flag(
+        "--define-macro", values.macros
+    )
+    undefine_macro: str | list[str] | tuple[str, ...] | None = _flag("--undefine-macro", values.texts)
+    include_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = _flag(
+        "--include-path", values.paths
+    )
+    use_bundled_headers: bool | None = _flag(_BUNDLED_HEADERS, values.only_checked, since="13.3")
+    pre_include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = _flag(
+        "--pre-include", values.paths, "-include"
+    )
+    no_source_include: bool | None = _flag("--no-source-include", values.switch)
+    std: str | None = _flag("--std", values.text, "-std")
+    builtin_move_forward: bool | None = _flag("--builtin-move-forward", values.true_or_false)
+    builtin_initializer_list: bool | None = _flag("--builtin-initializer-list", values.true_or_false)
+    disable_warnings: bool | None = _flag("--disable-warnings", values.switch, "-w")
+    restrict: bool | None = _flag("--restrict", values.switch, "-restrict")
+    device_as_default_execution_space: bool | None = _flag(
+        "--device-as-default-execution-space", values.switch, "-default-device"
+    )
+    device_int128: bool | None = _flag("--device-int128", values.switch)
+    optimization_info: str | None = _flag("--optimization-info", values.text, "-opt-info")
+    no_display_error_number: bool | None = _flag("--no-display-error-number", values.switch)
+    diag_error: int | list[int] | tuple[int, ...] | None = _flag("--diag-error", values.numbers)
+    diag_suppress: int | list[int] | tuple[int, ...] | None = _flag("--diag-suppress", values.numbers)
+    diag_warn: int | list[int] | tuple[int, ...] | None = _flag("--diag-warn", values.numbers)
+    brief_diagnostics: bool | None = _flag("--brief-diagnostics", values.true_or_false, since="12.1")
+    time: str | os.PathLike[str] | bool | None = _flag("--time", values.time_file, "-time", since="12.1")
+    split_compile: int | bool | None = _flag("--split-compile", values.thread_count)
+    fdevice_syntax_only: bool | None = _flag("--fdevice-syntax-only", values.switch, since="12.4")
+    minimal: bool | None = _flag("--minimal", values.switch, "-minimal", since="12.4")
+    no_cache: bool | None = _flag("--no-cache", values.switch, since="12.9")
+    fdevice_time_trace: str | os.PathLike[str] | None = _flag("--fdevice-time-trace", values.trace, since="12.5")
+    device_float128: bool | None = _flag("--device-float128", values.switch, since="12.6")
+    frandom_seed: str | int | None = _flag("--frandom-seed", values.seed, since="12.9")
+    ofast_compile: str | None = _flag("--Ofast-compile", values.text, since="12.5")
+    pch: bool | None = _flag("--pch", values.switch, "-pch", since="12.8")
+    create_pch: str | os.PathLike[str] | None = _flag("--create-pch", values.path, since="12.8")
+    use_pch: str | os.PathLike[str] | None = _flag("--use-pch", values.path, since="12.8")
+    pch_dir: str | os.PathLike[str] | None = _flag("--pch-dir", values.path, since="12.8")
+    pch_verbose: bool | None = _flag("--pch-verbose", values.true_or_false, since="12.8")
+    pch_messages: bool | None = _flag("--pch-messages", values.true_or_false, since="12.8")
+    instantiate_templates_in_pch: bool | None = _flag(
+        "--instantiate-templates-in-pch", values.true_or_false, since="12.8"
+    )
     extra_sources: Sequence[tuple[str, str | bytes | bytearray]] | None = None
-    use_libdevice: bool | None = None
-    numba_debug: bool | None = None
+    use_libdevice: bool | None = _flag("", values.only_checked)
+    numba_debug: bool | None = _flag("--numba-debug", values.switch, since="13.2")
     raw_options: str | list[str] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -312,11 +327,7 @@ class ProgramOptions:
         number = (
             values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
         )
-        flags = [f"-arch=compute_{number}", *self._raw_flags()]
-        for field, (flag, arguments) in _NVVM_FLAGS.items():
-            value = getattr(self, field)
-            if value is not None:
-                flags += [flag + argument for argument in arguments(f"ProgramOptions.{field}", value)]
+        flags = [f"-arch=compute_{number}", *self._raw_flags(), *values.flags_of(self, _NVVM_FLAGS)]
         if target is ObjectCodeFormatType.LTOIR or (target is None and self.link_time_optimization):
             flags.append("-gen-lto")
         elif self.link_time_optimization:
@@ -385,12 +396,9 @@ class ProgramOptions:
             values.string("ProgramOptions.name", self.name)
         if self.arch is not None:
             values.architecture("ProgramOptions.arch", self.arch)
-        for field in ("use_bundled_headers", "use_libdevice"):
-            if getattr(self, field) is not None:
-                values.switch(f"ProgramOptions.{field}", getattr(self, field))
         if self.extra_sources is not None:
             _check_sources(self.extra_sources)
-        return values.flags_of("ProgramOptions", self, _FLAGS) + self._raw_flags()
+        return values.flags_of(self, _FLAGS) + self._raw_flags()
 
     def _raw_flags(self) -> list[str]:
         """Return the flags that have no field; raise an error for a flag that has a field."""
@@ -419,10 +427,6 @@ class ProgramOptions:
         return f"-arch={kind}_{number}"
 
 
-_LTO = "--dlink-time-opt"
-_BUNDLED_HEADERS = "--use-bundled-headers"
-
-
 def field_of(flag: str) -> str | None:
     """Return the field of ProgramOptions for a flag of the compiler."""
     return _FIELDS.get(flag.partition("=")[0]) or LETTERS.get(flag[:2])
@@ -435,7 +439,8 @@ def options_of(code_type: str) -> set[str]:
 
 def since(field: str) -> str:
     """Return the version of NVRTC that added the option of a field of ProgramOptions."""
-    return _SINCE.get(field, "12.0")
+    metadata: Mapping[str, str] = ProgramOptions.__dataclass_fields__[field].metadata
+    return metadata.get("since", "12.0")
 
 
 def bundled_headers(flags: Sequence[bytes]) -> str:
@@ -470,83 +475,8 @@ def _check_sources(sources: object) -> None:
 
 
 # All options of NVRTC whose flags depend only on their values, in the order in which they are passed.
-_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
-    "relocatable_device_code": ("--relocatable-device-code", values.true_or_false),
-    "extensible_whole_program": ("--extensible-whole-program", values.switch),
-    "debug": ("--device-debug", values.switch),
-    "lineinfo": ("--generate-line-info", values.switch),
-    "device_code_optimize": ("--dopt=on", values.switch),
-    "ptxas_options": ("--ptxas-options", values.texts),
-    "max_register_count": ("--maxrregcount", values.register_count),
-    "ftz": ("--ftz", values.true_or_false),
-    "prec_sqrt": ("--prec-sqrt", values.true_or_false),
-    "prec_div": ("--prec-div", values.true_or_false),
-    "fma": ("--fmad", values.true_or_false),
-    "use_fast_math": ("--use_fast_math", values.switch),
-    "extra_device_vectorization": ("--extra-device-vectorization", values.switch),
-    "link_time_optimization": (_LTO, values.switch),
-    "gen_opt_lto": ("--gen-opt-lto", values.switch),
-    "define_macro": ("--define-macro", values.macros),
-    "undefine_macro": ("--undefine-macro", values.texts),
-    "include_path": ("--include-path", values.paths),
-    "pre_include": ("--pre-include", values.paths),
-    "no_source_include": ("--no-source-include", values.switch),
-    "std": ("--std", values.text),
-    "builtin_move_forward": ("--builtin-move-forward", values.true_or_false),
-    "builtin_initializer_list": ("--builtin-initializer-list", values.true_or_false),
-    "disable_warnings": ("--disable-warnings", values.switch),
-    "restrict": ("--restrict", values.switch),
-    "device_as_default_execution_space": ("--device-as-default-execution-space", values.switch),
-    "device_int128": ("--device-int128", values.switch),
-    "optimization_info": ("--optimization-info", values.text),
-    "no_display_error_number": ("--no-display-error-number", values.switch),
-    "diag_error": ("--diag-error", values.numbers),
-    "diag_suppress": ("--diag-suppress", values.numbers),
-    "diag_warn": ("--diag-warn", values.numbers),
-    "brief_diagnostics": ("--brief-diagnostics", values.true_or_false),
-    "time": ("--time", values.time_file),
-    "split_compile": ("--split-compile", values.thread_count),
-    "fdevice_syntax_only": ("--fdevice-syntax-only", values.switch),
-    "minimal": ("--minimal", values.switch),
-    "no_cache": ("--no-cache", values.switch),
-    "fdevice_time_trace": ("--fdevice-time-trace", values.trace),
-    "device_float128": ("--device-float128", values.switch),
-    "frandom_seed": ("--frandom-seed", values.seed),
-    "ofast_compile": ("--Ofast-compile", values.text),
-    "pch": ("--pch", values.switch),
-    "create_pch": ("--create-pch", values.path),
-    "use_pch": ("--use-pch", values.path),
-    "pch_dir": ("--pch-dir", values.path),
-    "pch_verbose": ("--pch-verbose", values.true_or_false),
-    "pch_messages": ("--pch-messages", values.true_or_false),
-    "instantiate_templates_in_pch": ("--instantiate-templates-in-pch", values.true_or_false),
-    "numba_debug": ("--numba-debug", values.switch),
-}
-_FIELDS = (
-    {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()}
-    | {
-        "--gpu-architecture": "arch",
-        _BUNDLED_HEADERS: "use_bundled_headers",
-    }
-    | SHORT
-)
-
-# Options that NVRTC 12.0 lacks, with the first version that has them.
-_SINCE = {
-    "brief_diagnostics": "12.1",
-    "time": "12.1",
-    "fdevice_syntax_only": "12.4",
-    "minimal": "12.4",
-    "fdevice_time_trace": "12.5",
-    "ofast_compile": "12.5",
-    "device_float128": "12.6",
-    **dict.fromkeys(("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages"), "12.8"),
-    "instantiate_templates_in_pch": "12.8",
-    "frandom_seed": "12.9",
-    "no_cache": "12.9",
-    "numba_debug": "13.2",
-    "use_bundled_headers": "13.3",
-}
+_FLAGS = values.flags_in(ProgramOptions)
+_FIELDS = values.fields_by_flag(ProgramOptions) | dict.fromkeys(("-arch", "--gpu-architecture"), "arch")
 
 # All options of libNVVM whose flags depend only on their values.
 _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
