@@ -5,24 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cudacore.system._nvml import Handle, as_number, call
+from cudacore.system._nvml import Handle, Numbers, as_number, call
 from cudacore.system.typing import ClockId, ClocksEventReasons, ClockType
 
-CLOCK_TYPES = {ClockType.GRAPHICS: 0, ClockType.SM: 1, ClockType.MEMORY: 2, ClockType.VIDEO: 3}
-CLOCK_IDS = {ClockId.CURRENT: 0, ClockId.CUSTOMER_BOOST_MAX: 3}
-EVENT_REASONS = {
-    ClocksEventReasons.GPU_IDLE: 0x1,
-    ClocksEventReasons.APPLICATIONS_CLOCKS_SETTING: 0x2,
-    ClocksEventReasons.SW_POWER_CAP: 0x4,
-    ClocksEventReasons.HW_SLOWDOWN: 0x8,
-    ClocksEventReasons.SYNC_BOOST: 0x10,
-    ClocksEventReasons.SW_THERMAL_SLOWDOWN: 0x20,
-    ClocksEventReasons.HW_THERMAL_SLOWDOWN: 0x40,
-    ClocksEventReasons.HW_POWER_BRAKE_SLOWDOWN: 0x80,
-    ClocksEventReasons.DISPLAY_CLOCK_SETTING: 0x100,
-    ClocksEventReasons.BOARD_LIMIT: 0x200,
-    ClocksEventReasons.RELIABILITY: 0x400,
-}
+CLOCK_TYPES: Numbers[ClockType] = Numbers(ClockType, MEMORY="MEM")
+CLOCK_IDS: Numbers[ClockId] = Numbers(ClockId)
+EVENT_REASONS: Numbers[ClocksEventReasons] = Numbers(ClocksEventReasons)
 
 
 def check_pstate(pstate: int) -> int:
@@ -32,11 +20,10 @@ def check_pstate(pstate: int) -> int:
     return pstate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ClockOffsets:
     """Offsets of a clock in one performance state (nvmlDeviceGetClockOffsets)."""
 
-    __slots__ = ("clock_offset_mhz", "max_offset_mhz", "min_offset_mhz")
     clock_offset_mhz: int
     """int: the current offset, in MHz."""
     max_offset_mhz: int

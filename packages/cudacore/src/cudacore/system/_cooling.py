@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cudacore.system._items import Items
-from cudacore.system._nvml import Handle, as_name, as_names, as_number, call, pair_of_int
+from cudacore.system._nvml import Handle, Numbers, as_name, as_names, as_number, call, pair_of_int
 from cudacore.system.typing import (
     CoolerControl,
     CoolerTarget,
@@ -16,27 +16,12 @@ from cudacore.system.typing import (
     ThermalTarget,
 )
 
-_COOLER_CONTROLS = {CoolerControl.TOGGLE: 1, CoolerControl.VARIABLE: 2}
-_COOLER_TARGETS = {
-    CoolerTarget.NONE: 1,
-    CoolerTarget.GPU: 2,
-    CoolerTarget.MEMORY: 4,
-    CoolerTarget.POWER_SUPPLY: 8,
-}
-_FAN_POLICIES = {FanControlPolicy.TEMPERATURE_CONTROLLED: 0, FanControlPolicy.MANUAL: 1}
-_THRESHOLDS = {name: number for number, name in enumerate(TemperatureThresholds)}
-_CONTROLLERS = {name: number for number, name in enumerate([*ThermalController][:-1], 1)}  # UNKNOWN is -1
-_TARGETS = {
-    ThermalTarget.NONE: 0,
-    ThermalTarget.GPU: 1,
-    ThermalTarget.MEMORY: 2,
-    ThermalTarget.POWER_SUPPLY: 4,
-    ThermalTarget.BOARD: 8,
-    ThermalTarget.VCD_BOARD: 9,
-    ThermalTarget.VCD_INLET: 10,
-    ThermalTarget.VCD_OUTLET: 11,
-    ThermalTarget.ALL: 15,
-}
+_COOLER_CONTROLS: Numbers[CoolerControl] = Numbers(CoolerControl)
+_COOLER_TARGETS: Numbers[CoolerTarget] = Numbers(CoolerTarget)
+_FAN_POLICIES: Numbers[FanControlPolicy] = Numbers(FanControlPolicy, TEMPERATURE_CONTROLLED="TEMPERATURE_CONTINUOUS_SW")
+_THRESHOLDS: Numbers[TemperatureThresholds] = Numbers(TemperatureThresholds)
+_CONTROLLERS: Numbers[ThermalController] = Numbers(ThermalController)
+_TARGETS: Numbers[ThermalTarget] = Numbers(ThermalTarget)
 _GPU_SENSOR = 0
 
 
@@ -113,11 +98,10 @@ class FanInfo:
         call("device_set_default_fan_speed_v2", self._handle, self._fan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ThermalSensor:
     """A thermal sensor."""
 
-    __slots__ = ("controller", "current_temp", "default_max_temp", "default_min_temp", "target")
     controller: ThermalController
     """ThermalController: the chip that reads the sensor."""
     default_min_temp: int

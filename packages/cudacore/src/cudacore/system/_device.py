@@ -12,7 +12,7 @@ from cudacore.system._clocks import EVENT_REASONS, ClockInfo
 from cudacore.system._cooling import CoolerInfo, FanInfo, Temperature
 from cudacore.system._events import EVENT_TYPES, DeviceEvents
 from cudacore.system._links import MigInfo, NvlinkInfo, PciInfo
-from cudacore.system._nvml import Handle, as_name, as_names, as_number, bindings, call, pair_of_int, set_bits
+from cudacore.system._nvml import Handle, Numbers, as_name, as_names, as_number, bindings, call, pair_of_int, set_bits
 from cudacore.system._values import (
     BAR1MemoryInfo,
     DeviceAttributes,
@@ -46,18 +46,10 @@ _BRANDS = (
     *("NVIDIA VWS", "NVIDIA vGaming", "Quadro RTX", "NVIDIA RTX", "NVIDIA", "GeForce RTX", "Titan RTX"),
 )
 _ADDRESSING_MODES = {1: AddressingMode.HMM, 2: AddressingMode.ATS}
-_SCOPES = {AffinityScope.NODE: 0, AffinityScope.SOCKET: 1}
-_LEVELS = {name: 10 * number for number, name in enumerate(GpuTopologyLevel)}
-_P2P_CAPS = {
-    GpuP2PCapsIndex.READ: 0,
-    GpuP2PCapsIndex.WRITE: 1,
-    GpuP2PCapsIndex.NVLINK: 2,
-    GpuP2PCapsIndex.ATOMICS: 3,
-    GpuP2PCapsIndex.PCI: 4,
-    GpuP2PCapsIndex.PROP: 4,
-    GpuP2PCapsIndex.UNKNOWN: 5,
-}
-_P2P_STATUS = {name: number for number, name in enumerate(GpuP2PStatus)}
+_SCOPES: Numbers[AffinityScope] = Numbers(AffinityScope)
+_LEVELS: Numbers[GpuTopologyLevel] = Numbers(GpuTopologyLevel)
+_P2P_CAPS: Numbers[GpuP2PCapsIndex] = Numbers(GpuP2PCapsIndex)
+_P2P_STATUS: Numbers[GpuP2PStatus] = Numbers(GpuP2PStatus)
 _FIELD_NVLINK_COUNT = "DEV_NVLINK_LINK_COUNT"
 _UNKNOWN_PSTATE = 32
 _WORD = 64  # bits of an unsigned long

@@ -7,30 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore.system._items import Items
-from cudacore.system._nvml import EventSet, Handle, as_mask, as_name
+from cudacore.system._nvml import EventSet, Handle, Numbers, as_mask, as_name
 from cudacore.system.typing import EventType, SystemEventType
 
 if TYPE_CHECKING:
     from cudacore.system._device import Device
 
-EVENT_TYPES = {
-    EventType.NONE: 0,
-    EventType.SINGLE_BIT_ECC_ERROR: 0x1,
-    EventType.DOUBLE_BIT_ECC_ERROR: 0x2,
-    EventType.PSTATE: 0x4,
-    EventType.XID_CRITICAL_ERROR: 0x8,
-    EventType.CLOCK: 0x10,
-    EventType.POWER_SOURCE_CHANGE: 0x80,
-    EventType.MIG_CONFIG_CHANGE: 0x100,
-    EventType.SINGLE_BIT_ECC_ERROR_STORM: 0x200,
-    EventType.DRAM_RETIREMENT_EVENT: 0x400,
-    EventType.DRAM_RETIREMENT_FAILURE: 0x800,
-    EventType.NON_FATAL_POISON_ERROR: 0x1000,
-    EventType.FATAL_POISON_ERROR: 0x2000,
-    EventType.GPU_UNAVAILABLE_ERROR: 0x4000,
-    EventType.GPU_RECOVERY_ACTION: 0x8000,
-}
-SYSTEM_EVENT_TYPES = {SystemEventType.UNBIND: 1, SystemEventType.BIND: 2}
+EVENT_TYPES: Numbers[EventType] = Numbers(EventType)
+SYSTEM_EVENT_TYPES: Numbers[SystemEventType] = Numbers(SystemEventType)
 _FOREVER = 0xFFFFFFFF
 
 

@@ -9,7 +9,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -270,6 +270,44 @@ def pair_of_int(pair: Any) -> tuple[int, int]:
     """Return two results as numbers."""
     first, second = pair
     return int(first), int(second)
+
+
+class Numbers(Mapping[_Named, int]):
+    """NVML's numbers of the members of an enumeration, from the enumeration of the same name in the bindings.
+
+    Some versions of the bindings begin all names with a prefix. Members that the bindings lack have no number.
+
+    Parameters
+    ----------
+    cls : type
+        The enumeration.
+    **renamed : str
+        The bindings' names of members that have other names there.
+    """
+
+    def __init__(self, cls: Any, **renamed: str) -> None:
+        self._cls = cls
+        self._renamed = renamed
+
+    @functools.cached_property
+    def _numbers(self) -> dict[_Named, int]:
+        theirs = getattr(bindings(), self._cls.__name__).__members__
+        found = {}
+        for member in self._cls:
+            name = self._renamed.get(member.name, member.name)
+            keys = [key for key in theirs if f"_{key}".endswith(f"_{name}")]
+            if keys:
+                found[member] = int(theirs[min(keys, key=len)])
+        return found
+
+    def __getitem__(self, name: _Named) -> int:
+        return self._numbers[name]
+
+    def __iter__(self) -> Iterator[_Named]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 def as_number(name: object, numbers: Mapping[_Named, int], what: str) -> int:

@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore.system._items import Items
-from cudacore.system._nvml import Handle, as_number, bindings, call, error_of
+from cudacore.system._nvml import Handle, Numbers, as_number, bindings, call, error_of
 from cudacore.system.exceptions import NotSupportedError
 from cudacore.system.typing import InforomObject
 
 if TYPE_CHECKING:
     from cudacore.system._device import Device
 
-_INFOROM_OBJECTS = {name: number for number, name in enumerate(InforomObject)}
+_INFOROM_OBJECTS: Numbers[InforomObject] = Numbers(InforomObject)
 _NO_INSTANCE = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MemoryInfo:
     """Memory of a device, in bytes (nvmlDeviceGetMemoryInfo_v2)."""
 
-    __slots__ = ("free", "reserved", "total", "used")
     free: int
     """int: bytes that can be allocated."""
     total: int
@@ -34,11 +33,10 @@ class MemoryInfo:
     """int: bytes that the driver and the firmware keep."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BAR1MemoryInfo:
     """Memory of a device that the host can address, in bytes (nvmlDeviceGetBAR1MemoryInfo)."""
 
-    __slots__ = ("free", "total", "used")
     free: int
     """int: bytes that can still be mapped."""
     total: int
@@ -47,32 +45,20 @@ class BAR1MemoryInfo:
     """int: bytes that are mapped."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Utilization:
     """How busy a device was in the last sampling period, in percent (nvmlDeviceGetUtilizationRates)."""
 
-    __slots__ = ("gpu", "memory")
     gpu: int
     """int: percent of the time in which a kernel ran."""
     memory: int
     """int: percent of the time in which device memory was read or written."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeviceAttributes:
     """Engines of a MIG device (nvmlDeviceGetAttributes_v2)."""
 
-    __slots__ = (
-        "compute_instance_slice_count",
-        "gpu_instance_slice_count",
-        "memory_size_mb",
-        "multiprocessor_count",
-        "shared_copy_engine_count",
-        "shared_decoder_count",
-        "shared_encoder_count",
-        "shared_jpeg_count",
-        "shared_ofa_count",
-    )
     multiprocessor_count: int
     """int: streaming multiprocessors."""
     shared_copy_engine_count: int
@@ -93,22 +79,20 @@ class DeviceAttributes:
     """int: memory, in MiB."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RepairStatus:
     """Whether repairs of a device wait for a reset (nvmlDeviceGetRepairStatus)."""
 
-    __slots__ = ("channel_repair_pending", "tpc_repair_pending")
     channel_repair_pending: bool
     """bool: whether a channel is to be repaired."""
     tpc_repair_pending: bool
     """bool: whether a TPC is to be repaired."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GpuDynamicPstatesUtilization:
     """How busy a part of a device is."""
 
-    __slots__ = ("dec_threshold", "inc_threshold", "is_present", "percentage")
     is_present: bool
     """bool: whether the device has this part."""
     percentage: int
