@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import importlib.util
 import io
@@ -19,7 +20,7 @@ from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cache
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers.errors import cancelled
-from cudacore_compile._compilers.interrupt import get_interruptibly, start_thread
+from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
@@ -201,6 +202,7 @@ class _Batch:
     def __init__(self, jobs: Iterable[CompileJob], cache: ProgramCacheResource | None) -> None:
         self.groups: list[_Group] = []
         self._count = 0
+        self._is_cancelled = False
         known: dict[Any, _Group] = {}
         requests: list[tuple[_Group, Request]] = []
         arch: str | None = None
@@ -265,33 +267,64 @@ class _Batch:
                 step()
         if not todo:
             return
-        with ExitStack() as stack:
-            for group in todo:
-                stack.enter_context(group.listening())
+        # Signal handlers run on the main thread. If one raised an exception just after a lock of a future or of an
+        # executor was acquired, in Python code, the executor's threads would wait for the lock forever.
+        events: SimpleQueue[Future[_Outcome] | None] = SimpleQueue()
+        context = contextvars.copy_context()  # has the filters of warnings
+
+        def compile_all() -> None:
             if executor is not None:
-                self._run_on(todo, lambda group: executor.submit(_compile_job, group.job, group.is_cacheable), step)
+                self._run_on(
+                    todo, events, step, lambda group: executor.submit(_compile_job, group.job, group.is_cacheable)
+                )
                 return
             pool = ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile")
             try:
-                self._run_on(todo, lambda group: pool.submit(group.compile), step)
+                self._run_on(todo, events, step, lambda group: pool.submit(group.compile))
             finally:  # after an interrupt, the threads end soon; the interpreter waits for them at exit
                 pool.shutdown(wait=False)
 
+        def cancel() -> None:
+            self._is_cancelled = True
+            events.put(None)
+
+        with ExitStack() as stack:
+            for group in todo:
+                stack.enter_context(group.listening())
+            run_interruptibly(lambda: context.run(compile_all), cancel)
+
     def _run_on(
-        self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]], step: Callable[[], None]
+        self,
+        groups: Sequence[_Group],
+        events: SimpleQueue[Future[_Outcome] | None],
+        step: Callable[[], None],
+        submit: Callable[[_Group], Future[_Outcome]],
     ) -> None:
-        calls = _Calls(groups, submit)
-        try:
-            calls.start()
-            for group, outcome in calls.completed():
-                if isinstance(outcome, Exception):
-                    group.failed(outcome)
-                else:
-                    group.done(outcome)
+        futures: dict[Future[_Outcome] | None, _Group] = {}
+        for group in groups:
+            try:
+                future = submit(group)
+            except Exception as error:  # for example, the workers of the executor have ended
+                group.failed(error)
                 step()
-        except BaseException:  # for example, Ctrl-C
-            calls.cancel()
-            raise
+                continue
+            futures[future] = group
+            group.submitted(future)
+            future.add_done_callback(events.put)
+            if self._is_cancelled:
+                break
+        while futures and (done := events.get()) is not None:
+            group = futures.pop(done)
+            try:
+                group.done(done.result())
+            except CancelledError:
+                group.failed(cancelled(BACKENDS[SourceCodeType(group.job.code_type)]))
+            except Exception as error:
+                group.failed(error)
+            step()
+        if self._is_cancelled:
+            for group in groups:
+                group.cancel()
 
     def finish(self, logs: Any) -> list[ObjectCode]:
         """Return the results, or raise the errors of all failed jobs."""
@@ -308,82 +341,6 @@ class _Batch:
             exceptions = [group.error for group in self.groups if group.error is not None]
             raise make_batch_error(f"{len(errors)} of {self._count} compilations failed", exceptions, errors, results)
         return [code for code in results if code is not None]
-
-
-class _Calls:
-    """The compilations of an executor, which are submitted and awaited by a separate thread.
-
-    The locks of futures and executors are acquired by Python code. If a signal handler raises an exception just after a
-    lock was acquired, the lock stays locked, and the executor's threads wait forever, even when the process exits.
-    Python calls signal handlers on the main thread. So the main thread uses only queues, which are written in C.
-    """
-
-    def __init__(self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]]) -> None:
-        self._groups = groups
-        self._submit = submit
-        self._events: SimpleQueue[Future[_Outcome] | None] = SimpleQueue()
-        self._outcomes: SimpleQueue[tuple[_Group | None, _Outcome | BaseException]] = SimpleQueue()
-        self._is_cancelled = False
-
-    def start(self) -> None:
-        """Start the thread."""
-        start_thread(threading.Thread(target=self._run, name="cudacore-compile-batch"))
-
-    def cancel(self) -> None:
-        """Make the thread cancel all compilations and end."""
-        self._is_cancelled = True
-        self._events.put(None)
-
-    def completed(self) -> Iterator[tuple[_Group, _Outcome | Exception]]:
-        """Yield each group with its result or exception when it is done. Signals are handled during the waits."""
-        left = len(self._groups)
-        while left:
-            group, outcome = get_interruptibly(self._outcomes)
-            if group is not None and isinstance(outcome, (_Outcome, Exception)):
-                left -= 1
-                yield group, outcome
-                continue
-            assert isinstance(outcome, BaseException)
-            failures = [outcome]
-            del group, outcome  # this frame is in the exception's traceback, so it must not refer to the exception
-            raise failures.pop()
-
-    def _run(self) -> None:
-        try:
-            self._wait_for(self._submit_all())
-            if self._is_cancelled:
-                for group in self._groups:
-                    group.cancel()
-        except BaseException as error:
-            self._outcomes.put((None, error))
-
-    def _submit_all(self) -> dict[Future[_Outcome], _Group]:
-        futures = {}
-        for group in self._groups:
-            if self._is_cancelled:
-                break
-            try:
-                future = self._submit(group)
-            except Exception as error:  # for example, the workers of the executor have ended
-                self._outcomes.put((group, error))
-                continue
-            futures[future] = group
-            group.submitted(future)
-            future.add_done_callback(self._events.put)
-        return futures
-
-    def _wait_for(self, futures: dict[Future[_Outcome], _Group]) -> None:
-        while futures and not self._is_cancelled:
-            future = self._events.get()
-            if future is None:
-                continue
-            group = futures.pop(future)
-            try:
-                self._outcomes.put((group, future.result()))
-            except CancelledError:
-                self._outcomes.put((group, cancelled(BACKENDS[SourceCodeType(group.job.code_type)])))
-            except BaseException as error:
-                self._outcomes.put((group, error))
 
 
 def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:

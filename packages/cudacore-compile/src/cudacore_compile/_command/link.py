@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._command.driver_cache import no_cache
@@ -14,9 +14,9 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._linker import Linker
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode
+from cudacore_handles._sdk.compile import call_interruptibly
 
 _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
-_POLL_SECONDS = 0.1
 # The options that link-time optimization has, and what --use_fast_math implies for them. A linker has no such option.
 _OF_LTO = {"ftz": True, "prec_div": False, "prec_sqrt": False, "fma": True}
 
@@ -73,18 +73,17 @@ def link(
         code = linker.link(ObjectCodeFormatType(target), cache=cache)
         return code, linker.get_error_log() + "\n" + linker.get_info_log()
 
+    def link_all() -> None:
+        with ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link") as pool:
+            futures.update((arch, pool.submit(link_with, linker)) for arch, linker in linkers.items())
+
     linked: dict[str | None, ObjectCode] = {}
-    pool = ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link")
-    try:
-        futures = {arch: pool.submit(link_with, linker) for arch, linker in linkers.items()}
-        while wait(futures.values(), timeout=_POLL_SECONDS).not_done:  # signals are handled during this wait
-            pass
-        for arch, future in futures.items():
-            try:
-                linked[arch], log = future.result()
-                report.add_log(log)
-            except (CUDAError, ValueError) as error:
-                report.add_failure(error, name)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    futures: dict[str | None, Future[tuple[ObjectCode, str]]] = {}
+    call_interruptibly(link_all)
+    for arch, future in futures.items():
+        try:
+            linked[arch], log = future.result()
+            report.add_log(log)
+        except (CUDAError, ValueError) as error:
+            report.add_failure(error, name)
     return linked

@@ -3,30 +3,12 @@
 
 from __future__ import annotations
 
-import _thread
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import TypeVar
 
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import call_interruptibly
 
-_POLL_SECONDS = 0.1
-_T = TypeVar("_T")
 _Work = Callable[[], None]
-
-
-def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
-    """Remove the next item from a queue and return it. Signals are handled while this function waits for the item.
-
-    A signal that arrives just before the main thread waits does not wake it, so each wait is short.
-    """
-    while True:
-        try:
-            return queue.get(timeout=_POLL_SECONDS)
-        except Empty:
-            pass
 
 
 def run_interruptibly(work: _Work, cancel: _Work) -> None:
@@ -55,30 +37,3 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
     except BaseException:
         cancel()
         raise
-
-
-def start_thread(thread: threading.Thread) -> None:
-    """Start a thread, even if a signal handler raises an exception meanwhile.
-
-    ``Thread.start`` waits for a lock that is implemented in Python. An exception just after the lock was acquired
-    would leave it locked, and the new thread would wait for it forever. So another thread calls ``Thread.start``.
-
-    Raises
-    ------
-    RuntimeError
-        If no more threads can be started.
-    """
-    results: SimpleQueue[RuntimeError | None] = SimpleQueue()
-
-    def start() -> None:
-        try:
-            thread.start()
-        except RuntimeError as error:
-            results.put(error)
-        else:
-            results.put(None)
-
-    _thread.start_new_thread(start, ())
-    failure = get_interruptibly(results)
-    if failure is not None:
-        raise RuntimeError(*failure.args)
