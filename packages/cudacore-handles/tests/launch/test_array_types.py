@@ -148,6 +148,34 @@ def test_dtype_as_a_property_of_a_c_type() -> None:
     assert now == before
 
 
+def test_property_of_another_c_type() -> None:
+    """The function of a property would be called with an object that it is not for, and read any memory."""
+
+    class Meta(type):
+        dtype = property(lambda cls: np.ndarray.dtype)
+
+    class Other(metaclass=Meta):
+        ptr = ADDRESS
+
+        def __init__(self) -> None:
+            self.dtype = np.dtype("f4")
+
+    class Address(int):
+        """An address, whose property is that of its base class."""
+
+    class Path:
+        dtype = np.dtype("f4")
+
+        def __init__(self, address: int) -> None:
+            self.data = Address(address)
+
+    _native.register(Other, (("ptr",), None, "dtype"))
+    _native.register(Path, (("data", "real"), None, "dtype"))
+    for address in (ADDRESS, ADDRESS + 8):
+        pack(Other(), "float32")
+        assert pack(Path(address), "float32") == address.to_bytes(8, "little")
+
+
 def test_elements_without_a_type() -> None:
     """Memory without a type, structures, dates and vectors would be refused."""
     bytes_of_a_buffer = Interface(data=(ADDRESS, False), shape=(4,), typestr="|u1")  # without a dtype, as RMM's buffers

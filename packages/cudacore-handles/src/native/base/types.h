@@ -33,15 +33,16 @@ typedef enum packing {
 
 /*
  * One attribute on the path to an array's address. If the attribute is a property of a C type, which instances cannot
- * hide, the property is stored together with the type of the objects that have it, because looking it up costs more
+ * hide, its function is stored together with the type of the objects that have it, because looking it up costs more
  * than calling it.
  */
 enum { PATH_STEPS = 2, DTYPE_STEP = PATH_STEPS, ATTRIBUTES };
 typedef struct attribute {
   PyObject *name;     /* borrowed from `given` of the entry */
   const void *type;   /* the type of the objects that have the property; only compared, never dereferenced */
-  PyObject *property; /* a getset_descriptor */
-  descrgetfunc get;
+  PyObject *property; /* a getset_descriptor, which keeps the type with the function */
+  getter get;
+  void *closure;
 } attribute;
 
 /*

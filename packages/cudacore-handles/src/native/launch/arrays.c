@@ -305,31 +305,56 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
 }
 
 /*
- * Stores the type of the object that an attribute was read from and, if the attribute is a C property, that property.
+ * Finds the function of an attribute that is a property of a C type. The type of the array is known as long as its
+ * entry. A type at the second step may end before, and another type get its address, so the property must be its own:
+ * then the property keeps it.
+ */
+static void find_getter(PyTypeObject *type, int step, attribute *known) {
+  PyObject *property = PyObject_GetAttr((PyObject *)type, known->name);
+  PyObject *defined_in = NULL, *name = NULL;
+  if (property != NULL && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
+    defined_in = PyObject_GetAttrString(property, "__objclass__");
+    name = PyObject_GetAttrString(property, "__name__");
+  }
+  const char *text = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  const bool is_kept = defined_in != NULL && ((PyObject *)type == defined_in ||
+                                              (step != 1 && PyType_IsSubtype(type, (PyTypeObject *)defined_in)));
+  if (text != NULL && is_kept)
+    for (const PyGetSetDef *each = PyType_GetSlot((PyTypeObject *)defined_in, Py_tp_getset); each && each->name; each++)
+      if (strcmp(each->name, text) == 0) {
+        known->property = Py_NewRef(property);
+        known->get = each->get;
+        known->closure = each->closure;
+        break;
+      }
+  PyErr_Clear();
+  Py_XDECREF(name);
+  Py_XDECREF(defined_in);
+  Py_XDECREF(property);
+}
+
+/*
+ * Stores the type of the object that an attribute was read from and, if the attribute is a C property, its function.
  */
 static void learn(const state *st, PyObject *array, int step, PyObject *object, PyObject *name) {
   PyTypeObject *type = Py_TYPE(object);
   if ((getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
     return;
-  PyObject *property = PyObject_GetAttr((PyObject *)type, name);
-  PyErr_Clear();
   attribute known = {.name = name, .type = type}; /* stored in any case, so that the type is not examined again */
-  if (property != NULL && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
-    known.get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
-    known.property = property;
-  } else {
-    Py_XDECREF(property);
-  }
+  find_getter(type, step, &known);
   types_learn(st, Py_TYPE(array), step, &known);
 }
 
-static PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
-  if (known->type == Py_TYPE(object) && known->get)
-    return known->get(known->property, object, (PyObject *)Py_TYPE(object));
+static PyObject *get_and_learn(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
   PyObject *result = PyObject_GetAttr(object, known->name);
   if (result && known->type != Py_TYPE(object))
     learn(st, array, step, object, known->name);
   return result;
+}
+
+static inline PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
+  return known->type == Py_TYPE(object) && known->get ? known->get(object, known->closure)
+                                                      : get_and_learn(st, array, step, object, known);
 }
 
 static PyObject *address_by_path(const state *st, PyObject *array, const type_entry *how) {

@@ -82,7 +82,7 @@ int check_element_of_interface(const destination *to, PyObject *value, PyObject 
 }
 
 /* Finds the type of a dtype that was used before. */
-static bool find_dtype(launch_state *st, const PyObject *dtype, unsigned *out) {
+static bool find_dtype(const launch_state *st, const PyObject *dtype, unsigned *out) {
   for (size_t i = 0; i < KNOWN_DTYPES; i++)
     if (atomic_load_explicit(&st->dtypes[i].dtype, memory_order_acquire) == dtype) {
       *out = st->dtypes[i].element;
@@ -103,17 +103,19 @@ static void remember_dtype(launch_state *st, PyObject *dtype, unsigned element) 
   atomic_store_explicit(&st->dtypes[place].dtype, dtype, memory_order_release);
 }
 
+/* Checks a dtype that is not yet known. It is a function of its own, so that the usual path has no frame. */
+static int check_new_dtype(const destination *to, PyObject *value, PyObject *dtype) {
+  unsigned long packed;
+  if (type_of_dtype(to->st, dtype, &packed) < 0)
+    return -1;
+  remember_dtype((launch_state *)&to->st->launch, dtype, packed & 0xFFFF);
+  return check_element(to, value, packed & 0xFFFF);
+}
+
 int check_element_by_dtype(const destination *to, PyObject *value, PyObject *dtype) {
-  launch_state *st = (launch_state *)&to->st->launch;
   unsigned element;
-  if (!find_dtype(st, dtype, &element)) {
-    unsigned long packed;
-    if (type_of_dtype(to->st, dtype, &packed) < 0)
-      return -1;
-    element = packed & 0xFFFF;
-    remember_dtype(st, dtype, element);
-  }
-  return check_element(to, value, element);
+  return find_dtype(&to->st->launch, dtype, &element) ? check_element(to, value, element)
+                                                      : check_new_dtype(to, value, dtype);
 }
 
 static PyObject *set_array_type_checks(PyObject *module, PyObject *enabled) {
