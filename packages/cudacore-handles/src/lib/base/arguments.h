@@ -129,4 +129,11 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
     return !cch__is_gone(box) ? box->field : (Raw)0;                                                                   \
   }
 
+/* Defines a function that returns a field of a box, or `otherwise` if its argument is wrong. */
+#define CCH__DEFINE_GET(Type, function, type, argument, otherwise, field)                                              \
+  Type function(const type *argument) {                                                                                \
+    CCH__REQUIRE_ELSE(otherwise, argument);                                                                            \
+    return argument->field;                                                                                            \
+  }
+
 #endif

@@ -9,11 +9,7 @@
 
 /* cch_kernel_raw() */
 CCH__DEFINE_RAW(cch_kernel, CUkernel, raw)
-
-cch_library *cch_kernel_library(const cch_kernel *kernel) {
-  CCH__REQUIRE_ELSE(NULL, kernel);
-  return kernel->library;
-}
+CCH__DEFINE_GET(cch_library *, cch_kernel_library, cch_kernel, kernel, NULL, library)
 
 /*
  * Gets the box of a kernel and its library. A kernel exists as long as its library is loaded. If the library is ours,

@@ -23,9 +23,7 @@ cch_status cch_library_load(cch_library **out, const void *image, size_t size) {
   cch__poll();
   cch__format format;
   bool prints;
-  int status = cch__image_check(&format, &prints, image, size);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__image_check(&format, &prints, image, size));
   char *terminated = NULL;
   if (format == CCH__PTX && ((const char *)image)[size - 1] != '\0') {
     terminated = malloc(size + 1);
@@ -36,7 +34,7 @@ cch_status cch_library_load(cch_library **out, const void *image, size_t size) {
     image = terminated;
   }
   cch_library *library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
-  status = CCH_ENOMEM;
+  int status = CCH_ENOMEM;
   if (library != NULL) {
     status = CCH__CALL(cuLibraryLoadData, (&library->raw, image, NULL, NULL, 0, NULL, NULL, 0));
     status = cch__box_created(library, status);

@@ -196,10 +196,7 @@ cch_status cch_current_device(int *out) {
   return status;
 }
 
-int cch_context_device(const cch_context *context) {
-  CCH__REQUIRE(context);
-  return context->device;
-}
+CCH__DEFINE_GET(int, cch_context_device, cch_context, context, CCH_EINVAL, device)
 
 bool cch_context_is_primary(const cch_context *context) {
   CCH__REQUIRE_ELSE(false, context);

@@ -62,8 +62,7 @@ cch_status cch_device_pci_bus_id(char *out, size_t size, int device) {
 cch_status cch_device_can_access_peer(int *out, int device, int peer) {
   CCH__REQUIRE(out);
   CUdevice raw, raw_peer;
-  int status = find_device(&raw, device);
-  if (status == 0)
-    status = find_device(&raw_peer, peer);
-  return status != 0 ? status : CCH__CALL(cuDeviceCanAccessPeer, (out, raw, raw_peer));
+  CCH__RETURN_FAILURE(find_device(&raw, device));
+  CCH__RETURN_FAILURE(find_device(&raw_peer, peer));
+  return CCH__CALL(cuDeviceCanAccessPeer, (out, raw, raw_peer));
 }

@@ -108,11 +108,8 @@ cch_status cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, in
 cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
                                      unsigned flags, uint32_t least) {
   CCH__REQUIRE(out, count, resource);
-  int status = cch__ready();
-  if (status == 0)
-    status = check(resource, CCH_RESOURCE_SM, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
+  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
   if (*count == 0 || *count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "the number of groups is %zu, and must be from 1 to %u", *count, UINT_MAX);
   cch_resource *groups = calloc(*count, sizeof *groups);
@@ -120,8 +117,8 @@ cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resou
     return cch__fail_nomem(__func__);
   cch_resource left = {{0}};
   unsigned made = (unsigned)*count;
-  status = CCH__CALL(cuDevSmResourceSplitByCount,
-                     (driver_form(groups), &made, driver_form(resource), driver_form(&left), flags, least));
+  int status = CCH__CALL(cuDevSmResourceSplitByCount,
+                         (driver_form(groups), &made, driver_form(resource), driver_form(&left), flags, least));
   if (status == 0) {
     memcpy(out, groups, made * sizeof *groups);
     *count = made;
@@ -136,11 +133,8 @@ cch_status cch_resource_split(cch_resource *out, cch_resource *rest, const cch_r
                               size_t count) {
   CCH__REQUIRE(resource);
   CCH__REQUIRE_ARRAY(groups, count);
-  int status = cch__ready();
-  if (status == 0)
-    status = check(resource, CCH_RESOURCE_SM, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
+  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
   if (count == 0 || count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "there are %zu groups", count);
   CUdevResource *made =
@@ -155,8 +149,8 @@ cch_status cch_resource_split(cch_resource *out, cch_resource *rest, const cch_r
     params[i].flags = groups[i].backfill != 0 ? BACKFILL : 0;
   }
   cch_resource left = {{0}};
-  status = CCH__CALL(cuDevSmResourceSplit, (out != NULL ? made : NULL, (unsigned)count, driver_form(resource),
-                                            out != NULL ? driver_form(&left) : NULL, 0, params));
+  int status = CCH__CALL(cuDevSmResourceSplit, (out != NULL ? made : NULL, (unsigned)count, driver_form(resource),
+                                                out != NULL ? driver_form(&left) : NULL, 0, params));
   if (status == 0) {
     for (size_t i = 0; i < count; i++)
       groups[i].count = params[i].smCount;

@@ -57,13 +57,10 @@ static void take_back(CUstream stream, bool makes_graph) {
 /* Finds the graph of a capture that has just begun, and has that graph keep the bundle of the capture. */
 static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
   cch__capture_info info;
-  int status = cch__capture_info_of(&info, capture->stream->raw);
-  if (status == 0 && info.graph == NULL)
-    status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
-  if (status == 0)
-    status = cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture");
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__capture_info_of(&info, capture->stream->raw));
+  if (info.graph == NULL)
+    return cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
+  CCH__RETURN_FAILURE(cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture"));
   capture->id = info.id;
   *out = info.graph;
   return 0;
@@ -114,11 +111,9 @@ static int begin_to_in_context(cch_graph *graph, cch__capture *capture, const CU
                                int mode) {
   CUstream stream = capture->stream->raw;
   CUgraph raw;
-  int status =
-      CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode));
-  if (status != 0)
-    return status;
-  status = set_up(&raw, graph, capture);
+  CCH__RETURN_FAILURE(
+      CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode)));
+  int status = set_up(&raw, graph, capture);
   if (status != 0)
     take_back(stream, false);
   return status;

@@ -8,11 +8,7 @@
 
 /* cch_graph_raw() */
 CCH__DEFINE_RAW(cch_graph, CUgraph, raw)
-
-cch_graph *cch_graph_parent(const cch_graph *graph) {
-  CCH__REQUIRE_ELSE(NULL, graph);
-  return graph->parent;
-}
+CCH__DEFINE_GET(cch_graph *, cch_graph_parent, cch_graph, graph, NULL, parent)
 
 int cch__graph_new(cch_graph **out, const char *operation) {
   static atomic_uint_fast64_t serials;

@@ -9,16 +9,8 @@
 
 /* cch_graph_node_raw() */
 CCH__DEFINE_RAW(cch_graph_node, CUgraphNode, raw)
-
-cch_graph *cch_graph_node_graph(const cch_graph_node *node) {
-  CCH__REQUIRE_ELSE(NULL, node);
-  return node->graph;
-}
-
-int cch_graph_node_type(const cch_graph_node *node) {
-  CCH__REQUIRE(node);
-  return node->type;
-}
+CCH__DEFINE_GET(cch_graph *, cch_graph_node_graph, cch_graph_node, node, NULL, graph)
+CCH__DEFINE_GET(int, cch_graph_node_type, cch_graph_node, node, CCH_EINVAL, type)
 
 cch_node_face *cch_graph_node_face(cch_graph_node *node) {
   CCH__REQUIRE_ELSE(NULL, node);
@@ -142,9 +134,8 @@ enum { SPEC_0_1 = offsetof(cch_node_spec, earlier_count) + sizeof(size_t) };
 
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation) {
   if ((*spec)->size != sizeof **spec) {
-    int status = cch__read_sized(room, sizeof *room, *spec, (*spec)->size, SPEC_0_1, "cch_node_spec", operation);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(
+        cch__read_sized(room, sizeof *room, *spec, (*spec)->size, SPEC_0_1, "cch_node_spec", operation));
     *spec = room;
   }
   const cch_node_spec *given = *spec;
@@ -158,11 +149,11 @@ int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const c
 }
 
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation) {
-  int status = CCH__USABLE(node, "a node", operation);
-  if (status == 0 && node->graph != graph)
-    status = cch__fail(CCH_EMISMATCH, operation, "the node %p is of the graph %p, not of %p", (void *)node->raw,
-                       (void *)node->graph->raw, (void *)graph->raw);
-  return status;
+  CCH__RETURN_FAILURE(CCH__USABLE(node, "a node", operation));
+  if (node->graph != graph)
+    return cch__fail(CCH_EMISMATCH, operation, "the node %p is of the graph %p, not of %p", (void *)node->raw,
+                     (void *)node->graph->raw, (void *)graph->raw);
+  return 0;
 }
 
 int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count) {
@@ -307,11 +298,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
 
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation) {
-  int status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation);
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation));
   return CCH__IN_CONTEXT(spec->context, add_in_context(raw, out, graph, spec, before, edges, count, operation));
 }
 

@@ -63,10 +63,10 @@ cch_status cch_launch(cch_stream *stream, const cch_launch_config *config, cch_k
 static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                           size_t args_size, cch_keep_fn keep, void *data) {
   bool captured;
-  int status = cch__capture_query(&captured, stream);
-  if (status == 0 && captured)
-    status = keep(data);
-  return status != 0 ? status : launch_block(stream, config, kernel, args, args_size);
+  CCH__RETURN_FAILURE(cch__capture_query(&captured, stream));
+  if (captured)
+    CCH__RETURN_FAILURE(keep(data));
+  return launch_block(stream, config, kernel, args, args_size);
 }
 
 cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,

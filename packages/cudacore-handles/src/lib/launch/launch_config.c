@@ -24,10 +24,8 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
                             const char *operation) {
   cch_launch_config known;
   if (config->size != sizeof *config) {
-    int status =
-        cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_launch_config", operation);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(
+        cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_launch_config", operation));
     config = &known;
   }
   if (config->flags & ~KNOWN_FLAGS)

@@ -25,10 +25,8 @@ typedef struct batch {
 static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
   cch_copy_attributes known = {.size = sizeof known};
   if (given != NULL) {
-    int status =
-        cch__read_sized(&known, sizeof known, given, given->size, ATTRIBUTES_0_1, "cch_copy_attributes", operation);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(
+        cch__read_sized(&known, sizeof known, given, given->size, ATTRIBUTES_0_1, "cch_copy_attributes", operation));
   }
   if (known.order < 0 || known.order > CCH_COPY_ANY_ORDER || (known.flags & ~CCH_COPY_OVERLAP) != 0)
     return cch__fail(CCH_EINVAL, operation, "there is no order %d, or no flags 0x%x, of copies", known.order,
@@ -49,20 +47,15 @@ static bool is_same(const CUmemcpyAttributes *a, const CUmemcpyAttributes *b) {
 
 static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place, const cch_copy_attributes *attributes,
                const cch_stream *stream, const char *operation) {
-  int status = cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place);
-  if (status == 0)
-    status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
-  if (status == 0)
-    status = cch__fail_at_place(cch__memory_write_check(dst, stream, operation), place);
-  if (status == 0)
-    status = cch__fail_at_place(cch__memory_check(src, stream, operation), place);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place));
+  CCH__RETURN_FAILURE(cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place));
+  CCH__RETURN_FAILURE(cch__fail_at_place(cch__memory_write_check(dst, stream, operation), place));
+  CCH__RETURN_FAILURE(cch__fail_at_place(cch__memory_check(src, stream, operation), place));
   if (dst->size != src->size)
     return cch__fail(CCH_EINVAL, operation, "copy_batch: buffer size mismatch at index %zu (src=%zu, dst=%zu)", place,
                      src->size, dst->size);
   CUmemcpyAttributes wanted;
-  status = read_attributes(&wanted, attributes, operation);
+  int status = read_attributes(&wanted, attributes, operation);
   if (status != 0 || src->size == 0)
     return status;
   if (all->attribute_count == 0 || !is_same(&wanted, &all->attributes[all->attribute_count - 1])) {
@@ -70,9 +63,7 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
     all->attributes[all->attribute_count++] = wanted;
   }
   if (!cch__is_one_device()) {
-    status = cch__peers_find(&all->peers[all->count], dst, src, stream);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(cch__peers_find(&all->peers[all->count], dst, src, stream));
     all->between |= all->peers[all->count].dst != NULL;
   }
   all->waits |= wanted.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
@@ -122,14 +113,11 @@ static int copy_in_order(const batch *all, CUstream stream) {
 /* The context of the stream must be current. */
 static int copy_all(const batch *all, cch_stream *stream, const char *operation) {
   bool captured, at_once = false;
-  int status = cch__capture_keep(&captured, stream, all->boxes, 2 * all->count);
-  if (status == 0)
-    status = decide_on_batch(&at_once, all, stream, captured);
-  if (status == 0 && captured && all->waits)
-    status = cch__fail(CCH_EINVAL, operation,
-                       "a source cannot be read during the call: the stream is captured, and the graph reads it later");
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__capture_keep(&captured, stream, all->boxes, 2 * all->count));
+  CCH__RETURN_FAILURE(decide_on_batch(&at_once, all, stream, captured));
+  if (captured && all->waits)
+    return cch__fail(CCH_EINVAL, operation,
+                     "a source cannot be read during the call: the stream is captured, and the graph reads it later");
   return at_once ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
 }
 
@@ -205,12 +193,9 @@ static int check_side(size_t *pitch, size_t *rows, const char *name, const cch_d
 static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D *box, cch_stream *stream,
                     const char *operation) {
   cch__peers peers;
-  int status = cch__memory_keep(dst, src, stream, operation);
-  if (status == 0)
-    status = cch__peers_find(&peers, dst, src, stream);
-  if (status != 0)
-    return status;
-  status = cch__copy_box(&peers, box, stream->raw);
+  CCH__RETURN_FAILURE(cch__memory_keep(dst, src, stream, operation));
+  CCH__RETURN_FAILURE(cch__peers_find(&peers, dst, src, stream));
+  int status = cch__copy_box(&peers, box, stream->raw);
   cch__peers_unref(&peers);
   return status;
 }

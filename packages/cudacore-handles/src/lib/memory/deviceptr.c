@@ -13,11 +13,7 @@
 
 /* cch_deviceptr_raw() */
 CCH__DEFINE_RAW(cch_deviceptr, CUdeviceptr, ptr)
-
-size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(0, ptr);
-  return ptr->size;
-}
+CCH__DEFINE_GET(size_t, cch_deviceptr_size, cch_deviceptr, ptr, 0, size)
 
 /* A part that has no stream of its own uses the stream of the whole allocation. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
@@ -32,10 +28,7 @@ cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
   return backing != NULL && backing->kind == CCH_KIND_POOL ? (cch_pool *)backing : NULL;
 }
 
-cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(NULL, ptr);
-  return ptr->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_deviceptr_context, cch_deviceptr, ptr, NULL, context)
 
 cch_status cch_deviceptr_check(const cch_deviceptr *ptr) {
   CCH__REQUIRE(ptr);
@@ -195,10 +188,7 @@ cch_status cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context
   return end_alloc(out, ptr, status);
 }
 
-bool cch_deviceptr_is_read_only(const cch_deviceptr *ptr) {
-  CCH__REQUIRE_ELSE(false, ptr);
-  return ptr->read_only;
-}
+CCH__DEFINE_GET(bool, cch_deviceptr_is_read_only, cch_deviceptr, ptr, false, read_only)
 
 cch_status cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
                               cch_free_fn free) {
@@ -421,9 +411,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (ptr->capture != 0) {
     uint64_t capture;
-    int status = capture_of(&capture, stream);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(capture_of(&capture, stream));
     if (capture != ptr->capture && !is_allocated(ptr))
       return 0;
     if (capture != ptr->capture && cch__is_capturing(stream))

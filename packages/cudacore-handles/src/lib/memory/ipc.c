@@ -141,9 +141,7 @@ cch_status cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
     return 0;
   }
   if (atomic_load(&whole->exported) == NULL) {
-    int status = name_memory(whole, __func__);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(name_memory(whole, __func__));
   }
   *out = atomic_load(&whole->exported)->handle;
   return 0;

@@ -37,9 +37,7 @@ typedef struct batch {
 static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                       const char *operation) {
   for (size_t i = 0; i < count; i++) {
-    int status = cch__fail_at_place(CCH__USABLE(ptrs[i], "the argument ptrs[i]", operation), i);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(cch__fail_at_place(CCH__USABLE(ptrs[i], "the argument ptrs[i]", operation), i));
   }
   enum { EACH = sizeof(CUdeviceptr) + 2 * sizeof(size_t) + sizeof(CUmemLocation) };
   *out = (batch){.address = calloc(count + 1, EACH)};

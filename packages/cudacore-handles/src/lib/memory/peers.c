@@ -168,15 +168,11 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
   int here = 0;
   place to, from;
   *out = (cch__peers){0};
-  int status = count_devices();
-  if (status == 0 && !cch__is_one_device())
-    status = device_of_stream(&here, stream);
-  if (status == 0)
-    status = find_place(&to, dst, here);
-  if (status == 0)
-    status = find_place(&from, src, here);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(count_devices());
+  if (!cch__is_one_device())
+    CCH__RETURN_FAILURE(device_of_stream(&here, stream));
+  CCH__RETURN_FAILURE(find_place(&to, dst, here));
+  CCH__RETURN_FAILURE(find_place(&from, src, here));
   out->dst_pageable = to.device == PAGEABLE;
   out->src_pageable = from.device == PAGEABLE;
   if (cch__is_one_device() || (is_at(here, &to) && is_at(here, &from)))
@@ -189,7 +185,7 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
                      from.device);
   out->by_box = to.is_refused || from.is_refused;
   /* Memory that is on no device can be used in any context. */
-  status = context_at(&out->dst, to.device >= 0 ? &to : &from);
+  int status = context_at(&out->dst, to.device >= 0 ? &to : &from);
   if (status == 0)
     status = context_at(&out->src, from.device >= 0 ? &from : &to);
   if (status != 0)

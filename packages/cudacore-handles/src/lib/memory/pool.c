@@ -67,11 +67,8 @@ cch_status cch_pool_of(cch_pool **out, int location_type, int location_id, int a
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUmemoryPool raw;
   cch_pool *pool = NULL;
-  int status = CCH__RELAXED(CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type)));
-  if (status == 0)
-    status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__RELAXED(CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type))));
+  CCH__RETURN_FAILURE(cch_pool_wrap(&pool, raw, -1, NULL, NULL));
   if (pool->alloc_type == 0) { /* the box is new, so no other thread can have it yet */
     pool->location_type = location_type;
     pool->location_id = location_id;
@@ -111,10 +108,7 @@ void cch_pool_location(int *type, int *id, const cch_pool *pool) {
   *id = pool->location_id;
 }
 
-int cch_pool_alloc_type(const cch_pool *pool) {
-  CCH__REQUIRE(pool);
-  return pool->alloc_type;
-}
+CCH__DEFINE_GET(int, cch_pool_alloc_type, cch_pool, pool, CCH_EINVAL, alloc_type)
 
 /*
  * Transfers one import to the box that another thread made for the same handle meanwhile. Returns false if there is no

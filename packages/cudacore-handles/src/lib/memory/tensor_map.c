@@ -80,19 +80,12 @@ static const char *because_of_interleave(const cch_tensor_map_config *config) {
 }
 
 static int check_choices(const cch_tensor_map_config *config) {
-  int status = check_choice("kind", config->kind, CCH_TENSOR_MAP_IM2COL_WIDE);
-  if (status == 0)
-    status = check_choice("data_type", config->data_type, TYPE_COUNT - 1);
-  if (status == 0)
-    status = check_choice("interleave", config->interleave, CU_TENSOR_MAP_INTERLEAVE_32B);
-  if (status == 0)
-    status = check_choice("swizzle", config->swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
-  if (status == 0)
-    status = check_choice("l2_promotion", config->l2_promotion, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
-  if (status == 0)
-    status = check_choice("oob_fill", config->oob_fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_choice("kind", config->kind, CCH_TENSOR_MAP_IM2COL_WIDE));
+  CCH__RETURN_FAILURE(check_choice("data_type", config->data_type, TYPE_COUNT - 1));
+  CCH__RETURN_FAILURE(check_choice("interleave", config->interleave, CU_TENSOR_MAP_INTERLEAVE_32B));
+  CCH__RETURN_FAILURE(check_choice("swizzle", config->swizzle, CU_TENSOR_MAP_SWIZZLE_128B));
+  CCH__RETURN_FAILURE(check_choice("l2_promotion", config->l2_promotion, CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
+  CCH__RETURN_FAILURE(check_choice("oob_fill", config->oob_fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA));
   const type *element = &types[config->data_type];
   if (config->oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !element->is_float)
     REFUSE("oob_fill is NAN_REQUEST_ZERO_FMA, which only floating-point types have, and the data type is %s",
@@ -117,9 +110,7 @@ static int check_tensor(const cch_tensor_map_config *config) {
     REFUSE("the address %#" PRIx64 " of the tensor is not a multiple of %" PRId64 " bytes, as a tensor map needs%s",
            config->address, unit, because_of_interleave(config));
   for (int i = 0; i < config->rank; i++) {
-    int status = check_at("shape", i, config->shape[i], 1, MAX_EXTENT);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(check_at("shape", i, config->shape[i], 1, MAX_EXTENT));
   }
   int last = config->rank - 1;
   if (config->strides[last] != element->size && config->shape[last] > 1)
@@ -137,9 +128,7 @@ static int check_tensor(const cch_tensor_map_config *config) {
 
 static int check_element_strides(const cch_tensor_map_config *config) {
   for (int i = 0; i < config->rank; i++) {
-    int status = check_at("element_strides", i, config->element_strides[i], 1, MAX_ELEMENT_STRIDE);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(check_at("element_strides", i, config->element_strides[i], 1, MAX_ELEMENT_STRIDE));
   }
   return 0;
 }
@@ -195,13 +184,9 @@ static int check_corners(const cch_tensor_map_config *config) {
   int count = wide ? 1 : config->rank - 2, first = wide ? config->rank - 2 : 1;
   for (int i = 0; i < count; i++) {
     int64_t lower = config->lower_corner[i], upper = config->upper_corner[i], extent = config->shape[first + i];
-    int status = check_at("shape", first + i, extent, 1, INT32_MAX);
-    if (status == 0)
-      status = check_at("pixel_box_lower_corner", i, lower, -limit, limit - 1);
-    if (status == 0)
-      status = check_at("pixel_box_upper_corner", i, upper, -limit, limit - 1);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(check_at("shape", first + i, extent, 1, INT32_MAX));
+    CCH__RETURN_FAILURE(check_at("pixel_box_lower_corner", i, lower, -limit, limit - 1));
+    CCH__RETURN_FAILURE(check_at("pixel_box_upper_corner", i, upper, -limit, limit - 1));
     if (extent + upper <= lower)
       REFUSE("the bounding box is empty along axis %d, which has %" PRId64 " pixels: its lower corner is %" PRId64
              ", its upper one %" PRId64,
@@ -211,15 +196,10 @@ static int check_corners(const cch_tensor_map_config *config) {
 }
 
 static int check_pixels(const cch_tensor_map_config *config) {
-  int status = check_range("channels_per_pixel", config->channels_per_pixel, 1, MAX_BOX);
-  if (status == 0)
-    status = check_range("pixels_per_column", config->pixels_per_column, 1, MAX_PIXELS);
-  if (status == 0)
-    status = check_corners(config);
-  if (status == 0)
-    status = check_inner(config, "channels_per_pixel", config->channels_per_pixel);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_range("channels_per_pixel", config->channels_per_pixel, 1, MAX_BOX));
+  CCH__RETURN_FAILURE(check_range("pixels_per_column", config->pixels_per_column, 1, MAX_PIXELS));
+  CCH__RETURN_FAILURE(check_corners(config));
+  CCH__RETURN_FAILURE(check_inner(config, "channels_per_pixel", config->channels_per_pixel));
   return check_volume(config, types[config->data_type].size * config->channels_per_pixel * config->pixels_per_column);
 }
 
@@ -240,11 +220,8 @@ static int check_device(const cch_tensor_map_config *config) {
     major = atomic_load_explicit(&known[device], memory_order_relaxed);
   if (major >= needed)
     return 0;
-  int status = cch_device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  if (status == 0)
-    status = cch_device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch_device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+  CCH__RETURN_FAILURE(cch_device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
   if (major < needed)
     REFUSE("device %d has the compute capability %d.%d; %s maps need %d.0 or later", device, major, minor,
            config->kind == CCH_TENSOR_MAP_IM2COL_WIDE ? "im2col-wide tensor" : "tensor", needed);
@@ -254,16 +231,13 @@ static int check_device(const cch_tensor_map_config *config) {
 }
 
 static int check(const cch_tensor_map_config *config) {
-  int status = check_choices(config);
-  if (status == 0)
-    status = check_tensor(config);
-  if (status == 0)
-    status = check_element_strides(config);
-  if (status == 0)
-    status = config->kind == CCH_TENSOR_MAP_TILED ? check_box(config) : check_pixels(config);
-  if (status == 0 && config->kind == CCH_TENSOR_MAP_IM2COL_WIDE)
-    status = check_wide(config);
-  return status == 0 ? check_device(config) : status;
+  CCH__RETURN_FAILURE(check_choices(config));
+  CCH__RETURN_FAILURE(check_tensor(config));
+  CCH__RETURN_FAILURE(check_element_strides(config));
+  CCH__RETURN_FAILURE(config->kind == CCH_TENSOR_MAP_TILED ? check_box(config) : check_pixels(config));
+  if (config->kind == CCH_TENSOR_MAP_IM2COL_WIDE)
+    CCH__RETURN_FAILURE(check_wide(config));
+  return check_device(config);
 }
 
 /* Calls the driver. The driver's arrays begin with the innermost axis. */
@@ -316,16 +290,14 @@ static int encode_in_primary(CUtensorMap *map, const cch_tensor_map_config *conf
 cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
   CCH__REQUIRE(out, config);
   cch_tensor_map_config known;
-  int status = cch__ready();
-  if (status == 0)
-    status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tensor_map_config", __func__);
-  if (status == 0 && known.reserved != 0)
-    status = cch__fail(CCH_EINVAL, __func__, "the cch_tensor_map_config is not zeroed");
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
+  CCH__RETURN_FAILURE(
+      cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tensor_map_config", __func__));
+  if (known.reserved != 0)
+    return cch__fail(CCH_EINVAL, __func__, "the cch_tensor_map_config is not zeroed");
   CCH__RETURN_FAILURE(check(&known));
   CUtensorMap map;
-  status = encode(&map, &known);
+  int status = encode(&map, &known);
   if (status == CUDA_ERROR_INVALID_CONTEXT) /* the driver needs a current context; any context will do */
     status = encode_in_primary(&map, &known);
   if (status == 0)

@@ -17,12 +17,13 @@ enum { CONFIG_0_1 = sizeof(cch_virtual_config) };
 
 static int read_config(cch_virtual_config *out, const cch_virtual_config *given, const char *operation) {
   CCH__RETURN_FAILURE(cch__ready());
-  int status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
-  if (status == 0 && (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0))
-    status = cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
-  if (status == 0 && out->access_count > 0)
-    status = CCH__USABLE(out->accesses, "the array of accesses of the cch_virtual_config", operation);
-  return status;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation));
+  if (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0)
+    return cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
+  return out->access_count > 0
+             ? CCH__USABLE(out->accesses, "the array of accesses of the cch_virtual_config", operation)
+             : 0;
 }
 
 static CUmemAllocationProp properties(const cch_virtual_config *config) {

@@ -40,15 +40,8 @@ cch_status cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release
   return status;
 }
 
-unsigned cch_event_flags(const cch_event *event) {
-  CCH__REQUIRE_ELSE(0, event);
-  return event->flags;
-}
-
-cch_context *cch_event_context(const cch_event *event) {
-  CCH__REQUIRE_ELSE(NULL, event);
-  return event->context;
-}
+CCH__DEFINE_GET(unsigned, cch_event_flags, cch_event, event, 0, flags)
+CCH__DEFINE_GET(cch_context *, cch_event_context, cch_event, event, NULL, context)
 
 /* Finds whether the current context differs from `context`, but is of the same device. */
 static int shares_device(bool *out, const cch_context *context) {

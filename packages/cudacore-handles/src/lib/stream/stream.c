@@ -19,10 +19,7 @@ cch_stream *cch_stream_legacy(void) { return cch_stream_ref(&legacy); }
 
 cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
 
-cch_context *cch_stream_context(const cch_stream *stream) {
-  CCH__REQUIRE_ELSE(NULL, stream);
-  return stream->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_stream_context, cch_stream, stream, NULL, context)
 
 cch_status cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
   CCH__REQUIRE_USABLE(out, context);

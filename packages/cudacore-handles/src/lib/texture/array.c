@@ -125,10 +125,7 @@ size_t cch_array_size(const cch_array *array) {
   return cch__texel_size(&array->desc) * array->desc.width * rows_of(&array->desc) * planes_of(&array->desc);
 }
 
-cch_context *cch_array_context(const cch_array *array) {
-  CCH__REQUIRE_ELSE(NULL, array);
-  return array->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_array_context, cch_array, array, NULL, context)
 
 /* ---- copies ---- */
 
@@ -142,10 +139,8 @@ static int copy_now(cch_array *array, cch_deviceptr *memory, const CUDA_MEMCPY3D
 
 static int copy(cch_array *array, cch_deviceptr *memory, size_t offset, cch_stream *stream, bool to_array,
                 const char *operation) {
-  int status =
-      to_array ? cch__memory_check(memory, stream, operation) : cch__memory_write_check(memory, stream, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(to_array ? cch__memory_check(memory, stream, operation)
+                               : cch__memory_write_check(memory, stream, operation));
   const cch_array_desc *desc = &array->desc;
   size_t size = cch_array_size(array), row = cch__texel_size(desc) * desc->width;
   if (size == 0)
@@ -232,10 +227,7 @@ cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped
   return give_desc(out, &array->desc, __func__);
 }
 
-cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array) {
-  CCH__REQUIRE_ELSE(NULL, array);
-  return array->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_mipmapped_array_context, cch_mipmapped_array, array, NULL, context)
 
 /* ---- destruction ---- */
 

@@ -134,10 +134,7 @@ cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch
   return 0;
 }
 
-cch_context *cch_texture_context(const cch_texture *texture) {
-  CCH__REQUIRE_ELSE(NULL, texture);
-  return texture->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_texture_context, cch_texture, texture, NULL, context)
 
 cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array) {
   CCH__REQUIRE_USABLE(out, context, array);
@@ -159,10 +156,7 @@ cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array
   return 0;
 }
 
-cch_context *cch_surface_context(const cch_surface *surface) {
-  CCH__REQUIRE_ELSE(NULL, surface);
-  return surface->context;
-}
+CCH__DEFINE_GET(cch_context *, cch_surface_context, cch_surface, surface, NULL, context)
 
 bool cch__texture_destroy(cch_texture *texture) {
   return cch__destroyed(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw))));

@@ -19,9 +19,7 @@ static int fill_alloc(cch__node_params *out, const cch__node_source *from) {
       node.location_type != 0 ? (CUmemLocationType)node.location_type : CU_MEM_LOCATION_TYPE_DEVICE;
   native->poolProps.location.id = node.location_id;
   if (node.peer_count > 0) {
-    status = CCH__USABLE(node.peers, "the array of peers of the node's parameters", from->operation);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(CCH__USABLE(node.peers, "the array of peers of the node's parameters", from->operation));
     out->peers = calloc(node.peer_count, sizeof *out->peers);
     if (out->peers == NULL)
       return cch__fail_nomem(from->operation);
@@ -74,14 +72,13 @@ static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   CUDA_MEM_ALLOC_NODE_PARAMS_v2 *alloc = &params->alloc;
   CUDA_MEM_ALLOC_NODE_PARAMS_v1 native = {.poolProps = alloc->poolProps,
                                           .accessDescs = alloc->accessDescs,
                                           .accessDescCount = alloc->accessDescCount,
                                           .bytesize = alloc->bytesize};
-  int status = CCH__OLDER(cuGraphAddMemAllocNode, (out, graph, before, count, &native));
+  int status = CCH__OLDER_ADD(to, AddMemAllocNode, &native);
   if (status == 0)
     alloc->dptr = native.dptr;
   return status;
@@ -92,4 +89,4 @@ const cch__node_type cch__node_type_alloc = {.fill = fill_alloc,
                                              .added = take_address,
                                              .memory = read_memory,
                                              .is_fixed = true,
-                                             .older_add = older_add};
+                                             .older = older};

@@ -35,14 +35,10 @@ static int child(CUgraph *out, cch_graph_node *node, unsigned index, const cch_b
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphAddChildGraphNode, (out, graph, before, count, params->graph.graph));
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
+  return to->out != NULL    ? CCH__OLDER_ADD(to, AddChildGraphNode, params->graph.graph)
+         : to->exec != NULL ? CCH__OLDER_SET_EXEC(to, ExecChildGraphNodeSetParams, params->graph.graph)
+                            : CCH_ENOSYMBOL;
 }
 
-static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphExecChildGraphNodeSetParams, (exec, node, params->graph.graph));
-}
-
-const cch__node_type cch__node_type_graph = {
-    .fill = fill_child, .get = get_child, .child = child, .older_add = older_add, .older_set_exec = older_set_exec};
+const cch__node_type cch__node_type_graph = {.fill = fill_child, .get = get_child, .child = child, .older = older};

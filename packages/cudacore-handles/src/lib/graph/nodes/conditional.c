@@ -6,9 +6,7 @@
 
 static int fill_conditional(cch__node_params *out, const cch__node_source *from) {
   cch_conditional_node node;
-  int status = CCH__NODE_READ(node, from, count);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, count));
   bool fits = node.type == CCH_CONDITIONAL_IF       ? node.count == 1 || node.count == 2
               : node.type == CCH_CONDITIONAL_WHILE  ? node.count == 1
               : node.type == CCH_CONDITIONAL_SWITCH ? node.count >= 1
@@ -16,11 +14,9 @@ static int fill_conditional(cch__node_params *out, const cch__node_source *from)
   if (!fits)
     return cch__fail(CCH_EINVAL, from->operation, "a conditional node of type %d cannot have %u bodies", node.type,
                      node.count);
-  status =
-      cch__bundle_wrap(&out->kept, NULL, from->bundle,
-                       sizeof(cch__condition) + node.count * sizeof *((cch__condition *)NULL)->bodies, from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, NULL, from->bundle,
+                                       sizeof(cch__condition) + node.count * sizeof *((cch__condition *)NULL)->bodies,
+                                       from->operation));
   out->kept->is_condition = true;
   ((cch__condition *)out->kept->payload)->node = node;
   CUDA_CONDITIONAL_NODE_PARAMS *native = &out->native.conditional;
@@ -71,9 +67,7 @@ static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bu
     count = condition->node.count;
     bodies = condition->bodies;
   } else {
-    int status = CCH__CALL(cuGraphNodeGetParams, (node->raw, &native));
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeGetParams, (node->raw, &native)));
     count = native.conditional.size;
     bodies = native.conditional.phGraph_out;
   }

@@ -4,10 +4,9 @@
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   (void)params;
-  return CCH__OLDER(cuGraphAddEmptyNode, (out, graph, before, count));
+  return CCH__OLDER(cuGraphAddEmptyNode, (to->out, to->graph, to->before, to->count));
 }
 
-const cch__node_type cch__node_type_empty = {.fill = cch__node_keep, .is_fixed = true, .older_add = older_add};
+const cch__node_type cch__node_type_empty = {.fill = cch__node_keep, .is_fixed = true, .older = older};

@@ -4,11 +4,8 @@
 
 static int fill_event(cch_event **out, cch__node_params *filled, const cch__node_source *from) {
   cch_event_node node;
-  int status = CCH__NODE_READ(node, from, event);
-  if (status == 0)
-    status = CCH__USABLE(node.event, "the event", from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, event));
+  CCH__RETURN_FAILURE(CCH__USABLE(node.event, "the event", from->operation));
   *out = node.event;
   return cch__bundle_wrap(&filled->kept, node.event, from->bundle, 0, from->operation);
 }
@@ -61,40 +58,16 @@ static int get_wait(void *params, cch_graph_node *node, const cch_bundle *bundle
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_record_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                            CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphAddEventRecordNode, (out, graph, before, count, params->eventRecord.event));
+static int older_record(const cch__older_call *to, CUgraphNodeParams *params) {
+  return CCH__OLDER_NODE(to, AddEventRecordNode, EventRecordNodeSetEvent, ExecEventRecordNodeSetEvent,
+                         params->eventRecord.event);
 }
 
-static int older_record_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphEventRecordNodeSetEvent, (node, params->eventRecord.event));
+static int older_wait(const cch__older_call *to, CUgraphNodeParams *params) {
+  return CCH__OLDER_NODE(to, AddEventWaitNode, EventWaitNodeSetEvent, ExecEventWaitNodeSetEvent,
+                         params->eventWait.event);
 }
 
-static int older_record_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphExecEventRecordNodeSetEvent, (exec, node, params->eventRecord.event));
-}
+const cch__node_type cch__node_type_event_record = {.fill = fill_record, .get = get_record, .older = older_record};
 
-static int older_wait_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                          CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphAddEventWaitNode, (out, graph, before, count, params->eventWait.event));
-}
-
-static int older_wait_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphEventWaitNodeSetEvent, (node, params->eventWait.event));
-}
-
-static int older_wait_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphExecEventWaitNodeSetEvent, (exec, node, params->eventWait.event));
-}
-
-const cch__node_type cch__node_type_event_record = {.fill = fill_record,
-                                                    .get = get_record,
-                                                    .older_add = older_record_add,
-                                                    .older_set = older_record_set,
-                                                    .older_set_exec = older_record_set_exec};
-
-const cch__node_type cch__node_type_event_wait = {.fill = fill_wait,
-                                                  .get = get_wait,
-                                                  .older_add = older_wait_add,
-                                                  .older_set = older_wait_set,
-                                                  .older_set_exec = older_wait_set_exec};
+const cch__node_type cch__node_type_event_wait = {.fill = fill_wait, .get = get_wait, .older = older_wait};

@@ -25,14 +25,9 @@ static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphAddMemFreeNode, (out, graph, before, count, params->free.dptr));
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
+  return CCH__OLDER_ADD(to, AddMemFreeNode, params->free.dptr);
 }
 
-const cch__node_type cch__node_type_free = {.fill = fill_free,
-                                            .get = get_free,
-                                            .memory = read_memory,
-                                            .frees_memory = true,
-                                            .is_fixed = true,
-                                            .older_add = older_add};
+const cch__node_type cch__node_type_free = {
+    .fill = fill_free, .get = get_free, .memory = read_memory, .frees_memory = true, .is_fixed = true, .older = older};

@@ -30,24 +30,9 @@ static int get_host(void *params, cch_graph_node *node, const cch_bundle *bundle
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
-  return CCH__OLDER(cuGraphAddHostNode, (out, graph, before, count, &host));
+  return CCH__OLDER_NODE(to, AddHostNode, HostNodeSetParams, ExecHostNodeSetParams, &host);
 }
 
-static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
-  return CCH__OLDER(cuGraphHostNodeSetParams, (node, &host));
-}
-
-static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
-  return CCH__OLDER(cuGraphExecHostNodeSetParams, (exec, node, &host));
-}
-
-const cch__node_type cch__node_type_host = {.fill = fill_host,
-                                            .get = get_host,
-                                            .older_add = older_add,
-                                            .older_set = older_set,
-                                            .older_set_exec = older_set_exec};
+const cch__node_type cch__node_type_host = {.fill = fill_host, .get = get_host, .older = older};

@@ -33,23 +33,17 @@ int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const
 static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   cch_kernel_node node;
   CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, args_size));
-  int status = CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation);
-  if (status == 0)
-    status = CCH__USABLE(node.config, "the config of the node's parameters", from->operation);
-  if (status == 0 && node.args_size > 0)
-    status = CCH__USABLE(node.args, "the block of arguments of the node's parameters", from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation));
+  CCH__RETURN_FAILURE(CCH__USABLE(node.config, "the config of the node's parameters", from->operation));
+  if (node.args_size > 0)
+    CCH__RETURN_FAILURE(CCH__USABLE(node.args, "the block of arguments of the node's parameters", from->operation));
   const cch__params *params;
   CCH__RETURN_FAILURE(cch__kernel_params(&params, node.kernel));
   if (node.args_size != params->block_size)
     return cch__fail(CCH_EMISMATCH, from->operation, "the kernel takes %zu bytes of arguments, not %zu",
                      params->block_size, node.args_size);
-  status = cch__kernel_node_fill(out, node.kernel, node.config, from->operation);
-  if (status == 0)
-    status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__kernel_node_fill(out, node.kernel, node.config, from->operation));
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation));
   /* Passes pointers rather than the block, so that other code that reads the graph gets the value of each argument. */
   if (params->count > sizeof out->few / sizeof *out->few) {
     out->pointers = malloc(params->count * sizeof *out->pointers);
@@ -61,7 +55,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   for (size_t i = 0; i < params->count; i++)
     out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
   out->native.kernel.kernelParams = params->count > 0 ? out->pointers : NULL;
-  status = cch__node_context(&out->native.kernel.ctx, from->context);
+  int status = cch__node_context(&out->native.kernel.ctx, from->context);
   out->context = out->native.kernel.ctx;
   return status;
 }
@@ -69,15 +63,10 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
 static int get_attributes(cch_launch_config *config, CUgraphNode raw, const char *operation) {
   CUlaunchAttributeValue cluster, cooperative, priority;
   bool known = false, programmatic;
-  int status = cch__node_is_programmatic(&programmatic, raw, operation);
-  if (status == 0)
-    status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-  if (status == 0)
-    status = cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-  if (status == 0)
-    status = cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__node_is_programmatic(&programmatic, raw, operation));
+  CCH__RETURN_FAILURE(cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION));
+  CCH__RETURN_FAILURE(cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE));
+  CCH__RETURN_FAILURE(cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY));
   config->cluster[0] = cluster.clusterDim.x;
   config->cluster[1] = cluster.clusterDim.y;
   config->cluster[2] = cluster.clusterDim.z;
@@ -253,9 +242,7 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
       }
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !requested)
       continue; /* no priority value means "not set", so the node keeps its priority */
-    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
-    if (status != 0)
-      return status;
+    CCH__RETURN_FAILURE(cch__node_attribute(&before.value, &known, raw, ids[i]));
     if (is_same(ids[i], &wanted.value, &before.value))
       continue;
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !requested)
@@ -269,13 +256,13 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
 /* Programmatic edges are made when a node is added. They are not a parameter that can be changed. */
 static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
   bool programmatic;
-  int status = cch__node_is_programmatic(&programmatic, raw, operation);
-  if (status == 0 && programmatic != params->programmatic)
-    status =
-        cch__fail(CCH_EINVAL, operation,
-                  "whether a kernel node may begin before those end that it waits for is a matter of its edges: change "
-                  "their type instead");
-  return status;
+  CCH__RETURN_FAILURE(cch__node_is_programmatic(&programmatic, raw, operation));
+  if (programmatic != params->programmatic)
+    return cch__fail(
+        CCH_EINVAL, operation,
+        "whether a kernel node may begin before those end that it waits for is a matter of its edges: change "
+        "their type instead");
+  return 0;
 }
 
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
@@ -370,33 +357,12 @@ static int change(CUgraphNode raw, cch__node_params *params, const char *operati
 
 /* ---- drivers before 12.2 ---- */
 
-static CUDA_KERNEL_NODE_PARAMS_v2 older_params(const CUgraphNodeParams *params) {
-  CUDA_KERNEL_NODE_PARAMS_v2 older;
-  _Static_assert(sizeof older == sizeof params->kernel, "the structures have the same fields");
-  memcpy(&older, &params->kernel, sizeof older);
-  return older;
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+  _Static_assert(sizeof kernel == sizeof params->kernel, "the structures have the same fields");
+  memcpy(&kernel, &params->kernel, sizeof kernel);
+  return CCH__OLDER_NODE(to, AddKernelNode, KernelNodeSetParams, ExecKernelNodeSetParams, &kernel);
 }
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
-  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
-  return CCH__OLDER(cuGraphAddKernelNode, (out, graph, before, count, &kernel));
-}
-
-static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
-  return CCH__OLDER(cuGraphKernelNodeSetParams, (node, &kernel));
-}
-
-static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
-  return CCH__OLDER(cuGraphExecKernelNodeSetParams, (exec, node, &kernel));
-}
-
-const cch__node_type cch__node_type_kernel = {.fill = fill_kernel,
-                                              .get = get_kernel,
-                                              .context = read_context,
-                                              .change = change,
-                                              .older_add = older_add,
-                                              .older_set = older_set,
-                                              .older_set_exec = older_set_exec};
+const cch__node_type cch__node_type_kernel = {
+    .fill = fill_kernel, .get = get_kernel, .context = read_context, .change = change, .older = older};

@@ -41,9 +41,7 @@ static side side_of(CUarray array, CUdeviceptr device, size_t pitch, size_t heig
 
 static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   cch_memcpy_node node;
-  int status = CCH__NODE_READ(node, from, src_height);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, src_height));
   CUDA_MEMCPY_NODE_PARAMS *native = &out->native.memcpy;
   CUDA_MEMCPY3D *copy = &native->copyParams;
   *copy =
@@ -64,7 +62,7 @@ static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
     CCH__RETURN_FAILURE(cch__check_box_apart(copy, from->operation));
   if (from->context != NULL || (node.dst_array == NULL && node.src_array == NULL))
     return cch__node_place(out, &native->copyCtx, (CUdeviceptr[]){node.dst, node.src}, 2, from);
-  status = context_with_array(&native->copyCtx, &node, from->bundle);
+  int status = context_with_array(&native->copyCtx, &node, from->bundle);
   out->context = native->copyCtx;
   return status != 0 ? status : cch__node_keep(out, from);
 }
@@ -98,23 +96,10 @@ static void explain(const void *given) {
 
 /* ---- drivers before 12.2 ---- */
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphAddMemcpyNode,
-                    (out, graph, before, count, &params->memcpy.copyParams, params->memcpy.copyCtx));
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
+  return CCH__OLDER_NODE(to, AddMemcpyNode, MemcpyNodeSetParams, ExecMemcpyNodeSetParams, &params->memcpy.copyParams,
+                         params->memcpy.copyCtx);
 }
 
-static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphMemcpyNodeSetParams, (node, &params->memcpy.copyParams));
-}
-
-static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  return CCH__OLDER(cuGraphExecMemcpyNodeSetParams, (exec, node, &params->memcpy.copyParams, params->memcpy.copyCtx));
-}
-
-const cch__node_type cch__node_type_memcpy = {.fill = fill_memcpy,
-                                              .get = get_memcpy,
-                                              .explain = explain,
-                                              .older_add = older_add,
-                                              .older_set = older_set,
-                                              .older_set_exec = older_set_exec};
+const cch__node_type cch__node_type_memcpy = {
+    .fill = fill_memcpy, .get = get_memcpy, .explain = explain, .older = older};

@@ -35,34 +35,15 @@ static int get_memset(void *params, cch_graph_node *node, const cch_bundle *bund
 
 /* ---- drivers before 12.2 ---- */
 
-static CUDA_MEMSET_NODE_PARAMS_v1 older_params(const CUgraphNodeParams *params) {
+static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   const CUDA_MEMSET_NODE_PARAMS_v2 *fill = &params->memset;
-  return (CUDA_MEMSET_NODE_PARAMS_v1){.dst = fill->dst,
-                                      .pitch = fill->pitch,
-                                      .value = fill->value,
-                                      .elementSize = fill->elementSize,
-                                      .width = fill->width,
-                                      .height = fill->height};
+  const CUDA_MEMSET_NODE_PARAMS_v1 native = {.dst = fill->dst,
+                                             .pitch = fill->pitch,
+                                             .value = fill->value,
+                                             .elementSize = fill->elementSize,
+                                             .width = fill->width,
+                                             .height = fill->height};
+  return CCH__OLDER_NODE(to, AddMemsetNode, MemsetNodeSetParams, ExecMemsetNodeSetParams, &native, fill->ctx);
 }
 
-static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                     CUgraphNodeParams *params) {
-  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
-  return CCH__OLDER(cuGraphAddMemsetNode, (out, graph, before, count, &fill, params->memset.ctx));
-}
-
-static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
-  return CCH__OLDER(cuGraphMemsetNodeSetParams, (node, &fill));
-}
-
-static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
-  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
-  return CCH__OLDER(cuGraphExecMemsetNodeSetParams, (exec, node, &fill, params->memset.ctx));
-}
-
-const cch__node_type cch__node_type_memset = {.fill = fill_memset,
-                                              .get = get_memset,
-                                              .older_add = older_add,
-                                              .older_set = older_set,
-                                              .older_set_exec = older_set_exec};
+const cch__node_type cch__node_type_memset = {.fill = fill_memset, .get = get_memset, .older = older};

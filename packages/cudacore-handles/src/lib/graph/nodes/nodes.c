@@ -120,27 +120,29 @@ void cch__node_added(cch__node_params *params) {
 
 /* ---- the driver's calls: before 12.2 there is a function for each type ---- */
 
+static int call_older(const cch__older_call *to, CUgraphNodeParams *params, const char *newer) {
+  const cch__node_type *type = cch__node_type_of((int)params->type);
+  int status = type->older != NULL ? type->older(to, params) : CCH_ENOSYMBOL;
+  return status != CCH_ENOSYMBOL ? status : cch__fail_missing(newer);
+}
+
 int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
                          CUgraphNodeParams *params) {
   if (cch__driver.cuGraphAddNode != NULL)
     return CCH__CALL(cuGraphAddNode, (out, graph, before, count, params));
-  const cch__node_type *type = cch__node_type_of((int)params->type);
-  int status = type->older_add != NULL ? type->older_add(out, graph, before, count, params) : CCH_ENOSYMBOL;
-  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphAddNode");
+  const cch__older_call older = {.out = out, .graph = graph, .before = before, .count = count};
+  return call_older(&older, params, "cuGraphAddNode");
 }
 
 int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params) {
   if (cch__driver.cuGraphNodeSetParams != NULL)
     return CCH__CALL(cuGraphNodeSetParams, (node, params));
-  const cch__node_type *type = cch__node_type_of((int)params->type);
-  int status = type->older_set != NULL ? type->older_set(node, params) : CCH_ENOSYMBOL;
-  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphNodeSetParams");
+  return call_older(&(cch__older_call){.node = node}, params, "cuGraphNodeSetParams");
 }
 
 int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params) {
   if (cch__driver.cuGraphExecNodeSetParams != NULL)
     return CCH__CALL(cuGraphExecNodeSetParams, (exec, node, params));
-  const cch__node_type *type = cch__node_type_of((int)params->type);
-  int status = type->older_set_exec != NULL ? type->older_set_exec(exec, node, params) : CCH_ENOSYMBOL;
-  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphExecNodeSetParams");
+  const cch__older_call older = {.node = node, .exec = exec};
+  return call_older(&older, params, "cuGraphExecNodeSetParams");
 }

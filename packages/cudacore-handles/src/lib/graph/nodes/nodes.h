@@ -20,6 +20,26 @@ typedef struct cch__node_source {
   const char *operation;
 } cch__node_source;
 
+/* A call for which drivers before 12.2 have a function for each type: it adds a node, or sets its parameters. */
+typedef struct cch__older_call {
+  CUgraphNode *out; /* NULL: it sets the parameters of `node` */
+  CUgraph graph;
+  const CUgraphNode *before;
+  size_t count;
+  CUgraphNode node;
+  CUgraphExec exec; /* NULL: the parameters are set in the graph of the node */
+} cch__older_call;
+
+/* The call by one of the functions of a type, whose names lack their cuGraph. The parameters of the node come last. */
+#define CCH__OLDER_ADD(to, add, ...)                                                                                   \
+  CCH__OLDER(cuGraph##add, ((to)->out, (to)->graph, (to)->before, (to)->count, __VA_ARGS__))
+#define CCH__OLDER_SET_EXEC(to, set_exec, ...) CCH__OLDER(cuGraph##set_exec, ((to)->exec, (to)->node, __VA_ARGS__))
+#define CCH__OLDER_NODE(to, add, set, set_exec, ...)                                                                   \
+  ((to)->out != NULL    ? CCH__OLDER_ADD(to, add, __VA_ARGS__)                                                         \
+   : (to)->exec != NULL ? CCH__OLDER_SET_EXEC(to, set_exec, __VA_ARGS__)                                               \
+                        : CCH__OLDER(cuGraph##set, ((to)->node, CCH__FIRST(__VA_ARGS__, 0))))
+#define CCH__FIRST(first, ...) first /* a context is not set again */
+
 struct cch__node_type {
   /* Fills `native`, and the other fields that the type needs. */
   int (*fill)(cch__node_params *out, const cch__node_source *from);
@@ -44,10 +64,8 @@ struct cch__node_type {
   int (*memory)(CUdeviceptr *address, size_t *size, CUgraphNode raw);
   bool frees_memory;
   bool is_fixed; /* the parameters cannot be changed */
-  /* For drivers before 12.2. NULL: the type, or the change, needs a newer driver. */
-  int (*older_add)(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params);
-  int (*older_set)(CUgraphNode node, const CUgraphNodeParams *params);
-  int (*older_set_exec)(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
+  /* Makes the call of a driver before 12.2. NULL, or the result CCH_ENOSYMBOL: a newer driver is needed. */
+  int (*older)(const cch__older_call *to, CUgraphNodeParams *params);
 };
 
 #define CCH__DECLARE(number, name) extern const cch__node_type cch__node_type_##name;
