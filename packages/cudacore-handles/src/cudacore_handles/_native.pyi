@@ -558,17 +558,8 @@ def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None:
     The resolver registers the type and returns True, or returns False if values of the type cannot be arguments.
     """
 
-def make_capsule(
-    box: int,
-    ptr: int,
-    size: int,
-    device_type: int,
-    device_id: int,
-    versioned: bool,
-    read_only: bool = False,
-    copied: bool = False,
-) -> object:
-    """Return a DLPack capsule of `size` bytes at `ptr`. It keeps the ``cch_deviceptr`` at the address `box`."""
+def export_capsule(exported: BufferHandle | ViewHandle, versioned: bool, /) -> object:
+    """Return a DLPack capsule of a buffer or a view, which keeps the memory."""
 
 def read_capsule(capsule: object, /) -> tuple[int, int, int, int]:
     """Read a DLPack capsule without consuming it.
@@ -710,9 +701,6 @@ def create_texture(context: Handle, resource: Any, options: Any, /) -> Any:
 
 def create_surface(context: Handle, resource: Any, /) -> Any:
     """Return a new surface in a context (cuSurfObjectCreate)."""
-
-def view_capsule(view: ViewHandle, versioned: bool, /) -> object:
-    """Return a DLPack capsule of a view."""
 
 def view_make(
     cls: type[_V],

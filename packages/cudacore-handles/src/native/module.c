@@ -36,10 +36,12 @@ static int (*const parts[])(PyObject *, state *) = {
     add_builder_type, add_view_type,     add_tensor_map_type, add_resource_type, add_texture_type,
 };
 static int (*const others[])(PyObject *) = {
-    add_face_functions,     add_api_capsule,          add_owner_functions,       add_order_functions,
-    add_array_functions,    add_view_from_functions,  add_dlpack_constants,      add_exchange_api,
-    add_pack_functions,     add_node_batch_functions, add_node_column_functions, add_node_set_functions,
-    add_callback_functions, add_thread_functions,     add_file_functions,        add_element_functions,
+    add_api_capsule,  add_owner_functions, add_dlpack_constants,
+    add_exchange_api, add_pack_functions,  add_thread_functions,
+};
+static PyMethodDef *const functions[] = {
+    face_functions,     file_functions,    callback_functions, node_batch_functions, node_column_functions,
+    node_set_functions, element_functions, order_functions,    array_functions,      view_from_functions,
 };
 
 static int execute(PyObject *module) {
@@ -55,6 +57,14 @@ static int execute(PyObject *module) {
   st->base.runtime = runtime_of_interpreter();
   if (st->base.runtime == NULL)
     return -1;
+#define INTERN(name, text)                                                                                             \
+  if ((st->names.name = PyUnicode_InternFromString(text)) == NULL)                                                     \
+    return -1;
+  NAMES(INTERN)
+#undef INTERN
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    if (PyModule_AddFunctions(module, functions[i]) < 0)
+      return -1;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (parts[i](module, st) < 0)
       return -1;
@@ -89,8 +99,11 @@ static void release(void *module) {
    * Objects of the module's types need the data that is freed below. They keep the module alive, so there are no such
    * objects now.
    */
-  clear_launch_names(st);
-  clear_view_names(st);
+  clear_known_dtypes(&st->launch);
+  Py_CLEAR(st->views.version);
+#define CLEAR(name, ...) Py_CLEAR(st->names.name);
+  NAMES(CLEAR)
+#undef CLEAR
 #define CLEAR(name) Py_CLEAR(st->name##_type);
   TYPES(CLEAR)
 #undef CLEAR

@@ -4,8 +4,8 @@
 
 /*
  * The state of the module. An extension module has one structure for all its rooms. Each room describes its part in
- * ROOM/state.h: ROOM_FACES, ROOM_TYPES, and its fields, which are named st->ROOM. This header only joins the parts, so
- * it is the one header that is included by lower rooms although it includes upper ones.
+ * ROOM/state.h: ROOM_FACES, ROOM_TYPES, ROOM_NAMES if it has any, and its fields, which are named st->ROOM. This header
+ * only joins the parts, so it is the one header that is included by lower rooms although it includes upper ones.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -32,14 +32,24 @@
   BASE_TYPES(X)                                                                                                        \
   STREAM_TYPES(X) MEMORY_TYPES(X) TEXTURE_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
 
+/* Interned names: st->names.shape and so on. */
+#define NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
+
 typedef struct faces {
 #define FACE(room, name) PyObject *name;
   FACES(FACE)
 #undef FACE
 } faces;
 
+typedef struct interned_names {
+#define NAME(name, text) PyObject *name;
+  NAMES(NAME)
+#undef NAME
+} interned_names;
+
 typedef struct state {
   faces faces;
+  interned_names names;
 #define TYPE(name) PyTypeObject *name##_type;
   TYPES(TYPE)
 #undef TYPE

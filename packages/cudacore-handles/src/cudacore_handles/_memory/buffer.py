@@ -167,8 +167,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         if target is not None:
             view = self.view("int8")
             return view.__dlpack__(stream=stream, max_version=max_version, dl_device=target, copy=True)
-        size = lib.cch_deviceptr_size(box)  # self.size is 0 after another thread has closed this object
-        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned, self.is_read_only)
+        capsule = _native.export_capsule(self, versioned)
         if stream != -1:
             from cudacore_handles._stream.order import order_behind
 

@@ -171,12 +171,7 @@ class StridedMemoryView(_native.ViewHandle):
         if target is not None:
             made = self._copied(target)
             return made.__dlpack__(stream=stream if target == self._device else None, max_version=max_version)
-        if self.readonly and not versioned:
-            raise BufferError(
-                "the view is read-only, which DLPack before 1.0 cannot express; request a versioned tensor "
-                "(max_version=(1, 0))"
-            )
-        capsule = _native.view_capsule(self, versioned)
+        capsule = _native.export_capsule(self, versioned)
         if stream != -1:
             self._order(stream)
         return capsule

@@ -16,11 +16,7 @@ static const char *const names[CCH_KIND_COUNT] = {CCH__KINDS(NAME)};
 #undef NAME
 
 static void destroy(PyObject *capsule) {
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
-  void *box = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
-  box_unref(box);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(box_unref(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))));
 }
 
 PyObject *handle_capsule(PyObject *face, PyObject *nothing) {

@@ -11,7 +11,7 @@
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_OPAQUE = 3, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 enum { DL_NO_CODE = 255 }; /* our own code, for elements that have no type in DLPack */
-enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2, DL_PADDED = 4 };
+enum { DL_READ_ONLY = 1, DL_PADDED = 4 };
 
 /* Exported tensors are the same in all versions 1.x: minor versions add only codes that are not used here. */
 enum { DL_MAJOR = 1, DL_MINOR = 0, DL_EXCHANGE_MINOR = 3 };

@@ -50,12 +50,10 @@ static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_s
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef face_functions[] = {
     {"connect", FASTCALL(connect_room), METH_FASTCALL | METH_KEYWORDS, DOC_connect},
     {NULL, NULL, 0, NULL},
 };
-
-int add_face_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }
 
 int faces_visit(state *st, visitproc visit, void *arg) {
   for (size_t i = 0; i < FACE_COUNT; i++)

@@ -91,10 +91,8 @@ static PyObject *library_loads(PyObject *module, PyObject *nothing) {
   return PyLong_FromUnsignedLongLong(count);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef file_functions[] = {
     {"file_states", file_states, METH_O, DOC_file_states},
     {"library_loads", library_loads, METH_NOARGS, DOC_library_loads},
     {NULL, NULL, 0, NULL},
 };
-
-int add_file_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -55,7 +55,7 @@
 
 /* ---- faces.c, call.c ---- */
 
-int add_face_functions(PyObject *module);
+extern PyMethodDef face_functions[];
 int faces_visit(state *st, visitproc visit, void *arg);
 void faces_clear(state *st);
 
@@ -226,7 +226,7 @@ int add_api_capsule(PyObject *module);
 
 /* ---- files.c: states of files ---- */
 
-int add_file_functions(PyObject *module);
+extern PyMethodDef file_functions[];
 
 /* ---- runtime.c: Python objects that boxes own ---- */
 

@@ -205,8 +205,6 @@ typedef struct adjacency {
   bool forward;
 } adjacency;
 
-static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count);
-
 static PyObject *adjacency_make(PyTypeObject *type, PyObject *node, bool forward) {
   adjacency *self = new_object(type);
   if (self != NULL) {

@@ -80,10 +80,8 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   return raise_status(st, status);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef callback_functions[] = {
     {"host_function_of", host_function_of, METH_O, DOC_host_function_of},
     {"end_callbacks", end_callbacks, METH_NOARGS, DOC_end_callbacks},
     {NULL, NULL, 0, NULL},
 };
-
-int add_callback_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

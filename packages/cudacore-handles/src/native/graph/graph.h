@@ -18,10 +18,10 @@ typedef struct condition {
 } condition;
 
 int add_graph_types(PyObject *module, state *st);
-int add_node_set_functions(PyObject *module);
-int add_node_batch_functions(PyObject *module);
-int add_node_column_functions(PyObject *module);
-int add_callback_functions(PyObject *module);
+extern PyMethodDef node_set_functions[];
+extern PyMethodDef node_batch_functions[];
+extern PyMethodDef node_column_functions[];
+extern PyMethodDef callback_functions[];
 
 /* ---- node.c ---- */
 

@@ -231,9 +231,7 @@ done:
   return result;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef node_batch_functions[] = {
     {"add_nodes", FASTCALL(add_nodes), METH_FASTCALL, DOC_add_nodes},
     {NULL, NULL, 0, NULL},
 };
-
-int add_node_batch_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -361,12 +361,10 @@ static PyObject *numbered_node(PyObject *module, PyObject *const *arguments, Py_
   return status == 0 ? node_face(st, node, CCH_NODE_KERNEL) : raise_status(st, status);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef node_column_functions[] = {
     {"add_kernels", FASTCALL(add_kernels), METH_FASTCALL, DOC_add_kernels},
     {"set_kernels", FASTCALL(set_kernels), METH_FASTCALL, DOC_set_kernels},
     {"destroy_nodes", FASTCALL(destroy_nodes), METH_FASTCALL, DOC_destroy_nodes},
     {"numbered_node", FASTCALL(numbered_node), METH_FASTCALL, DOC_numbered_node},
     {NULL, NULL, 0, NULL},
 };
-
-int add_node_column_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

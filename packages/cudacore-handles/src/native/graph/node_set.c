@@ -228,7 +228,7 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef node_set_functions[] = {
     {"capture_add", FASTCALL(capture_add), METH_FASTCALL, DOC_capture_add},
     {"set_node", FASTCALL(set_node), METH_FASTCALL, DOC_set_node},
     {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
@@ -238,5 +238,3 @@ static PyMethodDef functions[] = {
     {"read_node", FASTCALL(read_node), METH_FASTCALL, DOC_read_node},
     {NULL, NULL, 0, NULL},
 };
-
-int add_node_set_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -135,7 +135,7 @@ static int device_of_buffer(buffer *self) {
 
 /* Packs an object of another class that was registered with the attribute `_ptr`. */
 static int pack_foreign_buffer(const destination *to, PyObject *value) {
-  PyObject *address = PyObject_GetAttr(value, to->st->launch.ptr_name);
+  PyObject *address = PyObject_GetAttr(value, to->st->names.buffer_ptr);
   if (!address)
     return -1;
   uint64_t number = 0;
@@ -422,7 +422,7 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
   if (to->element != 0 && check_element_of_interface(to, value, interface) < 0)
     return -1;
   uint64_t address = 0;
-  PyObject *data = PyObject_GetItem(interface, to->st->views.names.data);
+  PyObject *data = PyObject_GetItem(interface, to->st->names.data);
   PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
   int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
@@ -437,7 +437,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
     return pack_exchanged(to, value, how->exchange->tensor_from_object);
   if (how->packing == PACKING_PATHS)
     return check_takes_address(to, value) < 0 ? -1 : pack_by_paths(to, value, how);
-  PyObject *interface = PyObject_GetAttr(value, to->st->launch.interface_name);
+  PyObject *interface = PyObject_GetAttr(value, to->st->names.interface);
   if (interface) {
     int status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
     Py_DECREF(interface);

@@ -72,7 +72,7 @@ static unsigned element_of_typestr(const char *text) {
 }
 
 int check_element_of_interface(const destination *to, PyObject *value, PyObject *interface) {
-  PyObject *typestr = PyObject_GetItem(interface, to->st->launch.typestr_name);
+  PyObject *typestr = PyObject_GetItem(interface, to->st->names.typestr);
   const char *text = typestr ? PyUnicode_AsUTF8AndSize(typestr, NULL) : NULL;
   unsigned element = text ? element_of_typestr(text) : 0;
   if (!text)
@@ -112,6 +112,11 @@ static int check_new_dtype(const destination *to, PyObject *value, PyObject *dty
   return check_element(to, value, packed & 0xFFFF);
 }
 
+void clear_known_dtypes(launch_state *st) {
+  for (size_t i = 0; i < KNOWN_DTYPES; i++)
+    Py_XDECREF(atomic_exchange(&st->dtypes[i].dtype, NULL));
+}
+
 int check_element_by_dtype(const destination *to, PyObject *value, PyObject *dtype) {
   unsigned element;
   return find_dtype(&to->st->launch, dtype, &element) ? check_element(to, value, element)
@@ -127,9 +132,7 @@ static PyObject *set_array_type_checks(PyObject *module, PyObject *enabled) {
   return PyBool_FromLong(!atomic_exchange(&st->launch.any_element, enabled == Py_False));
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef element_functions[] = {
     {"set_array_type_checks", set_array_type_checks, METH_O, DOC_set_array_type_checks},
     {NULL, NULL, 0, NULL},
 };
-
-int add_element_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

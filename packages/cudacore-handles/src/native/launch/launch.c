@@ -384,23 +384,7 @@ static PyMethodDef functions[] = {
 };
 
 int add_launch_types(PyObject *module, state *st) {
-  st->launch.ptr_name = PyUnicode_InternFromString("_ptr");
-  st->launch.value_name = PyUnicode_InternFromString("value");
-  st->launch.interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
-  st->launch.typestr_name = PyUnicode_InternFromString("typestr");
-  if (st->launch.ptr_name == NULL || st->launch.value_name == NULL || st->launch.interface_name == NULL ||
-      st->launch.typestr_name == NULL)
-    return -1;
   if (add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type) < 0)
     return -1;
   return add_type(module, NULL, "Config", &config_spec, NULL, &st->config_type);
-}
-
-void clear_launch_names(state *st) {
-  Py_CLEAR(st->launch.ptr_name);
-  Py_CLEAR(st->launch.value_name);
-  Py_CLEAR(st->launch.interface_name);
-  Py_CLEAR(st->launch.typestr_name);
-  for (size_t i = 0; i < KNOWN_DTYPES; i++)
-    Py_XDECREF(atomic_exchange(&st->launch.dtypes[i].dtype, NULL));
 }

@@ -173,7 +173,7 @@ int find_device_for_memory_checks(const state *st, int stream_device, int *out);
 
 /* ---- elements.c ---- */
 
-int add_element_functions(PyObject *module);
+extern PyMethodDef element_functions[];
 
 /* ---- capture.c ---- */
 
@@ -222,7 +222,8 @@ typedef struct target {
 } target;
 
 int add_launch_types(PyObject *module, state *st);
-void clear_launch_names(state *st);
+/* Releases the types of dtypes that elements.c has remembered. */
+void clear_known_dtypes(launch_state *st);
 int add_pack_functions(PyObject *module);
 /*
  * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order. Returns -1 with an

@@ -145,7 +145,7 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
 
 /* Packs the attribute `value` of a value, such as a ctypes scalar. */
 static int pack_content(const destination *to, PyObject *value, const type_entry *how) {
-  PyObject *content = PyObject_GetAttr(value, to->st->launch.value_name);
+  PyObject *content = PyObject_GetAttr(value, to->st->names.value);
   if (!content)
     return -1;
   int status;

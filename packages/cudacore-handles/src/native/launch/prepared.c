@@ -298,13 +298,8 @@ static void prepared_dealloc(PyObject *object) {
   if (self->weak != NULL)
     PyObject_ClearWeakRefs(object);
   /* A destructor can run anywhere, even while an exception is set. */
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
   target target = self->target;
-  WITHOUT_GIL(target_unref(&target));
-  kept_unref(self->kept);
-  owners_drain(self->st);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION(WITHOUT_GIL(target_unref(&target)); kept_unref(self->kept); owners_drain(self->st));
   Py_XDECREF(self->gate);
   Py_XDECREF(self->lock);
   Py_XDECREF(self->block);

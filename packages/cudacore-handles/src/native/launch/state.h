@@ -29,9 +29,14 @@ typedef struct known_dtype {
   unsigned element;
 } known_dtype;
 
-/* The interned names of the attributes that are read from arguments. */
+/* Names of attributes of arguments. */
+#define LAUNCH_NAMES(X)                                                                                                \
+  X(buffer_ptr, "_ptr")                                                                                                \
+  X(value, "value")                                                                                                    \
+  X(interface, "__cuda_array_interface__")                                                                             \
+  X(typestr, "typestr")
+
 typedef struct launch_state {
-  PyObject *ptr_name, *value_name, *interface_name, *typestr_name;
   known_dtype dtypes[KNOWN_DTYPES];
   atomic_uint dtypes_used;
   atomic_bool any_element; /* whether arrays of all types are accepted (set_array_type_checks) */

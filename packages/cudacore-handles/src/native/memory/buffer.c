@@ -289,40 +289,36 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- the type ---- */
 
-/*
- * Calls a function with the memory of a buffer and a stream: cch_deviceptr_set_stream() or
- * cch_deviceptr_record_stream(). Returns -1 with an exception on failure.
- */
-static int with_stream(buffer *self, PyObject *argument, int (*function)(cch_deviceptr *, cch_stream *)) {
-  cch_deviceptr *box = handle_use((PyObject *)self);
-  if (box == NULL)
-    return -1;
-  const state *st = self->base.st;
+int memory_with_stream(const state *st, cch_deviceptr *memory, PyObject *argument, memory_stream_fn function) {
   PyObject *ordered_on = stream_accept(st, argument);
   cch_stream *stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
   int status = -1;
   if (stream != NULL) {
     /* The last reference to the previous stream may be released. */
-    WITHOUT_GIL(status = function(box, stream));
+    WITHOUT_GIL(status = function(memory, stream));
     handle_done(ordered_on);
+    if (status != 0)
+      raise_status(st, status);
   }
-  handle_done((PyObject *)self);
   Py_XDECREF(ordered_on);
-  if (stream != NULL && status != 0)
-    raise_status(st, status);
   return status == 0 ? 0 : -1;
 }
 
+/* The same for the memory of a buffer. */
+static int with_stream(PyObject *self, PyObject *argument, memory_stream_fn function) {
+  cch_deviceptr *box = handle_use(self);
+  int status = box != NULL ? memory_with_stream(((handle *)self)->st, box, argument, function) : -1;
+  if (box != NULL)
+    handle_done(self);
+  return status;
+}
+
 static PyObject *set_deallocation_stream(PyObject *self, PyObject *stream) {
-  if (with_stream((buffer *)self, stream, cch_deviceptr_set_stream) < 0)
-    return NULL;
-  Py_RETURN_NONE;
+  return with_stream(self, stream, cch_deviceptr_set_stream) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *record_stream(PyObject *self, PyObject *stream) {
-  if (with_stream((buffer *)self, stream, cch_deviceptr_record_stream) < 0)
-    return NULL;
-  Py_RETURN_NONE;
+  return with_stream(self, stream, cch_deviceptr_record_stream) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
@@ -333,7 +329,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
     return NULL;
   if (!handle_is_open(self))
     Py_RETURN_NONE;
-  if (stream != Py_None && with_stream(self, stream, cch_deviceptr_set_stream) < 0)
+  if (stream != Py_None && with_stream(object, stream, cch_deviceptr_set_stream) < 0)
     return NULL;
   handle_close(&self->base);
   Py_XDECREF(field_swap(self, &self->owner, NULL));

@@ -21,6 +21,13 @@ static inline bool is_buffer(const state *st, PyObject *object) {
 int add_buffer_type(PyObject *module, state *st);
 
 /*
+ * Calls a function with memory and a stream that a caller gave: cch_deviceptr_set_stream() or
+ * cch_deviceptr_record_stream(). Returns -1 with an exception on failure.
+ */
+typedef int (*memory_stream_fn)(cch_deviceptr *, cch_stream *);
+int memory_with_stream(const state *st, cch_deviceptr *memory, PyObject *argument, memory_stream_fn function);
+
+/*
  * Raises if the memory of a box was lost in a reset of its context. This queries the driver, except for memory that a
  * reset does not free, such as that of pools. Boxes of other kinds are not checked.
  */

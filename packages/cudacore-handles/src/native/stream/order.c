@@ -95,9 +95,7 @@ static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef order_functions[] = {
     {"order_streams", FASTCALL(order_streams), METH_FASTCALL, DOC_order_streams},
     {NULL, NULL, 0, NULL},
 };
-
-int add_order_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

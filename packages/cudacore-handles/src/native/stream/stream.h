@@ -18,7 +18,7 @@ static inline bool is_event(const state *st, PyObject *object) {
 int add_event_type(PyObject *module, state *st);
 
 int add_stream_type(PyObject *module, state *st);
-int add_order_functions(PyObject *module);
+extern PyMethodDef order_functions[];
 
 /*
  * Makes a stream wait for another stream, as order_streams() does. `known` is the producer's stream; if it is NULL, the

@@ -40,10 +40,8 @@ static PyObject *create_mipmapped_array(PyObject *module, PyObject *const *argum
   return array_make(module, arguments, count, OPTIONS_MIPMAPPED_ARRAY);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef array_functions[] = {
     {"create_array", FASTCALL(create_array), METH_FASTCALL, DOC_create_array},
     {"create_mipmapped_array", FASTCALL(create_mipmapped_array), METH_FASTCALL, DOC_create_mipmapped_array},
     {NULL, NULL, 0, NULL},
 };
-
-int add_array_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

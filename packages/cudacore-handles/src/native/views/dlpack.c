@@ -61,6 +61,13 @@ static const char *untaken_name(PyObject *capsule) {
   return PyCapsule_IsValid(capsule, unversioned_name) ? unversioned_name : NULL;
 }
 
+/* Releases the references that dlpack_lend() took over. */
+static void not_lent(cch_deviceptr *box, owner *keeper) {
+  if (keeper != NULL)
+    owner_discard(keeper);
+  box_unref(box);
+}
+
 /* The destructor of a capsule. If the tensor was consumed, it belongs to the consumer and may already be deleted. */
 static void destroy_capsule(PyObject *capsule) {
   const char *name = untaken_name(capsule);
@@ -68,21 +75,8 @@ static void destroy_capsule(PyObject *capsule) {
     return;
   lent *self = PyCapsule_GetPointer(capsule, name);
   /* This can release a foreign owner, whose release function runs Python code. */
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (self->keeper != NULL)
-    owner_discard(self->keeper);
-  WITHOUT_GIL(cch_deviceptr_unref(self->box));
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(not_lent(self->box, self->keeper));
   free(self);
-}
-
-/* Releases the references that dlpack_lend() took over. */
-static void *not_lent(cch_deviceptr *box, owner *keeper) {
-  if (keeper != NULL)
-    owner_discard(keeper);
-  box_unref(box);
-  return NULL;
 }
 
 void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags) {
@@ -132,18 +126,14 @@ PyObject *dlpack_capsule(void *managed, bool versioned) {
 void dlpack_delete(void *managed, bool versioned) {
   if (managed == NULL)
     return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* the deleter of another library can run any code */
-  if (versioned) {
-    dl_managed_tensor_versioned *self = managed;
-    if (self->deleter != NULL)
-      self->deleter(self);
-  } else {
-    dl_managed_tensor *self = managed;
-    if (self->deleter != NULL)
-      self->deleter(self);
-  }
-  PyErr_Restore(type, value, traceback);
+  dl_managed_tensor_versioned *new = versioned ? managed : NULL;
+  dl_managed_tensor *old = versioned ? NULL : managed;
+  KEEPING_EXCEPTION({ /* the deleter of another library can run any code */
+                      if (new != NULL && new->deleter != NULL)
+                        new->deleter(new);
+                      if (old != NULL && old->deleter != NULL)
+                        old->deleter(old);
+  });
 }
 
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
@@ -200,53 +190,6 @@ void *dlpack_take(PyObject *capsule, bool *versioned) {
 
 /* ---- the module's functions ---- */
 
-/* Converts an argument that is an address, for PyArg_ParseTupleAndKeywords. */
-static int to_address(PyObject *value, void *out) {
-  void *address = PyLong_AsVoidPtr(value);
-  if (address == NULL && PyErr_Occurred())
-    return 0;
-  *(void **)out = address;
-  return 1;
-}
-
-static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
-  char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
-  void *box = NULL, *data = NULL;
-  Py_ssize_t size;
-  int type, id, versioned, read_only = 0, copied = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&niip|pp:make_capsule", keywords, to_address, &box, to_address,
-                                   &data, &size, &type, &id, &versioned, &read_only, &copied))
-    return NULL;
-  if (box == NULL)
-    return PyErr_Format(PyExc_ValueError, "box is NULL; give the address of a cch_deviceptr");
-  if (size < 0)
-    return PyErr_Format(PyExc_ValueError, "size is %zd; it cannot be negative", size);
-  if (type != DL_CPU && type != DL_CUDA && type != DL_CUDA_HOST && type != DL_CUDA_MANAGED)
-    return PyErr_Format(PyExc_ValueError,
-                        "device_type is %d; it must be %d (CPU), %d (CUDA), %d (CUDA host) or %d (CUDA "
-                        "managed)",
-                        type, DL_CPU, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED);
-  if (id < 0)
-    return PyErr_Format(PyExc_ValueError, "device_id is %d; it cannot be negative", id);
-  if (read_only && !versioned)
-    return PyErr_Format(PyExc_BufferError, "DLPack before 1.0 cannot say that memory is read-only; ask for a versioned "
-                                           "tensor (max_version=(1, 0))");
-  if (memory_check(PyModule_GetState(module), box) < 0)
-    return NULL;
-  uint64_t flags = (read_only ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
-  int64_t shape = size, stride = 1;
-  const dl_tensor tensor = {
-      .data = data,
-      .device = {.type = type, .id = id},
-      .ndim = 1,
-      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
-      .shape = &shape,
-      .strides = &stride,
-  };
-  void *managed = dlpack_lend(&tensor, cch_deviceptr_ref(box), NULL, versioned, flags);
-  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
-}
-
 static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   uint64_t flags;
@@ -269,7 +212,6 @@ static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
 }
 
 static PyMethodDef functions[] = {
-    {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, DOC_make_capsule},
     {"read_capsule", read_capsule, METH_O, DOC_read_capsule},
     {NULL, NULL, 0, NULL},
 };
@@ -304,9 +246,9 @@ int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) 
     return raise_about(PyExc_BufferError, "%U has elements, but no memory for them", object, 0, 0);
   PyObject *name = NULL; /* borrowed */
   if (tensor->dtype.code == DL_COMPLEX)
-    name = st->views.names.is_conj;
+    name = st->names.is_conj;
   else if (tensor->dtype.code == DL_FLOAT && can_be_part(tensor))
-    name = st->views.names.is_neg;
+    name = st->names.is_neg;
   if (name == NULL)
     return 0;
   PyObject *is_set = PyObject_CallMethodObjArgs(object, name, NULL);

@@ -94,7 +94,7 @@ static int tensor_from_object(void *object, dl_tensor *out) {
   const state *st = state_here();
   if (st == NULL)
     return -1;
-  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type)) {
+  if (is_buffer(st, object)) {
     bool read_only;
     if (tensor_of_buffer(st, object, out, &read_only) < 0)
       return -1;
@@ -113,22 +113,39 @@ static int tensor_from_object(void *object, dl_tensor *out) {
   return 0;
 }
 
+/* Exports the tensor of a buffer or a view; NULL with an exception on failure. */
+static void *lend(const state *st, PyObject *object, bool versioned) {
+  const bool is_view = PyType_IsSubtype(Py_TYPE(object), st->view_type) != 0;
+  bool read_only = is_view && ((view *)object)->read_only;
+  dl_tensor tensor;
+  if (!is_view && !is_buffer(st, object)) {
+    raise_no_array(object);
+    return NULL;
+  }
+  if (!is_view && tensor_of_buffer(st, object, &tensor, &read_only) < 0)
+    return NULL;
+  if (read_only && !versioned)
+    return PyErr_Format(PyExc_BufferError,
+                        "the %s is read-only, which DLPack before 1.0 cannot express; request a versioned tensor "
+                        "(max_version=(1, 0))",
+                        is_view ? "view" : "buffer");
+  if (is_view)
+    return view_lend(st, object, versioned);
+  cch_deviceptr *box = handle_hold(object);
+  return box != NULL ? dlpack_lend(&tensor, box, NULL, versioned, read_only ? DL_READ_ONLY : 0) : NULL;
+}
+
+static PyObject *export_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("export_capsule(object, versioned)", count, 2) < 0)
+    return NULL;
+  const bool versioned = arguments[1] == Py_True;
+  void *managed = lend(PyModule_GetState(module), arguments[0], versioned);
+  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
+}
+
 static int managed_from_object(void *object, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
-  if (st == NULL)
-    return -1;
-  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type)) {
-    *out = view_lend(st, object, true);
-    return *out != NULL ? 0 : -1;
-  }
-  dl_tensor tensor;
-  if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type))
-    return raise_no_array(object);
-  bool read_only;
-  if (tensor_of_buffer(st, object, &tensor, &read_only) < 0)
-    return -1;
-  cch_deviceptr *box = handle_hold(object);
-  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, read_only ? DL_READ_ONLY : 0) : NULL;
+  *out = st != NULL ? lend(st, object, true) : NULL;
   return *out != NULL ? 0 : -1;
 }
 
@@ -241,7 +258,14 @@ static dl_exchange_api exchange_api = {
     .current_work_stream = current_work_stream,
 };
 
+static PyMethodDef functions[] = {
+    {"export_capsule", FASTCALL(export_capsule), METH_FASTCALL, DOC_export_capsule},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_exchange_api(PyObject *module) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   PyObject *capsule = PyCapsule_New(&exchange_api, DL_EXCHANGE_API, NULL);
   int status = capsule != NULL ? PyModule_AddObjectRef(module, "exchange_api", capsule) : -1;
   Py_XDECREF(capsule);

@@ -21,14 +21,23 @@
 
 #define VIEWS_TYPES(X) X(view) X(tensor_map)
 
-/* Interned names of the attributes that are read from arrays, and the version of DLPack that is requested. */
-typedef struct view_names {
-  PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version, *data;
-  PyObject *version, *is_conj, *is_neg;
-} view_names;
+/* Names of attributes and arguments of arrays. */
+#define VIEWS_NAMES(X)                                                                                                 \
+  X(dlpack, "__dlpack__")                                                                                              \
+  X(dlpack_device, "__dlpack_device__")                                                                                \
+  X(device_id, "device_id")                                                                                            \
+  X(shape, "shape")                                                                                                    \
+  X(strides, "strides")                                                                                                \
+  X(dtype, "dtype")                                                                                                    \
+  X(stream, "stream")                                                                                                  \
+  X(max_version, "max_version")                                                                                        \
+  X(ptr, "ptr")                                                                                                        \
+  X(is_conj, "is_conj")                                                                                                \
+  X(is_neg, "is_neg")                                                                                                  \
+  X(data, "data")
 
 typedef struct views_state {
-  view_names names;
+  PyObject *version;      /* of DLPack, which is requested */
   PyObject *dlpack_types; /* results of faces.dlpack_type_of, by dtype */
 } views_state;
 

@@ -311,17 +311,6 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
   return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
 }
 
-static PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("view_capsule(view, versioned)", count, 2) < 0)
-    return NULL;
-  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->view_type))
-    return PyErr_Format(PyExc_TypeError, "a StridedMemoryView is needed");
-  bool versioned = arguments[1] == Py_True;
-  void *managed = view_lend(st, arguments[0], versioned);
-  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
-}
-
 /* ---- the class ---- */
 
 static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
@@ -444,16 +433,7 @@ static PyObject *record_stream(PyObject *object, PyObject *argument) {
     return PyErr_Format(PyExc_TypeError,
                         "the memory of the view is not a Buffer's: its own library must order the free "
                         "after the work of the stream");
-  PyObject *face = stream_accept(self->st, argument);
-  cch_stream *stream = face != NULL ? handle_use(face) : NULL;
-  int status = -1;
-  if (stream != NULL) {
-    WITHOUT_GIL(status = cch_deviceptr_record_stream(self->box, stream));
-    handle_done(face);
-    if (status != 0)
-      raise_status(self->st, status);
-  }
-  Py_XDECREF(face);
+  int status = memory_with_stream(self->st, self->box, argument, cch_deviceptr_record_stream);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -484,15 +464,14 @@ static int view_clear(PyObject *object) {
 static void view_dealloc(PyObject *object) {
   view *self = (view *)object;
   PyObject_GC_UnTrack(object);
-  PyObject *kind, *value, *traceback;
-  PyErr_Fetch(&kind, &value, &traceback);
-  dlpack_delete(self->managed, self->versioned);
-  box_unref(self->box);
-  view_clear(object);
-  Py_CLEAR(self->keeper);
-  if (self->st != NULL)
-    owners_drain(self->st);
-  PyErr_Restore(kind, value, traceback);
+  KEEPING_EXCEPTION({
+    dlpack_delete(self->managed, self->versioned);
+    box_unref(self->box);
+    view_clear(object);
+    Py_CLEAR(self->keeper);
+    if (self->st != NULL)
+      owners_drain(self->st);
+  });
   if (self->tensor.shape != self->inside)
     PyMem_Free(self->tensor.shape);
   free_object(object);
@@ -532,44 +511,15 @@ static PyType_Spec spec =
                  SLOT(tp_dealloc, view_dealloc), SLOT(tp_traverse, view_traverse), SLOT(tp_clear, view_clear),
                  SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
-static PyObject **name_at(state *st, size_t i, const char **text) {
-  view_names *names = &st->views.names;
-  PyObject **places[] = {&names->dlpack,  &names->dlpack_device, &names->device_id, &names->shape,
-                         &names->strides, &names->dtype,         &names->stream,    &names->max_version,
-                         &names->ptr,     &names->is_conj,       &names->is_neg,    &names->data};
-  static const char *const texts[] = {"__dlpack__", "__dlpack_device__", "device_id", "shape",   "strides", "dtype",
-                                      "stream",     "max_version",       "ptr",       "is_conj", "is_neg",  "data"};
-  if (i == sizeof places / sizeof *places)
-    return NULL;
-  *text = texts[i];
-  return places[i];
-}
-
 static PyMethodDef functions[] = {
     {"view_make", FASTCALL(view_make), METH_FASTCALL, DOC_view_make},
-    {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, DOC_view_capsule},
     {NULL, NULL, 0, NULL},
 };
 
 int add_view_type(PyObject *module, state *st) {
-  PyObject **place;
-  const char *text;
-  for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++) {
-    *place = PyUnicode_InternFromString(text);
-    if (*place == NULL)
-      return -1;
-  }
-  st->views.names.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
+  st->views.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
   st->views.dlpack_types = PyDict_New();
-  if (st->views.names.version == NULL || st->views.dlpack_types == NULL)
+  if (st->views.version == NULL || st->views.dlpack_types == NULL)
     return -1;
   return add_type(module, functions, "ViewHandle", &spec, NULL, &st->view_type);
-}
-
-void clear_view_names(state *st) {
-  PyObject **place;
-  const char *text;
-  for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++)
-    Py_CLEAR(*place);
-  Py_CLEAR(st->views.names.version);
 }

@@ -268,12 +268,12 @@ int type_of_dtype(const state *st, PyObject *dtype, unsigned long *out) {
 
 /* Makes a view of an array whose attributes are faster to read than any protocol. Does not order streams. */
 static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
-  PyObject *data = PyObject_GetAttr(object, st->views.names.data);
-  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->views.names.ptr) : NULL;
-  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->views.names.device_id) : NULL;
-  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->views.names.shape) : NULL;
-  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->views.names.strides) : NULL;
-  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->views.names.dtype) : NULL;
+  PyObject *data = PyObject_GetAttr(object, st->names.data);
+  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
+  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->names.device_id) : NULL;
+  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->names.shape) : NULL;
+  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->names.strides) : NULL;
+  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->names.dtype) : NULL;
   view *self = NULL;
   if (dtype != NULL && st->views.dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
     unsigned long packed;
@@ -309,13 +309,13 @@ static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream
   PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
   if (arguments == NULL || keywords == NULL)
     goto end;
-  if (PyDict_SetItem(keywords, st->views.names.stream, stream) < 0 ||
-      PyDict_SetItem(keywords, st->views.names.max_version, st->views.names.version) < 0)
+  if (PyDict_SetItem(keywords, st->names.stream, stream) < 0 ||
+      PyDict_SetItem(keywords, st->names.max_version, st->views.version) < 0)
     goto end;
   capsule = PyObject_Call(method, arguments, keywords);
   if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear(); /* if the reason is not the version, the second call fails, too */
-    if (PyDict_DelItem(keywords, st->views.names.max_version) == 0)
+    if (PyDict_DelItem(keywords, st->names.max_version) == 0)
       capsule = PyObject_Call(method, arguments, keywords);
   }
 end:
@@ -326,7 +326,7 @@ end:
 
 /* Returns the type of the device that an array is on; 0 with an exception on failure. */
 static int32_t device_type_of(const state *st, PyObject *object) {
-  PyObject *pair = PyObject_CallMethodObjArgs(object, st->views.names.dlpack_device, NULL);
+  PyObject *pair = PyObject_CallMethodObjArgs(object, st->names.dlpack_device, NULL);
   if (pair == NULL)
     return 0;
   PyObject *first = PySequence_GetItem(pair, 0);
@@ -481,7 +481,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     result = from_attributes(st, type, object);
     goto tried;
   }
-  PyObject *method = PyObject_GetAttr(object, st->views.names.dlpack);
+  PyObject *method = PyObject_GetAttr(object, st->names.dlpack);
   if (method != NULL) {
     result = from_dlpack(st, type, object, method, stream, has_paths);
     Py_DECREF(method);
@@ -506,12 +506,10 @@ static PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_
   return from_any(module, arguments, count, keywords, true);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef view_from_functions[] = {
     {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, DOC_from_buffer},
     {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_from_dlpack},
     {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, DOC_from_any_interface},
     {"work_stream", FASTCALL(work_stream), METH_FASTCALL, DOC_work_stream},
     {NULL, NULL, 0, NULL},
 };
-
-int add_view_from_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

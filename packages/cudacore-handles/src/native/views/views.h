@@ -53,8 +53,7 @@ static inline bool view_is_padded(const view *self) {
 }
 
 int add_view_type(PyObject *module, state *st);
-int add_view_from_functions(PyObject *module);
-void clear_view_names(state *st);
+extern PyMethodDef view_from_functions[];
 /* Makes an empty view with room for the given number of dimensions; NULL with an exception on failure. */
 view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
 /* Unpacks a type that is packed as code | bits << 8 | lanes << 16. */
@@ -77,7 +76,7 @@ int view_check_device(long long type);
 int view_check_class(const state *st, const char *function, PyObject *cls);
 /* Makes a view of a tensor. Takes over the tensor even on failure, and then returns NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
-/* Exports the tensor of a view or a buffer; NULL with an exception on failure. */
+/* Exports the tensor of a view; NULL with an exception on failure. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
@@ -101,7 +100,7 @@ int add_tensor_map_type(PyObject *module, state *st);
 /* Gets the DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
-/* Adds the capsule of our exchange API to the module, as a constant. */
+/* Adds the capsule of our exchange API to the module, and the function that exports tensors in capsules. */
 int add_exchange_api(PyObject *module);
 
 #endif
