@@ -15,11 +15,11 @@ from harness import CompileError, Engine
 # The targets of all compute capabilities that can be simulated.
 TARGETS = (
     *("50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"),
-    *("100", "100a", "103", "110", "120", "120a", "121"),
+    *("100", "100a", "100f", "103", "103a", "110", "110a", "120", "120a", "121", "121f"),
 )
 REGISTERS = (
     ".reg .b16 %h<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %d<9>; .reg .f64 %g<9>; .reg .pred %p<9>; "
-    ".reg .b128 %q<9>;"
+    ".reg .b128 %q<9>; .reg .b8 %b<9>;"
 )
 
 
@@ -43,15 +43,15 @@ FORMS = [
 
 def has(target: str, lowest: str) -> bool:
     """Return whether a target has the forms with this lowest target."""
-    if lowest == "90a":
-        return target == "90a"
-    number = int(target.rstrip("a"))
-    return number >= int(lowest.rstrip("+")) and (lowest[-1] != "+" or target[-1] == "a")
+    number, suffixed = int(target.rstrip("af")), target[-1] in "af"
+    if lowest[-1] == "*":
+        return suffixed and number // 10 * 10 in map(int, lowest[:-1].split("|"))
+    return number >= int(lowest.rstrip("+")) and (lowest[-1] != "+" or suffixed)
 
 
 def kernel(target: str, lines: str) -> str:
     return (
-        f".version 9.0\n.target sm_{target}\n.address_size 64\n"
+        f".version 9.3\n.target sm_{target}\n.address_size 64\n"
         f".visible .entry k(.param .u64 out) {{\n{REGISTERS}\n{lines}\nret;\n}}\n"
     )
 
@@ -95,7 +95,7 @@ def test_lowest_targets_are_those_of_the_assembler() -> None:
     for target in TARGETS:
         text = kernel(target, "\n".join(form for _, form in FORMS)).encode()
         # No device below 7.5 is supported, but code for older ones is.
-        architecture = target if int(target.rstrip("a")) >= 75 else "75"
+        architecture = target if int(target.rstrip("af")) >= 75 else "75"
         linker = nvjitlink.create(1, [f"-arch=sm_{architecture}"])
         # The linker refuses the code of all targets, because none has all forms.
         with contextlib.suppress(nvjitlink.nvJitLinkError):

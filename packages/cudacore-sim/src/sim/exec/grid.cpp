@@ -40,6 +40,11 @@ Grid::Grid(const Launch &of)
     checker = std::make_shared<Checker>(*this);
 }
 
+Dim3 Grid::cluster_of(uint64_t unit) const {
+  return {static_cast<uint32_t>(unit % clusters[0]), static_cast<uint32_t>(unit / clusters[0] % clusters[1]),
+          static_cast<uint32_t>(unit / clusters[0] / clusters[1])};
+}
+
 void Grid::report(const Fault &fault) {
   std::lock_guard<std::mutex> hold(lock_);
   if (fault_.kind == FaultKind::none)
@@ -197,9 +202,7 @@ void Block::check_group(const Warp &warp) {
 void Unit::start(Grid &of, uint64_t number) {
   bool same_launch = grid == &of;
   grid = &of;
-  cluster_index = {static_cast<uint32_t>(number % of.clusters[0]),
-                   static_cast<uint32_t>(number / of.clusters[0] % of.clusters[1]),
-                   static_cast<uint32_t>(number / of.clusters[0] / of.clusters[1])};
+  cluster_index = of.cluster_of(number);
   if (blocks.size() != of.cluster_size)
     blocks.resize(of.cluster_size);
   const Dim3 &cluster = of.launch.cluster, &shape = of.launch.block;

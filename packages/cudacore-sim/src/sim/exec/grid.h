@@ -42,6 +42,7 @@ struct Grid {
     return stop.load(std::memory_order_relaxed) ||
            (launch.abandoned && launch.abandoned->load(std::memory_order_relaxed));
   }
+  Dim3 cluster_of(uint64_t unit) const; /* returns the index of a unit, in clusters */
   void report(const Fault &fault);
   void print(const std::string &text, bool is_error = false);
   Fault result() {

@@ -157,7 +157,9 @@ struct FloatMode {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
-  bool xorsign = false; /* min and max: compare the magnitudes, and give the result the sign of the product */
+  bool xorsign = false;    /* min and max: compare the magnitudes, and give the result the sign of the product */
+  bool of_three = false;   /* min and max of three operands, */
+  bool magnitudes = false; /* or of their magnitudes */
 };
 Handler float_handler(FloatOp op, Type type, FloatMode mode);
 Handler half_handler(FloatOp op, Type type, FloatMode mode);
@@ -198,8 +200,9 @@ struct Conversion {
   bool ftz = false, sat = false, relu = false, satfinite = false;
 };
 Handler convert_handler(const Conversion &conversion);
-Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: low}, or one pair from another */
-int64_t convert_mode(const Conversion &conversion);         /* the immediate of the instructions for both handlers */
+/* d = {a: high, b: low}, or one pair from another. Stores the types in `out`. */
+Handler convert_pair_handler(const Conversion &conversion, Instruction &out);
+int64_t convert_mode(const Conversion &conversion); /* the immediate of the instructions for both handlers */
 Handler convert_pack_handler(); /* d, a, b, c (can be absent); mode: number of bits of an element; flag: signed */
 
 /* Operands: d, a; of isspacep: p, a. cvta adds or subtracts the start of the space's window. */
@@ -247,6 +250,8 @@ Handler copy_wait_handler();
  * count the bytes.
  */
 Handler copy_bulk_handler();
+/* st.bulk: fills memory with zeros. Operands: address, number of bytes. flag: a shared address. */
+Handler fill_bulk_handler();
 /* cp.async.bulk.commit_group and wait_group, for the checks. immediate: the number of groups that may be incomplete. */
 enum class BulkGroup : uint8_t { commit, wait, wait_read };
 Handler bulk_group_handler(); /* mode: a BulkGroup */
@@ -297,8 +302,10 @@ enum class VoteOp : uint8_t { all, any, uniform, ballot };
 Handler vote_handler(VoteOp op);            /* d, a, members */
 Handler match_handler(bool all, Type type); /* d, p, a, members */
 enum class ReduceOp : uint8_t { add, min, max, and_, or_, xor_ };
-Handler reduce_handler(ReduceOp op, Type type); /* d, a, members */
-Handler elect_handler();                        /* d, p, members */
+/* d, a, members. For f32, the mode has the bits reduce_magnitudes and reduce_keeps_nan. */
+Handler reduce_handler(ReduceOp op, Type type);
+constexpr uint8_t reduce_magnitudes = 1, reduce_keeps_nan = 2;
+Handler elect_handler(); /* d, p, members */
 Handler active_mask_handler();
 Handler warp_barrier_handler(); /* members */
 /*
@@ -308,6 +315,16 @@ Handler warp_barrier_handler(); /* members */
 Handler barrier_handler();
 Handler cluster_arrive_handler();
 Handler cluster_wait_handler();
+
+/*
+ * clusterlaunchcontrol. try_cancel: the address of the response, and a register for the mask of the blocks that get it.
+ * mode: it is a shared address; flag: all blocks of the cluster. query_cancel: d, response. mode: a dimension, or
+ * cancel_succeeded.
+ */
+Handler try_cancel_handler();
+Handler query_cancel_handler();
+constexpr uint8_t cancel_succeeded = 3;
+constexpr uint32_t cancel_bytes = 16; /* number of bytes of the response */
 
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
 Handler matrix_product_handler(); /* target: index in Program::products */

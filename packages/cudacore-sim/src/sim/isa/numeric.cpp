@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/isa/numeric.h"
 
+#include <algorithm>
+
 namespace sim::exec {
 
 namespace {
@@ -54,7 +56,24 @@ uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int ex
   return sign | bits;
 }
 
+/* Returns the bits of a power of two: the magnitude of `value`, rounded. */
+static uint64_t round_to_power(const Format &format, double value, Rounding rounding, bool satfinite) {
+  if (std::isnan(value))
+    return format.nan;
+  uint64_t above = satfinite ? format.largest : format.nan;
+  if (std::isinf(value))
+    return above;
+  int exponent = 0;
+  bool is_exact = std::frexp(std::abs(value), &exponent) == 0.5; /* the magnitude is below 2^exponent */
+  if (value == 0)
+    return 0;
+  int biased = exponent - 1 + format.bias() + (rounding == Rounding::up && !is_exact ? 1 : 0);
+  return biased < 0 ? 0 : std::min(static_cast<uint64_t>(biased), above);
+}
+
 uint64_t round_to(const Format &format, double value, Rounding rounding, bool satfinite) {
+  if (!format.has_sign)
+    return round_to_power(format, value, rounding, satfinite);
   if (std::isnan(value))
     return format.nan;
   bool negative = std::signbit(value);
@@ -70,6 +89,9 @@ uint64_t round_to(const Format &format, double value, Rounding rounding, bool sa
 }
 
 double value_of(const Format &format, uint64_t bits) {
+  if (!format.has_sign)
+    return bits == format.nan ? bit_cast<double>(uint64_t{0x7ff8000000000000})
+                              : std::ldexp(1.0, static_cast<int>(bits) - format.bias());
   uint64_t mantissa = bits & ((uint64_t{1} << format.mantissa_bits) - 1);
   auto biased = static_cast<int>((bits >> format.mantissa_bits) & ((1u << format.exponent_bits) - 1));
   bool negative = (bits >> format.sign_shift()) & 1;

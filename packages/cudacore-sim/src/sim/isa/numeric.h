@@ -18,6 +18,7 @@ struct Format {
   bool has_infinity;
   uint64_t nan;     /* the NaN that operations return */
   uint64_t largest; /* the largest finite number */
+  bool has_sign = true;
 
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }
@@ -27,6 +28,12 @@ inline constexpr Format format_bf16{8, 7, true, 0x7fff, 0x7f7f};
 inline constexpr Format format_tf32{8, 10, true, 0x3ffff, 0x3fbff};
 inline constexpr Format format_e4m3{4, 3, false, 0x7f, 0x7e};
 inline constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
+/* Formats without NaN: conversions of a NaN give the largest number. */
+inline constexpr Format format_e2m1{2, 1, false, 0x7, 0x7};
+inline constexpr Format format_e2m3{2, 3, false, 0x1f, 0x1f};
+inline constexpr Format format_e3m2{3, 2, false, 0x1f, 0x1f};
+/* Powers of two from 2^-127 to 2^127. Conversions to it ignore the sign. */
+inline constexpr Format format_ue8m0{8, 0, false, 0xff, 0xfe, false};
 inline constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
 inline constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
 

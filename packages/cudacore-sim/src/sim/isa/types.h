@@ -33,6 +33,11 @@ namespace sim::ptx {
   X(e5m2, 8, floating)                                                                                                 \
   X(e4m3x2, 16, packed)                                                                                                \
   X(e5m2x2, 16, packed)                                                                                                \
+  X(e2m1x2, 8, packed)                                                                                                 \
+  X(e2m3x2, 16, packed)                                                                                                \
+  X(e3m2x2, 16, packed)                                                                                                \
+  X(ue8m0x2, 16, packed)                                                                                               \
+  X(f32x2, 64, packed)                                                                                                 \
   X(tf32, 32, floating)                                                                                                \
   X(f32, 32, floating)                                                                                                 \
   X(f64, 64, floating)                                                                                                 \

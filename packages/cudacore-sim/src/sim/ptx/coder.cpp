@@ -475,9 +475,9 @@ constexpr struct {
   const Decoder *decoders;
   bool only_compute;
 } groups[] = {{arithmetic_decoders, true}, {video_decoders, true},   {logic_decoders, true},
-              {data_decoders, true},       {memory_decoders, false}, {parallel_decoders, false},
-              {matrix_decoders, false},    {tensor_decoders, false}, {texture_decoders, false},
-              {control_decoders, false}};
+              {data_decoders, true},       {memory_decoders, false}, {asynchronous_decoders, false},
+              {parallel_decoders, false},  {matrix_decoders, false}, {tensor_decoders, false},
+              {texture_decoders, false},   {control_decoders, false}};
 
 struct Entry {
   void (*decode)(Coder &);

@@ -132,6 +132,7 @@ extern const Decoder video_decoders[];
 extern const Decoder logic_decoders[];
 extern const Decoder data_decoders[];
 extern const Decoder memory_decoders[];
+extern const Decoder asynchronous_decoders[];
 extern const Decoder parallel_decoders[];
 extern const Decoder matrix_decoders[];
 extern const Decoder tensor_decoders[];

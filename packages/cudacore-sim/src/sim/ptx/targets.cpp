@@ -16,14 +16,18 @@ namespace {
  *
  * opcodes:   separated by |. Empty: any opcode.
  * modifiers: words, all of which have to match. a|b: one of these modifiers is present. !a: this one is absent.
+ * families:  the target needs a suffix, such as the a of sm_90a or the f of sm_100f, and belongs to one of these
+ *            families, separated by |: 100 has sm_100a, sm_100f, sm_103a, ... `every`: any family. Empty: no suffix is
+ *            needed.
  * operands:  the instruction has at least as many operands.
  */
 struct Row {
   std::string_view opcodes, modifiers;
   uint32_t target;
-  enum { any, with_suffix, only_90a } suffix = any;
+  std::string_view families = {};
   size_t operands = 0;
 };
+constexpr std::string_view every = "every";
 
 constexpr Row rows[] = {
     /* modifiers of any instruction */
@@ -46,6 +50,8 @@ constexpr Row rows[] = {
     {"min|max", "relu", 90},
     {"add|min|max", "u16x2|s16x2", 90},
     {"add|sub|mul|ex2|tanh|set|setp", "bf16|bf16x2", 90},
+    {"add|sub|mul|fma", "f32x2", 100},
+    {"min|max", "f32", 100, {}, 4}, /* three sources */
     {"cvt", "satfinite", 70},
     {"cvt", "pack", 72},
     {"cvt", "pack u2|s2|u4|s4", 75},
@@ -54,6 +60,8 @@ constexpr Row rows[] = {
     {"cvt", "bf16|bf16x2 !f32", 90},
     {"cvt", "tf32 rn|rz", 90},
     {"cvt", "tf32 rn|rz satfinite", 100},
+    {"cvt", "e2m1x2|e2m3x2|e3m2x2|ue8m0x2", 100, every},
+    {"cvt", "bf16x2 e4m3x2|e5m2x2", 100, every},
     {"cvta|isspacep", "param", 70},
     {"mapa|getctarank", "", 90},
     /* memory */
@@ -64,6 +72,7 @@ constexpr Row rows[] = {
     {"atom|red", "f16|b16", 70},
     {"atom|red", "bf16|bf16x2|b128|v2|v4|v8", 90},
     {"st|red", "async", 90},
+    {"st", "bulk", 100},
     {"fence", "", 70},
     {"fence", "acquire|release", 90},
     {"fence", "async|async.global|async::generic|tensormap::generic|mbarrier_init", 90},
@@ -74,15 +83,18 @@ constexpr Row rows[] = {
     {"cp", "bulk", 90},
     {"cp", "cp_mask", 100},
     {"tensormap", "", 90},
-    {"tensormap", "replace", 90, Row::with_suffix},
+    {"tensormap", "replace", 90, every},
     {"mbarrier", "", 80},
     {"mbarrier", "expect_tx|complete_tx|try_wait", 90},
-    {"mbarrier", "arrive|arrive_drop !noComplete", 90, Row::any, 3}, /* with a count */
+    {"mbarrier", "arrive|arrive_drop !noComplete", 90, {}, 3}, /* with a count */
     /* several threads */
     {"match|nanosleep", "", 70},
     {"redux", "", 80},
     {"elect|griddepcontrol", "", 90},
-    {"setmaxnreg", "", 90, Row::with_suffix},
+    {"setmaxnreg", "", 90, every},
+    {"redux", "f32", 100, "100"},
+    {"clusterlaunchcontrol", "", 100},
+    {"clusterlaunchcontrol", "multicast::cluster::all", 100, every},
     /* matrices */
     {"mma", "", 70},
     {"mma", "m16n8k8|m8n8k16|m8n8k32|m8n8k128", 75},
@@ -97,7 +109,7 @@ constexpr Row rows[] = {
     {"mma|wmma", "b1 and", 80},
     {"ldmatrix|movmatrix", "", 75},
     {"stmatrix", "", 90},
-    {"wgmma", "", 90, Row::only_90a},
+    {"wgmma", "", 90, "90"},
     /* special registers and directives */
     {"%reserved_smem_offset_begin|%reserved_smem_offset_end|%reserved_smem_offset_cap", "", 80},
     {"%reserved_smem_offset_0|%reserved_smem_offset_1", "", 80},
@@ -135,9 +147,11 @@ const Table &table() {
 }
 
 bool fits(const Row &row, Target target) {
-  if (row.suffix == Row::only_90a)
-    return target.number == 90 && target.suffix == 'a';
-  return target.number >= row.target && (row.suffix == Row::any || target.suffix != 0);
+  if (target.number < row.target || row.families.empty())
+    return target.number >= row.target;
+  std::string family = std::to_string(target.number / 10 * 10);
+  return target.suffix &&
+         any_part(row.families, '|', [&](std::string_view one) { return one == every || one == family; });
 }
 
 /* Returns whether an instruction has the modifiers of a row. Appends them to `name`, with dots. */
@@ -186,8 +200,8 @@ std::string refusal(Target target, std::string_view opcode, const std::vector<st
   }
   if (!needed)
     return {};
-  if (needed->suffix != Row::any) {
-    uint32_t wanted = needed->suffix == Row::only_90a ? 90 : std::max(needed->target, target.number);
+  if (!needed->families.empty()) {
+    uint32_t wanted = needed->families == every ? std::max(needed->target, target.number) : needed->target;
     return "Instruction '" + feature + "' not supported on .target 'sm_" + std::to_string(target.number) +
            "': compile for compute_" + std::to_string(wanted) + "a";
   }

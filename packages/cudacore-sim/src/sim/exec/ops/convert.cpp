@@ -23,8 +23,6 @@ Mode mode_of(const Instruction &ins) {
           (bits & relu_bit) != 0,           (bits & satfinite_bit) != 0, (bits & integral_bit) != 0};
 }
 
-constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
-
 /* Returns the exact value of the source as a double. */
 template <Type From> double read_float(uint64_t bits, bool ftz) {
   if constexpr (From == Type::f32) {
@@ -176,30 +174,49 @@ template <Type To> Handler to_float(Type from) {
 
 /* --- pairs -------------------------------------------------------------------------------------------------------- */
 
-/* d = {a, b}, each f32 rounded to a small format; a is the high half. */
-template <Type To> void pair_from_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
+/* A type of two numbers: their format, and the number of bits for each of them. */
+struct Pair {
+  Type type;
+  const Format &format;
+  uint32_t bits;
+};
+constexpr Pair pairs[] = {{Type::f16x2, format_f16, 16},    {Type::bf16x2, format_bf16, 16},
+                          {Type::e4m3x2, format_e4m3, 8},   {Type::e5m2x2, format_e5m2, 8},
+                          {Type::e2m3x2, format_e2m3, 8},   {Type::e3m2x2, format_e3m2, 8},
+                          {Type::ue8m0x2, format_ue8m0, 8}, {Type::e2m1x2, format_e2m1, 4}};
+size_t pair_of(Type type) {
+  for (size_t i = 0; i < std::size(pairs); ++i)
+    if (pairs[i].type == type)
+      return i;
+  return std::size(pairs);
+}
+
+/* Stores the pair of two numbers, rounded to its format. */
+void put_pair(uint64_t *d, uint32_t lane, const Pair &to, double high, double low, const Mode &mode) {
+  auto bits = [&](double value) {
+    return round_to(to.format, mode.relu && value <= 0 ? 0 : value, mode.rounding, mode.satfinite);
+  };
+  uint64_t both = bits(high) << to.bits | bits(low);
+  std::memcpy(d + lane, &both, to.bits == 4 ? 1 : to.bits / 4);
+}
+/* d = {a, b}; a is the high half. */
+void pair_from_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t *d = w.out(ins.op[0]);
   Mode mode = mode_of(ins);
-  constexpr uint32_t width = To == Type::f16 || To == Type::bf16 ? 16 : 8;
   for_lanes(lanes, [&](uint32_t lane) {
-    uint64_t high = write_float<To>(read_float<Type::f32>(a[lane], mode.ftz), mode);
-    uint64_t low = write_float<To>(read_float<Type::f32>(b[lane], mode.ftz), mode);
-    auto both = static_cast<uint32_t>(high << width | low);
-    std::memcpy(d + lane, &both, width / 4);
+    put_pair(d, lane, pairs[ins.mode], read_float<Type::f32>(a[lane], mode.ftz),
+             read_float<Type::f32>(b[lane], mode.ftz), mode);
   });
 }
-/* Converts a pair of numbers to a pair of another format: f16x2 to 8-bit formats, and vice versa. */
-template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins, uint32_t lanes) {
+void pair_to_pair(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]);
   uint64_t *d = w.out(ins.op[0]);
   Mode mode = mode_of(ins);
-  constexpr uint32_t to = half_bits(To), from = half_bits(From);
+  const Pair &from = pairs[ins.count];
+  auto value = [&](uint64_t bits) { return value_of(from.format, bits & ((1u << from.bits) - 1)); };
   for_lanes(lanes, [&](uint32_t lane) {
-    uint64_t low = write_float<To>(value_of(format_of(From), a[lane] & ((1u << from) - 1)), mode);
-    uint64_t high = write_float<To>(value_of(format_of(From), (a[lane] >> from) & ((1u << from) - 1)), mode);
-    auto both = static_cast<uint32_t>(high << to | low);
-    std::memcpy(d + lane, &both, to / 4);
+    put_pair(d, lane, pairs[ins.mode], value(a[lane] >> from.bits), value(a[lane]), mode);
   });
 }
 
@@ -241,33 +258,29 @@ int64_t convert_mode(const Conversion &conversion) {
          int64_t{static_cast<uint8_t>(conversion.rounding)} << 8;
 }
 
-Handler convert_pair_handler(const Conversion &conversion) {
+Handler convert_pair_handler(const Conversion &conversion, Instruction &out) {
+  size_t to = pair_of(conversion.to), from = pair_of(conversion.from);
+  if (to == std::size(pairs))
+    return nullptr;
+  out.mode = static_cast<uint8_t>(to);
+  out.count = static_cast<uint8_t>(from);
+  bool is_half = pairs[to].bits == 16, is_power = conversion.to == Type::ue8m0x2;
+  bool rounds = conversion.rounding == Rounding::nearest || (is_half && conversion.rounding == Rounding::zero);
+  if (is_power)
+    rounds = conversion.rounding == Rounding::zero || conversion.rounding == Rounding::up;
+  bool is_known = rounds && !conversion.ftz && !conversion.sat && (conversion.satfinite || is_half || is_power);
   if (conversion.from == Type::f32)
-    switch (conversion.to) {
-    case Type::f16x2:
-      return pair_from_f32<Type::f16>;
-    case Type::bf16x2:
-      return pair_from_f32<Type::bf16>;
-    case Type::e4m3x2:
-      return pair_from_f32<Type::e4m3>;
-    case Type::e5m2x2:
-      return pair_from_f32<Type::e5m2>;
-    default:
-      return nullptr;
-    }
-  if (conversion.from == Type::f16x2) {
-    if (conversion.to == Type::e4m3x2)
-      return pair_to_pair<Type::e4m3, Type::f16>;
-    if (conversion.to == Type::e5m2x2)
-      return pair_to_pair<Type::e5m2, Type::f16>;
-  }
-  if (conversion.to == Type::f16x2) {
-    if (conversion.from == Type::e4m3x2)
-      return pair_to_pair<Type::f16, Type::e4m3>;
-    if (conversion.from == Type::e5m2x2)
-      return pair_to_pair<Type::f16, Type::e5m2>;
-  }
-  return nullptr;
+    return is_known && !(is_power && conversion.relu) ? pair_from_f32 : nullptr;
+  if (from == std::size(pairs) || (pairs[from].bits == 16) == is_half)
+    return nullptr;
+  /* Pairs of f16 and bf16 have all numbers of the smaller formats. Those of ue8m0 are too large for f16. */
+  bool of_power = conversion.from == Type::ue8m0x2;
+  if (is_power || of_power)
+    is_known = is_known && !conversion.relu && (is_power ? conversion.from : conversion.to) == Type::bf16x2;
+  if (is_half)
+    is_known = is_known && conversion.rounding == Rounding::nearest &&
+               !(conversion.satfinite && (of_power || conversion.to == Type::f16x2));
+  return is_known ? pair_to_pair : nullptr;
 }
 
 Handler convert_pack_handler() { return pack; }

@@ -58,6 +58,15 @@ template <class E> struct XorSign {
   }
 };
 
+/* Returns the largest or smallest of three operands, or of their magnitudes. */
+template <class E, bool Magnitudes> struct OfThree {
+  static float apply(float a, float b, float c) {
+    if (Magnitudes)
+      a = std::abs(a), b = std::abs(b), c = std::abs(c);
+    return E::apply(E::apply(a, b), c);
+  }
+};
+
 /* The approximations below are computed in double, and so are more precise than the hardware guarantees. */
 struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
@@ -172,19 +181,43 @@ template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
 
 enum class Arity : uint8_t { one, two, three };
 
+/* Does the same as V for each of two numbers in a register of 64 bits. */
+template <class V, Rounding R> struct OfPair {
+  template <class... Sources> static uint64_t apply(Sources... sources) {
+    auto number = [](uint64_t pair, int shift) { return bit_cast<float>(static_cast<uint32_t>(pair >> shift)); };
+    auto bits = [&](int shift) { return uint64_t{bit_cast<uint32_t>(V::apply(number(sources, shift)...))} << shift; };
+    return bits(32) | bits(0);
+  }
+  static void two(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    binary<OfPair, uint64_t, uint64_t>(w, ins, lanes);
+  }
+  static void three(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    ternary<OfPair, uint64_t, uint64_t>(w, ins, lanes);
+  }
+};
+/* The type of operations on f32x2. */
+struct FloatPair {};
+
 template <class F, class T, Arity N, Rounding R, bool Ftz, bool Sat> Handler variant() {
-  using V = Variant<F, T, R, Ftz, Sat>;
-  if constexpr (N == Arity::one)
-    return V::one;
-  else if constexpr (N == Arity::two)
-    return V::two;
-  else {
+  if constexpr (std::is_same_v<T, FloatPair>) {
+    using P = OfPair<Variant<F, float, R, Ftz, false>, R>;
+    if constexpr (N == Arity::two)
+      return Sat ? nullptr : P::two;
+    else
+      return Sat ? nullptr : P::three;
+  } else if constexpr (N == Arity::one) {
+    return Variant<F, T, R, Ftz, Sat>::one;
+  } else if constexpr (N == Arity::two) {
+    return Variant<F, T, R, Ftz, Sat>::two;
+  } else {
 #ifdef __x86_64__
-    static const bool fused = __builtin_cpu_supports("fma");
+    static const bool fused = std::is_same_v<F, Fma> && __builtin_cpu_supports("fma");
     if (fused)
-      return V::three_fused;
+      return Variant<F, T, R, Ftz, Sat>::three_fused;
 #endif
-    return V::three;
+    return Variant<F, T, R, Ftz, Sat>::three;
   }
 }
 template <class F, class T, Arity N, Rounding R> Handler with_mode(FloatMode mode) {
@@ -217,6 +250,9 @@ template <class F, Arity N> Handler both(Type type, FloatMode mode) {
   if (type == Type::f64)
     return rounded<F, double, N>(mode);
   return nullptr;
+}
+template <class F, Arity N> Handler with_pairs(Type type, FloatMode mode) {
+  return type == Type::f32x2 ? rounded<F, FloatPair, N>(mode) : both<F, N>(type, mode);
 }
 template <class F, Arity N> Handler unsaturated(Type type, FloatMode mode) {
   return mode.sat ? nullptr : both<F, N>(type, mode);
@@ -296,6 +332,10 @@ template <FloatTest Test> Handler test_of(Type type) {
 
 template <bool Max, bool KeepNan> Handler extreme(Type type, FloatMode mode) {
   using E = Extreme<Max, KeepNan>;
+  if (mode.of_three)
+    return mode.rounding != Rounding::none ? nullptr
+           : mode.magnitudes               ? only_f32<OfThree<E, true>, Arity::three>(type, mode)
+                                           : only_f32<OfThree<E, false>, Arity::three>(type, mode);
   if (mode.xorsign || KeepNan)
     return mode.xorsign ? only_f32<XorSign<E>, Arity::two>(type, mode) : only_f32<E, Arity::two>(type, mode);
   return plain<E, Arity::two>(type, mode);
@@ -317,15 +357,15 @@ Handler rsqrt_approx(Type type, FloatMode mode) {
 } // namespace
 
 Handler float_handler(FloatOp op, Type type, FloatMode mode) {
-  if (type != Type::f32 && type != Type::f64)
+  if (type != Type::f32 && type != Type::f64 && type != Type::f32x2)
     return half_handler(op, type, mode);
   if (mode.relu)
     return nullptr;
   using Op = FloatOp;
-  static constexpr Choice<Op, Type, FloatMode> choices[] = {{Op::add, both<Add, Arity::two>},
-                                                            {Op::sub, both<Sub, Arity::two>},
-                                                            {Op::mul, both<Mul, Arity::two>},
-                                                            {Op::fma, both<Fma, Arity::three>},
+  static constexpr Choice<Op, Type, FloatMode> choices[] = {{Op::add, with_pairs<Add, Arity::two>},
+                                                            {Op::sub, with_pairs<Sub, Arity::two>},
+                                                            {Op::mul, with_pairs<Mul, Arity::two>},
+                                                            {Op::fma, with_pairs<Fma, Arity::three>},
                                                             {Op::div, unsaturated<Div, Arity::two>},
                                                             {Op::div_approx, only_f32<DivApprox, Arity::two>},
                                                             {Op::div_full, only_f32<DivFull, Arity::two>},

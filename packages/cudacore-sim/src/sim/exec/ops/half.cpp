@@ -138,7 +138,7 @@ template <FloatOp Op> Handler typed(Type type) {
 } // namespace
 
 Handler half_handler(FloatOp op, Type type, FloatMode mode) {
-  if (mode.rounding != Rounding::nearest && mode.rounding != Rounding::none)
+  if (mode.of_three || (mode.rounding != Rounding::nearest && mode.rounding != Rounding::none))
     return nullptr;
   return for_constant<FloatOp::add, FloatOp::sub, FloatOp::mul, FloatOp::fma, FloatOp::min, FloatOp::max,
                       FloatOp::min_nan, FloatOp::max_nan, FloatOp::neg, FloatOp::abs, FloatOp::ex2, FloatOp::tanh>(

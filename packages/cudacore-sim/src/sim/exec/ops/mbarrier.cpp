@@ -192,6 +192,73 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
+void fill_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
+  constexpr uint32_t granule = 8;
+  const uint64_t *to = w.in(ins.op[0]), *sizes = w.in(ins.op[1]);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto size = get<uint32_t>(sizes, lane);
+    if (size % granule)
+      w.access_fault(FaultKind::misaligned_address, ins, lane, to[lane], size, true, "shared",
+                     "the size is not a multiple of 8");
+    if (!ins.flag && static_cast<Window>(to[lane] >> window_shift) != Window::shared)
+      w.access_fault(FaultKind::invalid_address_space, ins, lane, to[lane], size, true, "generic",
+                     "st.bulk fills shared memory");
+    for (uint32_t at = 0; at < size; at += granule)
+      store_relaxed<uint64_t>(bulk_place(w, ins, lane, to[lane] + at, ins.flag, granule, true), 0);
+  });
+}
+
+/* --- clusterlaunchcontrol: the response has the first block of the cancelled cluster, and whether there is one ------
+ */
+
+using Response = std::array<uint32_t, cancel_bytes / 4>;
+
+/* Takes a cluster that has not begun from the grid. */
+Response take_cluster(Grid &grid) {
+  uint64_t number = grid.next_unit.load();
+  while (number < grid.units && !grid.next_unit.compare_exchange_weak(number, number + 1))
+    ;
+  if (number >= grid.units)
+    return {};
+  Dim3 at = grid.cluster_of(number);
+  const Dim3 &size = grid.launch.cluster;
+  return {at[0] * size[0], at[1] * size[1], at[2] * size[2], 1};
+}
+
+void try_cancel(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *to = w.in(ins.op[0]);
+  uint64_t *blocks = w.out(ins.op[1]);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    Response response = take_cluster(*w.grid);
+    if (!ins.mode && static_cast<Window>(to[lane] >> window_shift) != Window::shared)
+      w.access_fault(FaultKind::invalid_address_space, ins, lane, to[lane], cancel_bytes, true, "generic",
+                     "the response has to be in shared memory");
+    auto place = static_cast<uint32_t>(to[lane]);
+    blocks[lane] = ins.flag ? (1u << w.grid->cluster_size) - 1 : 1u << (place >> shared_rank_shift);
+    for_blocks(static_cast<uint32_t>(blocks[lane]), place, [&](uint32_t address) {
+      std::byte *at = locate<StateSpace::shared>(w, ins, lane, address, cancel_bytes, true);
+      for (size_t i = 0; i < response.size(); ++i)
+        store_relaxed<uint32_t>(at + 4 * i, response[i]);
+    });
+  });
+}
+
+void query_cancel(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *low = w.in(ins.op[1]), *high = low + warp_size;
+  if (ins.mode == cancel_succeeded) {
+    uint32_t set = 0;
+    for_lanes(lanes, [&](uint32_t lane) { set |= uint32_t{high[lane] >> 32 != 0} << lane; });
+    return w.set_predicate(ins.op[0], lanes, set);
+  }
+  const uint64_t *from = ins.mode == 2 ? high : low;
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) {
+    put<uint32_t>(d, lane, static_cast<uint32_t>(from[lane] >> (ins.mode == 1 ? 32 : 0)));
+  });
+}
+
 void bulk_group(Warp &w, const Instruction &ins, uint32_t lanes) {
   if (w.grid->checker)
     w.grid->checker->bulk_group(w, ins, lanes);
@@ -210,6 +277,9 @@ Handler mbarrier_handler(MbarrierOp op, StateSpace space) {
 }
 Handler mbarrier_pending_handler() { return pending_count; }
 Handler copy_bulk_handler() { return copy_bulk; }
+Handler fill_bulk_handler() { return fill_bulk; }
+Handler try_cancel_handler() { return try_cancel; }
+Handler query_cancel_handler() { return query_cancel; }
 Handler bulk_group_handler() { return bulk_group; }
 
 } // namespace sim::exec

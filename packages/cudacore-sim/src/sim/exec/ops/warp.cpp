@@ -3,7 +3,7 @@
  * Instructions that several lanes of a warp, several warps of a block, or several blocks of a cluster execute together.
  */
 #include "sim/exec/checker.h"
-#include "sim/isa/handlers.h"
+#include "sim/isa/numeric.h"
 #include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
@@ -157,6 +157,29 @@ template <ReduceOp Op, class T> void reduce(Warp &w, const Instruction &ins, uin
   });
 }
 
+/* Without .NaN, only numbers count. -0 is less than +0. */
+template <bool Max> void reduce_floats(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[2], false, [&](uint32_t present) {
+    const uint64_t *a = w.in(ins.op[1]);
+    float result = canonical_nan(NAN);
+    bool any_nan = false;
+    for_lanes(present, [&](uint32_t lane) {
+      auto value = get<float>(a, lane);
+      if (ins.mode & reduce_magnitudes)
+        value = std::abs(value);
+      bool replaces = value == result ? std::signbit(result) == Max : Max ? value > result : value < result;
+      if (std::isnan(value))
+        any_nan = true;
+      else if (std::isnan(result) || replaces)
+        result = value;
+    });
+    if (any_nan && (ins.mode & reduce_keeps_nan))
+      result = canonical_nan(NAN);
+    uint64_t *d = w.out(ins.op[0]);
+    for_lanes(present, [&](uint32_t lane) { put<float>(d, lane, result); });
+  });
+}
+
 void elect(Warp &w, const Instruction &ins, uint32_t lanes) {
   together(w, lanes, ins.op[2], false, [&](uint32_t present) {
     auto leader = static_cast<uint32_t>(__builtin_ctz(present));
@@ -236,6 +259,8 @@ Handler match_handler(bool all, Type type) {
   return nullptr;
 }
 Handler reduce_handler(ReduceOp op, Type type) {
+  if (type == Type::f32)
+    return op == ReduceOp::max ? reduce_floats<true> : op == ReduceOp::min ? reduce_floats<false> : nullptr;
   bool logic = op == ReduceOp::and_ || op == ReduceOp::or_ || op == ReduceOp::xor_;
   if (logic != (type == Type::b32))
     return nullptr;

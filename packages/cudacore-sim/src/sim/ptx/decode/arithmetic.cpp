@@ -11,7 +11,8 @@ using exec::FloatOp;
 using exec::IntegerOp;
 
 bool is_float(Type type) {
-  return class_of(type) == TypeClass::floating || type == Type::f16x2 || type == Type::bf16x2;
+  return class_of(type) == TypeClass::floating ||
+         class_of(type) == TypeClass::packed && type != Type::u16x2 && type != Type::s16x2;
 }
 
 void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = {}) {
@@ -21,7 +22,7 @@ void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = 
   mode.relu = c.take("relu");
   c.take("noftz");
   c.operands(type, sources);
-  if (type != Type::f32 && type != Type::f64)
+  if (type != Type::f32 && type != Type::f64 && type != Type::f32x2)
     c.out.mode =
         static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0) | (mode.xorsign ? 8 : 0));
   c.emit(exec::float_handler(op, type, mode));
@@ -149,12 +150,15 @@ void min_or_max(Coder &c, bool max) {
     return integer(c, max ? IntegerOp::max : IntegerOp::min, type, 2);
   }
   FloatMode mode;
+  mode.of_three = c.count() == 4;
   mode.xorsign = c.take("xorsign");
-  if (mode.xorsign && !c.take("abs"))
+  if (mode.xorsign || mode.of_three)
+    mode.magnitudes = c.take("abs");
+  if (mode.xorsign && (mode.of_three || !mode.magnitudes))
     c.unsupported();
-  if (c.take("NaN"))
-    return floating(c, max ? FloatOp::max_nan : FloatOp::min_nan, type, 2, mode);
-  floating(c, max ? FloatOp::max : FloatOp::min, type, 2, mode);
+  bool keeps_nan = c.take("NaN");
+  FloatOp op = keeps_nan ? (max ? FloatOp::max_nan : FloatOp::min_nan) : max ? FloatOp::max : FloatOp::min;
+  floating(c, op, type, mode.of_three ? 3 : 2, mode);
 }
 void min(Coder &c) { min_or_max(c, false); }
 void max(Coder &c) { min_or_max(c, true); }

@@ -176,7 +176,7 @@ void cvt(Coder &c) {
     c.out.op[0] = c.destination(c.operand(0), conversion.to, true);
     for (size_t i = 1; i < c.count(); ++i)
       c.out.op[i] = c.source(c.operand(i), conversion.from, true);
-    return c.emit(exec::convert_pair_handler(conversion));
+    return c.emit(exec::convert_pair_handler(conversion, c.out));
   }
   if (is_float(conversion.from) && !is_float(conversion.to) && conversion.rounding == exec::Rounding::none)
     c.fail("a conversion from floating point to an integer needs a rounding");

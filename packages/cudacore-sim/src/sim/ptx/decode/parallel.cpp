@@ -78,6 +78,10 @@ void redux(Coder &c) {
   if (!take_reduction(c, op))
     c.unsupported();
   Type type = c.need_type();
+  if (type == Type::f32 && c.take("abs"))
+    c.out.mode |= exec::reduce_magnitudes;
+  if (type == Type::f32 && c.take("NaN"))
+    c.out.mode |= exec::reduce_keeps_nan;
   c.operands({type, type, Type::b32});
   c.emit(exec::reduce_handler(op, type));
 }
