@@ -235,6 +235,26 @@ class TestViews:
         launch(graph)
         assert numbers[0] == 5
 
+    def test_kernel_arguments_one_by_one(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """An update would not take arguments as launch() does, or would choose between two sets of them."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        node.update(numbers.buffer, 2)
+        assert node.args == (numbers.buffer.handle, 2)
+        graph = definition.instantiate()
+        view: Any = graph[node]
+        view.update(numbers.buffer, 5)
+        launch(graph)
+        assert numbers[0] == 5
+        with pytest.raises(TypeError, match=r"arguments are missing: write update\(a, b\)"):
+            view.update()
+        for each in (node, view):
+            with pytest.raises(TypeError, match=r"write \*arguments to pass the items of a tuple"):
+                each.update((numbers.buffer, 3))
+            with pytest.raises(TypeError, match="arguments are given twice"):
+                each.update(numbers.buffer, 3, args=(numbers.buffer, 3))
+
     def test_kernel_with_attributes(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:

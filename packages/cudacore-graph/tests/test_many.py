@@ -207,7 +207,8 @@ class TestUpdate:
             ([*nodes[:2], gone], ch.ClosedError, "node 2 was destroyed|was destroyed"),
             ([*nodes[:2], 3], TypeError, "node 2: nodes must be a GraphNode, not 'int'"),
             ([fill], TypeError, "node 0: nodes must be of type KernelNode, not"),
-            (stranger.graph.launch_many(ONE, nodes[0].kernel, numbers.buffer, [1] * 3), Exception, "graph"),
+            (stranger.graph.launch_many(ONE, nodes[0].kernel, numbers.buffer, [1] * 3), ValueError, "graph"),
+            ([stranger], ValueError, r"is not of the graph .*\(node 0 of the batch\)|node 0: .*of another graph"),
             (nodes[0], TypeError, "nodes must be an iterable of GraphNode, not"),
             (3, TypeError, "nodes must be an iterable of GraphNode, not"),
         ]

@@ -168,6 +168,25 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "option of a dict": (lambda p: p.device.create_event({"timing": True}), "did you mean 'timing_enabled'?"),
     "option of a program": (lambda p: core.ProgramOptions(archi="sm_90"), "did you mean 'arch'?"),  # type: ignore[call-arg]
     "option without likeness": (lambda p: core.StreamOptions(xyz=1), "it has nonblocking, priority"),  # type: ignore[call-arg]
+    "option of a constructor": (
+        lambda p: core.Program(SOURCE, "c++", arch="sm_90"),  # type: ignore[call-arg]
+        "Program() got an unexpected keyword argument 'arch'; options are given as options=ProgramOptions(arch=...)",
+    ),
+    "option of a linker": (lambda p: core.Linker(p.code, arch="sm_90"), "given as options=LinkerOptions(arch=...)"),  # type: ignore[call-arg]
+    "option of a method": (lambda p: p.device.create_stream(priority=1), "given as options=StreamOptions(priority="),  # type: ignore[call-arg]
+    "option of a graph": (
+        lambda p: core.graph.GraphDefinition().instantiate(auto_free_on_launch=True),  # type: ignore[call-arg]
+        "given as options=GraphCompleteOptions(auto_free_on_launch=...)",
+    ),
+    "option of a pool": (
+        lambda p: core.DeviceMemoryResource(p.device, max_size=1),  # type: ignore[call-arg]
+        "given as options=DeviceMemoryResourceOptions(max_size=...)",
+    ),
+    "option of virtual memory": (
+        lambda p: core.VirtualMemoryResource(p.device, peers=[]),  # type: ignore[call-arg]
+        "given as config=VirtualMemoryResourceOptions(peers=...)",
+    ),
+    "argument of a constructor": (lambda p: core.Program(SOURCE, "c++", header={}), "; did you mean 'headers'?"),  # type: ignore[call-arg]
     "class": (lambda p: getattr(core, "LauchConfig"), "has no attribute 'LauchConfig'; did you mean 'LaunchConfig'?"),  # noqa: B009
     "later class": (lambda p: getattr(core, "ProgramOption"), "did you mean 'ProgramOptions'"),  # noqa: B009
     "malloc": (lambda p: getattr(core, "malloc"), "module 'cudacore' has no attribute 'malloc': use Device.allocate()"),  # noqa: B009
@@ -183,6 +202,8 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "elapsed": (lambda p: p.stream.record().elapsed_time(1), "subtract events: end - start is in milliseconds"),  # type: ignore[attr-defined]
     "device": (lambda p: p.device.synchronize(), "'Device' object has no attribute 'synchronize': use sync()"),  # type: ignore[attr-defined]
     "address": (lambda p: p.buffer.ptr, "'Buffer' object has no attribute 'ptr': use handle"),  # type: ignore[attr-defined]
+    "view": (lambda p: p.buffer.view("f4").fill(1), "'fill': fill the buffer: buffer.fill(value, stream=str"),  # type: ignore[attr-defined]
+    "view's array": (lambda p: p.buffer.view("f4").get(), "attribute 'get': use copy_to(array, stream=stream)"),  # type: ignore[attr-defined]
     "free": (lambda p: p.buffer.free(), "'Buffer' object has no attribute 'free': use close()"),  # type: ignore[attr-defined]
     "with": (lambda p: p.device.__enter__(), "no attribute '__enter__': use set_current(); a device stays"),  # type: ignore[attr-defined]
     "file of code": (lambda p: core.ObjectCode.from_file("a"), "use from_cubin(path), from_ptx(path) or another"),  # type: ignore[attr-defined]
@@ -227,6 +248,9 @@ def test_names_of_others_are_not_listed(program: Program) -> None:
         assert "synchronize" not in dir(value)
         assert not hasattr(value, "synchronize")
         assert not hasattr(value, "ptr")
+    view = program.buffer.view("f4")
+    assert "get" not in dir(view)
+    assert not hasattr(view, "get")
 
 
 def test_subclass_of_config_has_its_own_arguments() -> None:

@@ -18,7 +18,7 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._sdk import Closing, as_options, closed, copy_options, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, options_apart, shorten
 from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_ltoir, image_to_link, link_with_driver
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Linker(Closing):
     _box: tuple[Any, list[bytes]] | None  # an nvJitLink linker with its flags, for `handle`
     _logs: tuple[str, str]
 
+    @options_apart("LinkerOptions")
     def __init__(self, *object_codes: ObjectCode, options: LinkerOptions | LinkerOptionsDict | None = None) -> None:
         if not object_codes:
             raise ValueError("At least one ObjectCode object must be provided")

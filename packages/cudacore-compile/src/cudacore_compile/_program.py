@@ -27,7 +27,7 @@ from cudacore_compile.typing import (
     SourceCodeType,
 )
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._sdk import Closing, as_options, closed, copy_options, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, options_apart, shorten
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -90,6 +90,7 @@ class Program(Closing):
     _cubin_names: dict[str, str] | None  # lowered names, if the program in `_box` was compiled to a cubin
     _running: list[Any]  # the compiler's programs that are being compiled
 
+    @options_apart("ProgramOptions")
     def __init__(
         self,
         code: str | bytes | bytearray,

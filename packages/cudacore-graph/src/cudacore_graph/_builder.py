@@ -29,6 +29,7 @@ from cudacore_handles._sdk import (
     ffi,
     hold,
     lib,
+    options_apart,
     out_box,
 )
 from cudacore_handles._sdk import graph_native as _native
@@ -237,6 +238,7 @@ class GraphBuilder(Builder, Made):
             self._take_no_work()
         return self
 
+    @options_apart("GraphCompleteOptions")
     def complete(self, options: GraphCompleteOptions | GraphCompleteOptionsDict | None = None) -> Graph:
         """Make an executable graph; see :meth:`GraphDefinition.instantiate`.
 

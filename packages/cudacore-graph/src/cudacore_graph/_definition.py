@@ -13,7 +13,19 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import HINTS, explain, gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles._sdk import Closing, adopt, as_options, check, closed, hold, last_error, lib, out_box, results
+from cudacore_handles._sdk import (
+    Closing,
+    adopt,
+    as_options,
+    check,
+    closed,
+    hold,
+    last_error,
+    lib,
+    options_apart,
+    out_box,
+    results,
+)
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -252,6 +264,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
         """
         return create_condition(self, default_value)
 
+    @options_apart("GraphCompleteOptions")
     def instantiate(self, options: GraphCompleteOptions | GraphCompleteOptionsDict | None = None) -> Graph:
         """Make an executable graph (cuGraphInstantiateWithParams).
 

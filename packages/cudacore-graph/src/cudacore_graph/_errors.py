@@ -64,11 +64,10 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
     where = f" (node {place} of the batch)" if place >= 0 else ""
     if status == lib.CCH_EGONE:
         return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}{where}")
-    if status == lib.CCH_EINVAL:  # the library checks values, such as the overlap of the operands of a copy
+    # The library checks values, such as the overlap of the operands of a copy, and whether nodes are of the graph.
+    if status in (lib.CCH_EINVAL, lib.CCH_EMISMATCH):
         return ValueError(f"{kind}: {error.meaning}{where}")
-    if status == lib.CCH_EMISMATCH:
-        error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
-    elif status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.GRAPH_EXEC_UPDATE_FAILURE):
+    if status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.GRAPH_EXEC_UPDATE_FAILURE):
         if kind == "deallocate":
             refused = ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})")
             refused.__cause__ = error

@@ -12,8 +12,10 @@ from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
+from cudacore_handles._views.view import StridedMemoryView
 
 _LAUNCH = "write launch(stream, LaunchConfig(grid=..., block=...), kernel, ...)"
+_COPY_TO = "use copy_to(array, stream=stream)"
 
 instead(
     Stream,
@@ -61,11 +63,27 @@ instead(
     free="use close()",
     shape="a Buffer has size bytes; view(dtype) is an array",
     dtype="a Buffer has size bytes; view(dtype) is an array",
-    get="use copy_to(array, stream=stream)",
+    get=_COPY_TO,
     set="use copy_from(array, stream=stream)",
-    numpy="use copy_to(array, stream=stream)",
-    copy_to_host="use copy_to(array, stream=stream)",
+    numpy=_COPY_TO,
+    copy_to_host=_COPY_TO,
     copy_from_host="use copy_from(array, stream=stream)",
+)
+instead(
+    StridedMemoryView,
+    fill="fill the buffer: buffer.fill(value, stream=stream)",
+    zero_="fill the buffer: buffer.fill(0, stream=stream)",
+    get=_COPY_TO,
+    numpy=_COPY_TO,
+    cpu=_COPY_TO,
+    tolist=_COPY_TO,
+    copy_to_host=_COPY_TO,
+    set="use copy_from(array, stream=stream)",
+    ndim="use len(shape)",
+    nbytes="use size * dtype.itemsize",
+    data_ptr="use ptr",
+    reshape="make a view of the buffer: buffer.view(dtype, shape)",
+    astype="a view has no arithmetic: give it to a library such as CuPy or PyTorch, by from_dlpack(view)",
 )
 instead(
     ObjectCode,

@@ -285,6 +285,28 @@ def test_closed_descriptor(on_sim: bool) -> None:
     assert output_of(program, on_sim=on_sim) == [r"b'precious' 'print 1\n'"]
 
 
+def test_descriptor_that_is_closed_later(on_sim: bool) -> None:
+    """A program that closes its standard output would see no output in its notebook."""
+    program = """
+    import io
+    kept = os.dup(1)
+    ch.set_printf_to_stdout(True)
+    sys.stdout = io.StringIO()
+    os.close(1)
+    print_number(1)
+    stream.sync()
+    try:
+        os.fstat(1)
+    except OSError as error:
+        is_closed = str(error)
+    os.dup2(kept, 1)
+    print_number(2)
+    stream.sync()
+    write(f"{is_closed} {sys.stdout.getvalue()!r}")
+    """
+    assert output_of(program, on_sim=on_sim) == [r"[Errno 9] Bad file descriptor 'print 1\nprint 2\n'"]
+
+
 def test_fork(on_sim: bool) -> None:
     """A child would take the output that its parent has yet to write."""
     program = """

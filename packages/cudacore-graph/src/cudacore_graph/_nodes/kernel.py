@@ -24,22 +24,28 @@ class ExecutableKernelNode(SwitchableNode):
 
     def update(
         self,
-        *,
+        *values: KernelArgumentType,
         config: LaunchConfig | None = None,
         kernel: Kernel | None = None,
-        args: Sequence[KernelArgumentType],
+        args: Sequence[KernelArgumentType] | None = None,
     ) -> None:
         """Change the kernel, its configuration and arguments from the next launch on (cuGraphExecKernelNodeSetParams).
 
         Parameters
         ----------
+        *values
+            All arguments of the kernel, as for :func:`launch`.
         config : LaunchConfig, optional
             The launch configuration. Default: that of the node in the definition, whatever was set here before.
         kernel : Kernel, optional
             The kernel. Default: that of the node in the definition.
-        args : tuple
-            All of its arguments; ``()`` for a kernel without parameters.
+        args : tuple, optional
+            All arguments of the kernel, instead of `values`; ``()`` for a kernel without parameters.
         """
+        if values or args is None:
+            args = _one_of(values, args)
+            if args is None:
+                raise TypeError("the kernel's arguments are missing: write update(a, b), or args=() if it has none")
         if config is None:
             config = self._node.config
         if kernel is None:
@@ -47,6 +53,14 @@ class ExecutableKernelNode(SwitchableNode):
         if type(args) is not tuple:
             args = check_args(kernel, args)
         _native.set_exec_node(self._graph, self._node, config, kernel, *args)
+
+
+def _one_of(
+    values: tuple[KernelArgumentType, ...], args: Sequence[KernelArgumentType] | None
+) -> Sequence[KernelArgumentType] | None:
+    if values and args is not None:
+        raise TypeError("the kernel's arguments are given twice: write update(a, b), or update(args=(a, b))")
+    return values or args
 
 
 class KernelNode(GraphNode):
@@ -61,7 +75,7 @@ class KernelNode(GraphNode):
 
     def update(
         self,
-        *,
+        *values: KernelArgumentType,
         config: LaunchConfig | None = None,
         kernel: Kernel | None = None,
         args: Sequence[KernelArgumentType] | None = None,
@@ -72,18 +86,22 @@ class KernelNode(GraphNode):
 
         Parameters
         ----------
+        *values
+            All arguments of the kernel, as for :func:`launch`.
         config : LaunchConfig, optional
             The launch configuration.
         kernel : Kernel, optional
-            The kernel; needs `args` too.
+            The kernel; needs its arguments, too.
         args : tuple, optional
-            All of its arguments; ``()`` for a kernel without parameters.
+            All arguments of the kernel, instead of `values`; ``()`` for a kernel without parameters.
 
         Raises
         ------
         ValueError
             If a kernel is given without its arguments.
         """
+        if values:
+            args = _one_of(values, args)
         if kernel is not None and args is None:
             raise ValueError("a new kernel needs its arguments: give args, () if it has no parameters")
         if config is None and args is None:

@@ -127,7 +127,7 @@ _FAULTS = {
     "CUDA_ERROR_INVALID_PC": "jumped to an address that is not code",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "used up its stack, or corrupted it",
     "CUDA_ERROR_ASSERT": "failed an assertion",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "took longer than a device with a display allows",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "never ended, or took longer than a device with a display allows",
     "CUDA_ERROR_LAUNCH_FAILED": "failed",
 }
 _FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver prints them to stderr"

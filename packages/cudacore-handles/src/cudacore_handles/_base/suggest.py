@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
@@ -32,6 +34,31 @@ def unexpected_field(cls: type, name: object, fields: Iterable[str], where: str 
 def _meant(name: object, fields: Iterable[str]) -> str:
     fields = list(fields)
     return suggestion(str(name), fields) or f"; it has {', '.join(fields)}"
+
+
+def options_apart(name: str) -> Callable[[_F], _F]:
+    """Decorate a method that takes options, whose class has this name.
+
+    An option that is given as an argument of the method is an error that says where it belongs.
+    """
+
+    def decorate(function: _F) -> _F:
+        code = function.__code__
+        known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
+        options = "config" if "config" in known else "options"
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for given in kwargs:
+                if given not in known:
+                    where = suggestion(given, known) or f"; options are given as {options}={name}({given}=...)"
+                    callee = function.__qualname__.removesuffix(".__init__")
+                    raise TypeError(f"{callee}() got an unexpected keyword argument {given!r}{where}")
+            return function(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def only_fields(cls: type[Any]) -> None:

@@ -14,6 +14,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.siblings import graph_package, upper_package
 from cudacore_handles._base.simulated import warn_other_driver
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._stream.event import Event
@@ -196,6 +197,7 @@ class Device:
         """
         return Context._create(self._id, options)
 
+    @options_apart("StreamOptions")
     def create_stream(
         self, obj: IsStreamType | None = None, options: StreamOptions | StreamOptionsDict | None = None
     ) -> Stream:

@@ -10,6 +10,7 @@ from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -52,6 +53,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     True
     """
 
+    @options_apart("DeviceMemoryResourceOptions")
     def __init__(
         self,
         device_id: Device | int,

@@ -12,6 +12,7 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node
@@ -66,6 +67,7 @@ class ManagedMemoryResource(PooledMemoryResource):
     _is_host_accessible = True
     _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None
 
+    @options_apart("ManagedMemoryResourceOptions")
     def __init__(self, options: ManagedMemoryResourceOptions | ManagedMemoryResourceOptionsDict | None = None) -> None:
         from cudacore_handles._memory.managed import ManagedBuffer, warn_of_no_concurrent_access
 

@@ -12,6 +12,7 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -78,6 +79,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     _is_host_accessible = True
     _numa_id = -1
 
+    @options_apart("PinnedMemoryResourceOptions")
     def __init__(self, options: PinnedMemoryResourceOptions | PinnedMemoryResourceOptionsDict | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
         if given is None and driver_version() >= 13000:

@@ -15,6 +15,7 @@ from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -144,6 +145,7 @@ class VirtualMemoryResource(MemoryResource):
     True
     """
 
+    @options_apart("VirtualMemoryResourceOptions")
     def __init__(
         self,
         device_id: Device | int,

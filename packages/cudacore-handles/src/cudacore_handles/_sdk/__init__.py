@@ -15,6 +15,7 @@ from cudacore_handles._base.module_attributes import finish_module, public, publ
 from cudacore_handles._base.names import check_type, shorten, type_text
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.siblings import check_handles
+from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import ComputeCapability
 from cudacore_handles._views.layout import _StridedLayout
@@ -45,6 +46,7 @@ __all__ = [
     "hold",
     "last_error",
     "lib",
+    "options_apart",
     "out_box",
     "public",
     "publish",

@@ -27,11 +27,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; not held while the driver is called */
 static int collected = -1;                               /* a file in memory */
-static int standard_output;                              /* a copy of file descriptor 1 while it is replaced */
-static unsigned calls;                                   /* calls during which it is replaced */
+static int standard_output; /* a copy of file descriptor 1 while it is replaced; negative if it was closed */
+static unsigned calls;      /* calls during which it is replaced */
 static atomic_bool enabled_now, has_output;
 
 static void restore(void) {
+  if (standard_output < 0) {
+    close(STDOUT_FILENO);
+    return;
+  }
   dup2(standard_output, STDOUT_FILENO);
   close(standard_output);
 }
@@ -39,15 +43,15 @@ static void restore(void) {
 /* A call during which the descriptor could not be replaced is not counted. */
 static bool begin(void) {
   pthread_mutex_lock(&lock);
-  if (calls == 0) {
+  bool is_replaced = calls != 0;
+  if (!is_replaced) {
     fflush(stdout); /* what other code has written belongs to the real descriptor */
     standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (standard_output >= 0 && dup2(collected, STDOUT_FILENO) < 0) {
+    const bool is_known = standard_output >= 0 || errno == EBADF;
+    is_replaced = is_known && dup2(collected, STDOUT_FILENO) >= 0;
+    if (!is_replaced && standard_output >= 0)
       close(standard_output);
-      standard_output = -1;
-    }
   }
-  bool is_replaced = standard_output >= 0;
   calls += is_replaced;
   pthread_mutex_unlock(&lock);
   return is_replaced;

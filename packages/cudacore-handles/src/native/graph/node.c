@@ -106,7 +106,7 @@ cch_graph_node *node_in(const state *st, PyObject *face, const char *name, const
   cch_graph_node *node = node_box(st, face, name);
   if (node == NULL || graph == NULL || cch_graph_node_graph(node) == graph)
     return node;
-  PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph", face);
+  PyErr_Format(PyExc_ValueError, "%s: %R is a node of another graph", name, face);
   return NULL;
 }
 
