@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 import cudacore_handles as ch
+from cudacore_handles._base.ipc import Descriptors
 from cudacore_handles._sdk.testing import count_helper_streams
 
 SIZE = 1 << 12
@@ -36,7 +37,7 @@ def descriptors() -> int:
 
 
 def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
-    return type(handle)._init(os.dup(int(handle)), handle.uuid)
+    return type(handle)._init(Descriptors([os.dup(int(handle))]), handle.uuid)
 
 
 # ---- functions that run in other processes

@@ -454,7 +454,7 @@ def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any])
     process = start(children.receive_twice, theirs)
     ours.send(mr.allocation_handle)
     assert ours.poll(TIMEOUT)
-    assert "it can be received once" in ours.recv()
+    assert "they can be received once" in ours.recv()
     assert joined(process) == 0
 
 

@@ -21,6 +21,7 @@ import pytest
 from ipc_children import SIZE, TIMEOUT, copied, descriptors, joined, new_pool, read
 
 import cudacore_handles as ch
+from cudacore_handles._base.ipc import Descriptors
 from threads_at_once import in_threads
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
@@ -88,7 +89,7 @@ def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]
 def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """If another thread closes the handle, a new file with the same descriptor number would be imported."""
     mr = new_pool()
-    handle = type(mr.allocation_handle)._init(os.dup(int(mr.allocation_handle)), None)
+    handle = type(mr.allocation_handle)._init(Descriptors([os.dup(int(mr.allocation_handle))]), None)
     dup = os.dup
 
     def close_and_dup(number: int) -> int:
@@ -289,7 +290,7 @@ def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> No
         ch.DeviceMemoryResource.from_allocation_handle(device, 1 << 40)
     gc.collect()
     assert descriptors() == before
-    with pytest.raises(TypeError, match="an IPCAllocationHandle has a file descriptor"):
+    with pytest.raises(TypeError, match="an IPCAllocationHandle has file descriptors"):
         pickle.dumps(handle)
     handle.close()
     handle.close()

@@ -7,8 +7,9 @@ import os
 import threading
 import weakref
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
@@ -54,10 +55,29 @@ class Descriptors:
 
 
 class HasDescriptors(Closing):
-    """The base of objects that have file descriptors until they are closed."""
+    """The base of objects that have file descriptors until they are closed, and that ``multiprocessing`` sends.
 
-    __slots__ = ()
+    A subclass has a method ``_fields``, and a class method ``_init`` that takes the descriptors and these fields.
+    """
+
+    __slots__ = ("_files",)
     _files: Descriptors | None  # None if closed
+    _other_way: ClassVar[str]  # how to send the descriptors without multiprocessing
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"an {type(self).__name__} has file descriptors, which pickle alone cannot send: send it by "
+            f"multiprocessing (as an argument of a Process, or by a Queue or Pipe), or {self._other_way} by "
+            "socket.send_fds"
+        )
+
+    def close(self) -> None:
+        """Close the file descriptors.
+
+        Closing them twice does nothing. Pools and memory that were imported with them remain. If another thread is
+        using the descriptors, they are closed after that thread's call.
+        """
+        self._files = None
 
     def _open(self) -> Descriptors:
         files = self._files
@@ -69,6 +89,39 @@ class HasDescriptors(Closing):
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
         return self._files is None
+
+
+def teach_multiprocessing(cls: type[Any], reduce: Callable[[Any], tuple[Any, ...]] | None = None) -> None:
+    """Let multiprocessing send objects of a class with their file descriptors, which plain pickle cannot send.
+
+    A pickler copies the registered functions when it is made, so this is called before an object is pickled.
+    """
+    from multiprocessing.reduction import ForkingPickler
+
+    ForkingPickler.register(cls, reduce or _send)
+
+
+def _send(handle: HasDescriptors) -> tuple[Any, ...]:
+    # DupFd is used even for a process that is being started: the handle may be closed before that process has received
+    # the descriptors.
+    from multiprocessing.resource_sharer import DupFd
+
+    files = handle._open()
+    sent = [DupFd(descriptor) for descriptor in files.numbers]
+    return _receive, (type(handle), sent, handle._fields())  # type: ignore[attr-defined]
+
+
+def _receive(cls: Any, sent: list[Any], fields: tuple[Any, ...]) -> Any:
+    files = Descriptors([])
+    try:
+        for one in sent:
+            files.numbers.append(one.detach())
+    except (OSError, EOFError) as error:
+        raise RuntimeError(
+            f"the file descriptors of an {cls.__name__} were not received: they can be received once, while the "
+            "process that sent them runs"
+        ) from error
+    return cls._init(files, *fields)
 
 
 class Shared:

@@ -13,7 +13,7 @@ from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields
+from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields, teach_multiprocessing
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import check_type
@@ -46,8 +46,9 @@ class IPCAllocationHandle(base.HasDescriptors, Made):
     as ``int(handle)`` by ``socket.send_fds``. The descriptor is closed with the object.
     """
 
-    __slots__ = ("__weakref__", "_files", "_location", "_uuid")
+    __slots__ = ("__weakref__", "_location", "_uuid")
     _made_by = "DeviceMemoryResource.allocation_handle"
+    _other_way = "int(handle)"
     _location: tuple[int, int] | None  # for host memory: a CCH_LOCATION_* and its id
     _uuid: UUID | None
 
@@ -57,28 +58,17 @@ class IPCAllocationHandle(base.HasDescriptors, Made):
     def __repr__(self) -> str:
         return f"<IPCAllocationHandle {'closed' if self.is_closed else self.handle}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "an IPCAllocationHandle has a file descriptor, which pickle alone cannot send: send it by multiprocessing "
-            "(as an argument of a Process, or by a Queue or Pipe), or int(handle) by socket.send_fds"
-        )
-
-    def close(self) -> None:
-        """Close the descriptor.
-
-        Closing it twice does nothing. Pools that were imported with it remain. If another thread is using the
-        descriptor, it is closed after that thread's call.
-        """
-        self._files = None
-
     @classmethod
-    def _init(cls, descriptor: int, uuid: UUID | None, location: tuple[int, int] | None = None) -> IPCAllocationHandle:
+    def _init(
+        cls, files: Descriptors, uuid: UUID | None, location: tuple[int, int] | None = None
+    ) -> IPCAllocationHandle:
         self = cls.__new__(cls)
-        self._files = Descriptors([descriptor])
-        self._location = location
-        self._uuid = uuid
-        _teach_multiprocessing(cls, _reduce_handle)
+        self._files, self._uuid, self._location = files, uuid, location
+        teach_multiprocessing(cls)
         return self
+
+    def _fields(self) -> tuple[UUID | None, tuple[int, int] | None]:
+        return self._uuid, self._location
 
     @property
     def handle(self) -> int:
@@ -251,7 +241,7 @@ class SharedPool(PooledMemoryResource):
         self._ipc_data = IPCDataForMR(_export(self._pool, uuid), False)
         with base.lock:
             _resources[uuid] = self
-        _teach_multiprocessing(type(self), _reduce_resource)
+        teach_multiprocessing(type(self), _reduce_resource)
 
     @classmethod
     def _init(cls, pool: Any) -> Any:
@@ -323,7 +313,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         descriptor = number
         if not -(2**31) <= descriptor < 2**31:
             raise ValueError(f"alloc_handle is {descriptor}, which is not a file descriptor")
-    handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
+    handle = IPCAllocationHandle._init(Descriptors([os.dup(descriptor)]), uuid, location)
     out = out_box("cch_pool")
     if device is not None:
         place = (lib.CCH_LOCATION_DEVICE, device.device_id)
@@ -342,7 +332,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     resource = cls._init(adopt(Pool, out))
     resource._is_handle_owned = True
     resource._ipc_data = IPCDataForMR(handle, True)
-    _teach_multiprocessing(cls, _reduce_resource)
+    teach_multiprocessing(cls, _reduce_resource)
     return resource.register(uuid) if uuid is not None else resource
 
 
@@ -352,7 +342,8 @@ def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
     lib.cch_pool_location(place, place + 1, box)
     check(lib.cch_pool_export(out, box))
     # Device ordinals differ between processes; numbers of the host's NUMA nodes do not.
-    return IPCAllocationHandle._init(out[0], uuid, None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place))
+    location = None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place)
+    return IPCAllocationHandle._init(Descriptors([out[0]]), uuid, location)
 
 
 def _find(uuid: UUID | None) -> Any:
@@ -446,31 +437,6 @@ def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buf
 
 
 # ---- between processes
-
-
-def _teach_multiprocessing(cls: type, reduce: Any) -> None:
-    """Let multiprocessing send objects of a class with their file descriptors, which plain pickle cannot send."""
-    from multiprocessing.reduction import ForkingPickler
-
-    ForkingPickler.register(cls, reduce)
-
-
-def _reduce_handle(handle: IPCAllocationHandle) -> tuple[Any, ...]:
-    from multiprocessing.reduction import DupFd
-
-    files = handle._open()
-    return _receive_handle, (DupFd(files.numbers[0]), handle.uuid, handle._location)
-
-
-def _receive_handle(sent: Any, uuid: UUID | None, location: tuple[int, int] | None) -> IPCAllocationHandle:
-    try:
-        descriptor = sent.detach()
-    except (OSError, EOFError) as error:
-        raise RuntimeError(
-            "the file descriptor of a memory pool was not received: it can be received once, while the process that "
-            "sent it runs"
-        ) from error
-    return IPCAllocationHandle._init(descriptor, uuid, location)
 
 
 def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:

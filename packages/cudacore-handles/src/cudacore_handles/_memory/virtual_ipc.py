@@ -12,7 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, last_error
 from cudacore_handles._base.handle import hold, out_box
-from cudacore_handles._base.ipc import Descriptors, HasDescriptors
+from cudacore_handles._base.ipc import Descriptors, HasDescriptors, teach_multiprocessing
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
@@ -48,7 +48,8 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
         The size of the buffer in bytes. Default: all bytes from the offset on.
     """
 
-    __slots__ = ("__weakref__", "_files", "_offset", "_size", "_sizes")
+    __slots__ = ("__weakref__", "_offset", "_size", "_sizes")
+    _other_way = "the descriptors of VirtualMemoryResource.export_allocation()"
 
     def __init__(
         self, descriptors: Sequence[int], sizes: Sequence[int], offset: int = 0, size: int | None = None
@@ -70,34 +71,23 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
         for number in numbers:
             files.numbers.append(os.dup(number))  # type: ignore[arg-type]
         self._files = files
-        teach_multiprocessing()
+        teach_multiprocessing(type(self))
 
     def __repr__(self) -> str:
         if self.is_closed:
             return "<IPCVirtualMemoryDescriptor closed>"
         return f"<IPCVirtualMemoryDescriptor of {self._size} bytes, descriptors={self.descriptors}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "virtual memory is sent by file descriptors, which pickle alone cannot send: send it by multiprocessing "
-            "(as an argument of a Process, or by a Queue or Pipe), or the descriptors of "
-            "VirtualMemoryResource.export_allocation() by socket.send_fds"
-        )
-
     @classmethod
     def _init(cls, files: Descriptors, sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
         """Make an object that takes over the descriptors."""
         self = cls.__new__(cls)
         self._files, self._sizes, self._offset, self._size = files, sizes, offset, size
-        teach_multiprocessing()
+        teach_multiprocessing(cls)
         return self
 
-    def close(self) -> None:
-        """Close the descriptors. Closing them twice does nothing. Memory that was mapped with them remains.
-
-        If another thread is using the descriptors, they are closed after that thread's call.
-        """
-        self._files = None
+    def _fields(self) -> tuple[tuple[int, ...], int, int]:
+        return self._sizes, self._offset, self._size
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -170,39 +160,6 @@ def _not_imported(status: int) -> CUDAError:
 
 
 # ---- between processes
-
-
-def teach_multiprocessing() -> None:
-    """Let multiprocessing send handles with their file descriptors, which plain pickle cannot send.
-
-    A pickler copies the registered functions when it is made, so this is called before a buffer is pickled.
-    """
-    from multiprocessing.reduction import ForkingPickler
-
-    ForkingPickler.register(IPCVirtualMemoryDescriptor, _reduce_handle)
-
-
-def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
-    # DupFd is used even for a process that is being started: the handle may be closed before that process has received
-    # the descriptors.
-    from multiprocessing.resource_sharer import DupFd
-
-    files = handle._open()
-    sent = [DupFd(descriptor) for descriptor in files.numbers]
-    return _receive_handle, (sent, handle._sizes, handle._offset, handle._size)
-
-
-def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
-    files = Descriptors([])
-    try:
-        for one in sent:
-            files.numbers.append(one.detach())
-    except (OSError, EOFError) as error:
-        raise RuntimeError(
-            "the file descriptors of virtual memory were not received: they can be received once, while the process "
-            "that sent them runs"
-        ) from error
-    return IPCVirtualMemoryDescriptor._init(files, sizes, offset, size)
 
 
 def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any, ...]:

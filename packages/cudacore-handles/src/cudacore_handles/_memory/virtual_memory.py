@@ -12,6 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import address, hold, out_box
+from cudacore_handles._base.ipc import teach_multiprocessing
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options, check_flags
@@ -28,7 +29,6 @@ from cudacore_handles._memory.virtual_ipc import (
     export_buffer,
     import_pieces,
     reduce_buffer,
-    teach_multiprocessing,
 )
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import (
@@ -160,7 +160,7 @@ class VirtualMemoryResource(MemoryResource):
             )
         _read(self._device, self.config)
         if self.config.handle_type is not None:
-            teach_multiprocessing()
+            teach_multiprocessing(IPCVirtualMemoryDescriptor)
 
     def __repr__(self) -> str:
         return f"<VirtualMemoryResource device={self._device!r}>"
