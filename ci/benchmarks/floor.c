@@ -132,7 +132,7 @@ static void launches(CUlibrary library, CUdeviceptr pointer) {
   }
 }
 
-enum { MAX_THREADS = 16, LAUNCHES = 4000 }; /* the same numbers as in rows.py */
+enum { MAX_THREADS = 16, LAUNCHES = 20000 }; /* the same numbers as in rows.py */
 
 typedef struct worker {
   CUcontext context;
@@ -175,14 +175,14 @@ static void threads(CUcontext context, const void *image, CUdeviceptr pointer) {
     workers[i] = (worker){context, NULL, own[0], pointer, 0};
     CHECK(cu.cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
   }
-  ROW_PER(LAUNCHES, "launch, 1 threads at once", 1, 15, launch_from_threads(workers, 1));
-  ROW_PER(LAUNCHES, "launch, 2 threads at once", 1, 15, launch_from_threads(workers, 2));
-  ROW_PER(LAUNCHES, "launch, 4 threads at once", 1, 15, launch_from_threads(workers, 4));
-  ROW_PER(LAUNCHES, "launch, 8 threads at once", 1, 15, launch_from_threads(workers, 8));
-  ROW_PER(LAUNCHES, "launch, 16 threads at once", 1, 15, launch_from_threads(workers, 16));
+  ROW_PER(LAUNCHES, "launch, 1 threads at once", 1, 5, launch_from_threads(workers, 1));
+  ROW_PER(LAUNCHES, "launch, 2 threads at once", 1, 5, launch_from_threads(workers, 2));
+  ROW_PER(LAUNCHES, "launch, 4 threads at once", 1, 5, launch_from_threads(workers, 4));
+  ROW_PER(LAUNCHES, "launch, 8 threads at once", 1, 5, launch_from_threads(workers, 8));
+  ROW_PER(LAUNCHES, "launch, 16 threads at once", 1, 5, launch_from_threads(workers, 16));
   for (int i = 0; i < MAX_THREADS; i++)
     workers[i].kernel = own[i];
-  ROW_PER(LAUNCHES, "launch, 8 threads at once, own kernels", 1, 15, launch_from_threads(workers, 8));
+  ROW_PER(LAUNCHES, "launch, 8 threads at once, own kernels", 1, 5, launch_from_threads(workers, 8));
   for (int i = 0; i < MAX_THREADS; i++) {
     CHECK(cu.cuStreamDestroy(workers[i].stream));
     CHECK(cu.cuLibraryUnload(libraries[i]));

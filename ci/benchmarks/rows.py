@@ -124,7 +124,7 @@ def from_threads(count: int, kind: str = "one kernel", *, ours: bool = False) ->
     name = f"launch, {count} threads at once" + (f", {kind}" if kind != "one kernel" else "")
     statement = f"launch_from_threads({count}, {kind!r})"
     floor = f"launch, {count} threads at once" if ours else None
-    return Row(name, statement, 1, 15, drain=True, ours=ours, ratio=1.0, floor=floor, threads=True, per=LAUNCHES)
+    return Row(name, statement, 1, 5, drain=True, ours=ours, ratio=1.0, floor=floor, threads=True, per=LAUNCHES)
 
 
 def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -> Row:
@@ -204,7 +204,7 @@ INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel
 OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
 CUPY_EMPTY, TORCH_EMPTY = "cupy.empty(256, 'f4')", "torch.empty(256, device='cuda')"
 NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
-MAX_THREADS, LAUNCHES = 16, 4000  # concurrent threads, and launches of all together; floor.c has the same numbers
+MAX_THREADS, LAUNCHES = 16, 20_000  # concurrent threads, and launches of all together; floor.c has the same numbers
 
 ROWS = (
     launch("0 arguments", "k0", "", ratio=0.95),
