@@ -131,8 +131,6 @@ class Chart(SphinxDirective):
         """Return the picture."""
         relative_path, path = self.env.relfn2path(self.arguments[0])
         self.env.note_dependency(relative_path)
-        if "lines" in self.options and not Path(path).exists():
-            return []
         head, *lines = csv.reader(Path(path).read_text(encoding="utf-8").splitlines())
         columns = [number - 1 for number in self.options.get("columns", range(2, len(head) + 1))]
         rows = [(line[0], [self.cell(line[column]) for column in columns]) for line in lines]

@@ -17,12 +17,11 @@
 
 /* The functions at which the driver writes output: their parameters, and the arguments for the driver. */
 #define PRINTING(X)                                                                                                    \
-  X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction kernel, void **arguments, void **extra),               \
-    (config, kernel, arguments, extra))                                                                                \
-  X(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))                                              \
   X(cuCtxSynchronize, (void), ())                                                                                      \
   X(cuStreamSynchronize, (CUstream stream), (stream))                                                                  \
   X(cuEventSynchronize, (CUevent event), (event))                                                                      \
+  X(cuMemFree, (CUdeviceptr memory), (memory))                                                                         \
+  X(cuMemFreeHost, (void *memory), (memory))                                                                           \
   X(cuLibraryUnload, (CUlibrary library), (library))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; not held while the driver is called */

@@ -124,7 +124,8 @@ CUresult cuLibraryUnload(CUlibrary library) {
       for (const UnitPtr &unit : outstanding(*context))
         s.executor.wait(Call::current().lock, unit);
   for (const ContextPtr &context : s.contexts.all())
-    show_printed(*context);
+    if (context->placements.count(found->image.get()) != 0)
+      show_printed(*context);
   if (s.libraries.find(found->handle) != found)
     return CUDA_ERROR_INVALID_HANDLE;
   for (const ContextPtr &context : s.contexts.all())

@@ -141,8 +141,6 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
   SIM_RETURN_FAILURE(find_launched(hGraphExec, hStream, exec, stream));
-  if (ContextPtr context = stream->context.lock())
-    show_printed(*context);
   return launch_graph(exec, stream);
 }
 

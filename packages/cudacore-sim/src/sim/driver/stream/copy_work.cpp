@@ -87,7 +87,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   if (!wait)
     return CUDA_SUCCESS;
   state().executor.wait(Call::current().lock, unit);
-  show_printed(*context);
+  if (is_on_host(source))
+    show_printed(*context);
   CUresult result = usable(context);
   return result != CUDA_SUCCESS ? result : *outcome;
 }

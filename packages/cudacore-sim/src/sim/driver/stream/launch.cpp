@@ -80,7 +80,6 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
     capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
     return CUDA_SUCCESS;
   }
-  show_printed(*context);
   std::function<void()> work;
   SIM_RETURN_FAILURE(kernel_work(what, request, arguments, work));
   s.last_launch = {s.last_launch.number + 1,
