@@ -23,8 +23,7 @@ extern "C" __global__ void blend(const float *a, const float *b, float *out, flo
 
 device = core.Device(cupy.cuda.Device().id)
 device.set_current()  # CuPy's context is the device's primary one, too
-options = core.ProgramOptions(arch=f"sm_{device.arch}")
-kernel = core.Program(SOURCE, "c++", options).compile("cubin").get_kernel("blend")
+kernel = core.Program(SOURCE, "c++").compile("cubin").get_kernel("blend")
 
 with cupy.cuda.Stream(non_blocking=True) as theirs:
     a, b = cupy.random.random((2, 10_000), dtype=cupy.float32)

@@ -24,8 +24,7 @@ NAMES = {torch.float32: "softsign<float>", torch.float64: "softsign<double>"}
 
 device = core.Device(torch.cuda.current_device())
 device.set_current()  # PyTorch's context is the device's primary one, too
-options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
-program = core.Program(SOURCE, "c++", options)
+program = core.Program(SOURCE, "c++")
 module = program.compile("cubin", name_expressions=tuple(NAMES.values()))
 
 

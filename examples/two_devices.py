@@ -24,8 +24,7 @@ totals = []
 for device, half in zip(devices, np.split(values, 2), strict=True):
     device.set_current()
     stream = device.create_stream()
-    options = core.ProgramOptions(arch=f"sm_{device.arch}")
-    kernel = core.Program(SOURCE, "c++", options).compile("cubin").get_kernel("add_up")
+    kernel = core.Program(SOURCE, "c++").compile("cubin").get_kernel("add_up")
     there = device.allocate(half.nbytes, stream=stream)
     total = device.allocate(4, stream=stream)
     there.copy_from(half, stream=stream)

@@ -11,7 +11,7 @@ extern "C" __global__ void fill(int *x, int value) {
 device = core.Device()
 device.set_current()
 producer, consumer = device.create_stream(), device.create_stream()
-options = core.ProgramOptions(name="fill.cu", arch=f"sm_{device.arch}", lineinfo=True)
+options = core.ProgramOptions(name="fill.cu", lineinfo=True)
 fill = core.Program(SOURCE, "c++", options).compile("cubin").get_kernel("fill")
 host = core.LegacyPinnedMemoryResource().allocate(128)
 x = device.allocate(128, stream=producer)

@@ -22,7 +22,7 @@ def kernel() -> Kernel:
     """Return the kernel, compiled at the first call and kept."""
     # PTX, not a cubin: it also runs on GPUs that are newer than this program. The simulator runs both.
     # With a name and lineinfo, reports of the simulator have the line of the source.
-    options = ProgramOptions(name="saxpy.cu", arch=f"sm_{Device().arch}", lineinfo=True)
+    options = ProgramOptions(name="saxpy.cu", lineinfo=True)
     program = Program(SOURCE, "c++", options)
     return program.compile("ptx").get_kernel("saxpy")
 
