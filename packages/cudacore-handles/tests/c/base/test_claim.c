@@ -63,49 +63,7 @@ static int open_import(import **out, int which, bool fail) {
   return 0;
 }
 
-/* The same value would lead to a second box, or two values to the same box. */
-static void value_is_one_box(void) {
-  import *first, *again, *other;
-  OK(cch_driver_init());
-  OK(open_import(&first, 0, false));
-  OK(open_import(&again, 0, false));
-  OK(open_import(&other, 1, false));
-  CHECK(again == first && other != first);
-  cch_unref(first);
-  cch_unref(other);
-  cch_unref(again);
-  CHECK_EQ(atomic_load(&mapped[0]) + atomic_load(&mapped[1]), 0);
-}
-
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 300 : 3000 };
-
-static void open_and_drop(int index, void *argument) {
-  (void)argument;
-  for (int i = 0; i < ROUNDS; i++) {
-    import *mine;
-    int which = (index + i) % VALUES;
-    OK(open_import(&mine, which, i % 17 == 0));
-    if (mine == NULL)
-      continue;
-    CHECK_EQ(atomic_load(&mapped[which]), 1);
-    if (i % 5 == 0)
-      cch_unref_deferred(mine);
-    else
-      cch_unref(mine);
-  }
-}
-
-/*
- * If one thread drops the last reference to an import while another thread opens the import, the memory would be mapped
- * twice, or not at all.
- */
-static void threads_open_what_others_drop(void) {
-  OK(cch_driver_init());
-  atomic_store(&mappings, 0);
-  check_threads(THREADS, open_and_drop, NULL);
-  CHECK(atomic_load(&mappings) > 0);
-  cch_reclaim_drain();
-}
 
 /* In a host function, a thread would wait forever for a queued import, which cannot be destroyed there. */
 static void queued_import_cannot_be_opened_in_a_host_function(void) {
@@ -303,8 +261,6 @@ static void tombstones_are_touched_safely(void) {
 
 int main(void) {
   check_open();
-  RUN(value_is_one_box);
-  RUN(threads_open_what_others_drop);
   RUN(queued_import_cannot_be_opened_in_a_host_function);
   RUN(release_function_opens_what_dies_with_it);
   RUN(threads_let_go_anywhere);

@@ -2,8 +2,6 @@
 /* Error codes and their names, the error record of each thread, and the reports of failed destructors. */
 #include "check.h"
 
-#include <pthread.h>
-
 /* An error code of the library would not have its own name or meaning. */
 static void own_codes_have_names(void) {
 #define NAMED(code) CHECK_STR(cch_error_name(code), #code);
@@ -21,38 +19,6 @@ static void own_codes_have_names(void) {
   }
 }
 
-/* Codes of the driver would lose the driver's names for them, or an unknown code would have NULL as its name. */
-static void driver_codes_have_names(void) {
-  OK(cch_driver_init());
-  CHECK_STR(cch_error_name(1), "CUDA_ERROR_INVALID_VALUE");
-  CHECK_STR(cch_error_string(1), "invalid argument");
-  CHECK(*cch_error_name(987654) != '\0');
-  CHECK(*cch_error_string(987654) != '\0');
-  CHECK(*cch_error_name(-12345) != '\0');
-  CHECK(*cch_error_string(-12345) != '\0');
-}
-
-/* The record of a failure would have the domain, code, operation or message of another failure. */
-static void record_says_what_failed(void) {
-  int value;
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_DRIVER);
-  CHECK_STR(check_error()->operation, "cuDeviceGet");
-  CHECK_STR(check_error()->message, "invalid device ordinal");
-
-  cch_stream *stream;
-  FAILS(CCH_EINVAL, cch_stream_create(&stream, NULL, 0, 0));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_HANDLES);
-  CHECK_STR(check_error()->operation, "cch_stream_create");
-  CHECK_HAS(check_error()->message, "context");
-
-  OK(cch_device_count(&value));
-  CHECK_EQ(check_error()->code, CCH_EINVAL); /* a call that succeeds does not clear the record */
-  cch_error_clear();
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
-  CHECK_EQ(check_error()->code, 0);
-}
-
 /* The result "not ready", which programs get when they query in loops, would count as a failure. */
 static void not_ready_is_no_failure(void) {
   cch_stream *stream = cch_stream_legacy();
@@ -61,65 +27,6 @@ static void not_ready_is_no_failure(void) {
   FAILS(CUDA_ERROR_NOT_READY, cch_stream_query(stream));
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
   cch_stream_unref(stream);
-}
-
-static void *other_thread(void *argument) {
-  int value;
-  (void)argument;
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&value, 1 << 20, 0));
-  return NULL;
-}
-
-/* A thread would read the record of another thread's failure. */
-static void record_belongs_to_the_thread(void) {
-  int value;
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
-  pthread_t thread;
-  CHECK_EQ(pthread_create(&thread, NULL, other_thread, NULL), 0);
-  CHECK_EQ(pthread_join(thread, NULL), 0);
-  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE);
-}
-
-static cch_error reported;
-static int reports;
-
-static void report(const cch_error *error) {
-  reported = *error;
-  reports++;
-}
-
-static void destroy_badly(cch_context *context, int code) {
-  cch_event *event;
-  OK(cch_event_create(&event, context, 0));
-  CUevent raw = cch_event_raw(event);
-  sim.fail("cuEventDestroy", 1, code);
-  cch_event_unref(event);
-  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the event still exists, because its destructor failed */
-}
-
-/*
- * A destructor's failure would never be reported, or more than once; or a failure caused by the driver's shutdown would
- * be reported.
- */
-static void destructor_failures_are_reported_once(void) {
-  cch_context *context;
-  OK(cch_context_primary(&context, 0));
-  cch_error_set_report(report);
-  destroy_badly(context, CUDA_ERROR_UNKNOWN);
-  CHECK_EQ(reports, 1);
-  CHECK_EQ(reported.code, CUDA_ERROR_UNKNOWN);
-  CHECK_EQ(reported.domain, CCH_DOMAIN_DRIVER);
-  CHECK_STR(reported.operation, "cuEventDestroy");
-  destroy_badly(context, CUDA_ERROR_UNKNOWN);
-  CHECK_EQ(reports, 1);
-  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* a failure with another code is reported, too */
-  CHECK_EQ(reports, 2);
-  destroy_badly(context, CUDA_ERROR_DEINITIALIZED);
-  destroy_badly(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK_EQ(reports, 2);
-  cch_error_set_report(NULL);
-  cch_context_unref(context);
 }
 
 static int callbacks;
@@ -273,11 +180,7 @@ static void way_back_is_tried_twice(void) {
 int main(void) {
   check_open();
   RUN(own_codes_have_names);
-  RUN(driver_codes_have_names);
-  RUN(record_says_what_failed);
   RUN(not_ready_is_no_failure);
-  RUN(record_belongs_to_the_thread);
-  RUN(destructor_failures_are_reported_once);
   RUN(owners_have_a_record_of_their_own);
   RUN(long_texts_are_cut);
   RUN(way_back_is_not_what_failed);

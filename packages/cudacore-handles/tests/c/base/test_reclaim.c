@@ -2,9 +2,6 @@
 /* References that are dropped where CUDA calls are forbidden. */
 #include "device.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <time.h>
 
 /* Dropping a reference in a CUDA callback would call the driver there, or the box would never be destroyed. */
 static void drop_in_a_callback_is_queued(void) {
@@ -121,36 +118,6 @@ static void draining_needs_no_context(void) {
   check_threads(1, drain_bare, NULL);
 }
 
-static atomic_int releases;
-static void release(void *owner) {
-  cch_stream *wrapped;
-  (void)owner;
-  /* Creating an object would fail if CUDA calls were forbidden here, or would wait forever if a lock were held. */
-  OK(cch_stream_create(&wrapped, context, 0, 0));
-  cch_stream_unref(wrapped);
-  atomic_fetch_add(&releases, 1);
-}
-
-/* An owner would be released inside the callback, while a lock is held, or not at all. */
-static void owners_are_released_at_the_safe_point(void) {
-  CUevent raw;
-  cch_event *wrapped[3];
-  OK(cch_context_set_current(context));
-  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
-  OK(cch_context_set_current(NULL));
-  atomic_store(&releases, 0);
-  for (int i = 0; i < 3; i++)
-    OK(cch_event_wrap(&wrapped[i], raw, &releases, release));
-  cch_callback_enter();
-  for (int i = 0; i < 3; i++)
-    cch_event_unref(wrapped[i]);
-  CHECK_EQ(atomic_load(&releases), 0);
-  cch_callback_leave();
-  CHECK_EQ(cch_reclaim_drain(), 3);
-  CHECK_EQ(atomic_load(&releases), 3);
-  CHECK_EQ(driver.cuEventDestroy(raw), 0);
-}
-
 /* A handle whose box is queued would still be registered, so the unreferenced box would be returned again. */
 static void queued_box_is_not_found(void) {
   cch_event *dead = new_event(), *found;
@@ -189,84 +156,15 @@ static void threads_queue_and_drain(void) {
   CHECK_EQ(sim.calls("cuEventDestroy"), THREADS * EACH);
 }
 
-static void queue_and_drain_cheaply(int index, void *argument) {
-  (void)index, (void)argument;
-  for (int i = 0; i < 20 * EACH; i++) {
-    cch_deviceptr *ptr;
-    OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, NULL, NULL, NULL));
-    cch_unref_deferred(ptr);
-    cch_reclaim_drain();
-  }
-}
-
-/* Two threads that drain at the same time would take the same box from the queue. */
-static void threads_drain_at_once(void) {
-  OK(cch_driver_init());
-  check_threads(THREADS, queue_and_drain_cheaply, NULL);
-  cch_reclaim_drain();
-}
-
-/* Queueing many boxes at once would overflow the stack or a counter. */
-static void very_many_are_queued(void) {
-  enum { MANY = 100000 };
-  int dummy = 0;
-  for (int i = 0; i < MANY; i++) {
-    cch_deviceptr *ptr;
-    OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, context, &dummy, NULL));
-    cch_unref_deferred(ptr);
-  }
-  CHECK_EQ(cch_reclaim_pending(), MANY);
-  CHECK_EQ(cch_reclaim_drain(), MANY);
-}
-
-static atomic_int reports;
-static void report(const cch_error *error) {
-  CHECK_STR(error->operation, "cuEventDestroy");
-  atomic_fetch_add(&reports, 1);
-}
-
-/*
- * If a destructor fails while the queue is drained, the call that drains the queue would fail, too, or the thread's
- * error record would be overwritten.
- */
-static void failing_destructor_fails_nobody_else(void) {
-  cch_event *dead = new_event(), *made = NULL;
-  CUevent raw = cch_event_raw(dead);
-  cch_error_set_report(report);
-  cch_unref_deferred(dead);
-  sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
-  cch_error_clear();
-  OK(cch_event_create(&made, context, 0));
-  CHECK_EQ(atomic_load(&reports), 1);
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
-  cch_event_unref(made);
-  CHECK_EQ(driver.cuEventDestroy(raw), 0);
-
-  dead = new_event();
-  raw = cch_event_raw(dead);
-  int value;
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
-  sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
-  cch_event_unref(dead);
-  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* the failed destructor does not change the record */
-  CHECK_EQ(atomic_load(&reports), 1);                       /* not reported again */
-  cch_error_set_report(NULL);
-  CHECK_EQ(driver.cuEventDestroy(raw), 0);
-}
-
 int main(void) {
   check_open();
   RUN(draining_needs_no_context);
-  RUN(threads_drain_at_once);
   check_around(device_open, device_close);
   RUN(drop_in_a_callback_is_queued);
   RUN(leaving_too_often_is_harmless);
   RUN(deferred_unref_drops_one);
   RUN(creating_and_waiting_drain);
-  RUN(owners_are_released_at_the_safe_point);
   RUN(queued_box_is_not_found);
   RUN(threads_queue_and_drain);
-  RUN(very_many_are_queued);
-  RUN(failing_destructor_fails_nobody_else);
   return 0;
 }

@@ -89,101 +89,11 @@ static void make_and_drop(int index, void *argument) {
 /* A handle that one thread freed and another thread got for a new object would still be registered for the old box. */
 static void handles_change_hands(void) { check_threads(THREADS, make_and_drop, NULL); }
 
-/* A registry would lose boxes when it grows, or return a box with another handle. */
-static void many_handles(void) {
-  enum { MANY = 5000 };
-  static cch_event *events[MANY];
-  for (int i = 0; i < MANY; i++)
-    OK(cch_event_create(&events[i], context, (unsigned)i % 2 ? CCH_EVENT_DISABLE_TIMING : 0));
-  for (int i = 0; i < MANY; i += 3) {
-    cch_event_unref(events[i]);
-    events[i] = NULL;
-  }
-  for (int i = 0; i < MANY; i++)
-    if (events[i] != NULL)
-      check_found(events[i]);
-  for (int i = 0; i < MANY; i++)
-    cch_event_unref(events[i]);
-}
-
-static void use_contexts(int index, void *argument) {
-  (void)argument;
-  for (int i = 0; i < ROUNDS / 5; i++) {
-    cch_context *mine;
-    cch_stream *stream;
-    OK(cch_context_primary(&mine, index % 2));
-    OK(cch_stream_create(&stream, mine, 0, 0));
-    cch_context_unref(mine);
-    OK(cch_stream_synchronize(stream));
-    cch_stream_unref(stream);
-  }
-}
-
-/*
- * Threads that drop and retain the context of a device at the same time would release the context while it is in use.
- */
-static void contexts_come_and_go(void) { check_threads(THREADS, use_contexts, NULL); }
-
-static void use_libraries(int index, void *argument) {
-  static const char *const names[] = {"empty", "add", "mixed"};
-  cch_library *library = argument;
-  for (int i = 0; i < ROUNDS / 5; i++) {
-    cch_kernel *shared, *own;
-    cch_library *mine;
-    OK(cch_kernel_get(&shared, library, names[(index + i) % 3]));
-    CHECK(cch_kernel_library(shared) == library);
-    OK(cch_library_load(&mine, check_ptx, strlen(check_ptx)));
-    OK(cch_kernel_get(&own, mine, names[i % 3]));
-    CHECK(cch_kernel_library(own) == mine);
-    cch_library_unref(mine);
-    cch_kernel_unref(shared);
-    cch_kernel_unref(own);
-  }
-}
-
-/* Kernels of libraries that are loaded and unloaded would be mistaken for each other. */
-static void libraries_come_and_go(void) {
-  cch_library *library;
-  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
-  check_threads(THREADS, use_libraries, library);
-  cch_library_unref(library);
-}
-
-static atomic_int releases;
-static void release(void *owner) {
-  (void)owner;
-  atomic_fetch_add(&releases, 1);
-}
-
-static void use_owners(int index, void *argument) {
-  CUevent raw = argument;
-  (void)index;
-  for (int i = 0; i < ROUNDS; i++) {
-    cch_event *event;
-    OK(cch_event_wrap(&event, raw, &releases, release));
-    cch_event_unref(event);
-  }
-}
-
-/* One of many owners that are passed for one handle would be released twice or never. */
-static void owners_are_released_once_each(void) {
-  CUevent raw;
-  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
-  atomic_store(&releases, 0);
-  check_threads(THREADS, use_owners, raw);
-  CHECK_EQ(atomic_load(&releases), THREADS * ROUNDS);
-  CHECK_EQ(driver.cuEventDestroy(raw), 0);
-}
-
 int main(void) {
   check_open();
-  RUN(contexts_come_and_go);
-  RUN(libraries_come_and_go);
   check_around(context_open, context_close);
   RUN(one_foreign_handle);
   RUN(handle_in_its_last_moments);
   RUN(handles_change_hands);
-  RUN(many_handles);
-  RUN(owners_are_released_once_each);
   return 0;
 }

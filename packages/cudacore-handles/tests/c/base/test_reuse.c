@@ -5,21 +5,6 @@
 #include <pthread.h>
 #include <time.h>
 
-/* The next event at an address would have the flags of the previous one. */
-static void event_at_the_same_address(void) {
-  cch_event *event, *found;
-  OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
-  CUevent raw = cch_event_raw(event);
-  cch_event_unref(event);
-  OK(cch_event_create(&event, context, CCH_EVENT_BLOCKING_SYNC));
-  CHECK_PTR(cch_event_raw(event), raw); /* the address must be reused for this test */
-  OK(cch_event_wrap(&found, raw, NULL, NULL));
-  CHECK(found == event);
-  CHECK_EQ(cch_event_flags(found), CCH_EVENT_BLOCKING_SYNC);
-  cch_event_unref(found);
-  cch_event_unref(event);
-}
-
 /* A foreign event at the address of a destroyed event of this library would be destroyed, too. */
 static void foreign_event_at_our_address(void) {
   cch_event *event;
@@ -72,38 +57,6 @@ static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream_unref(found);
   cch_stream_unref(stale);
   CHECK_EQ(driver.cuStreamDestroy(again), 0);
-}
-
-/*
- * A kernel at the address of a kernel of an unloaded library would have the library and the parameters of the old
- * kernel.
- */
-static void kernel_at_the_same_address(void) {
-  static const char other[] =
-      ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
-      ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
-  cch_library *library;
-  cch_kernel *kernel;
-  const cch_param *params;
-  size_t count;
-  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
-  OK(cch_kernel_get(&kernel, library, "add"));
-  OK(cch_kernel_params(&params, &count, kernel, NULL));
-  CHECK_EQ(count, 4);
-  CUkernel raw = cch_kernel_raw(kernel);
-  CUlibrary raw_library = cch_library_raw(library);
-  cch_library_unref(library);
-  cch_kernel_unref(kernel);
-  OK(cch_library_load(&library, other, strlen(other)));
-  CHECK_PTR(cch_library_raw(library), raw_library);
-  OK(cch_kernel_get(&kernel, library, "add"));
-  CHECK_PTR(cch_kernel_raw(kernel), raw);
-  CHECK(cch_kernel_library(kernel) == library);
-  OK(cch_kernel_params(&params, &count, kernel, NULL));
-  CHECK_EQ(count, 2);
-  CHECK_EQ(params[1].size, 2);
-  cch_kernel_unref(kernel);
-  cch_library_unref(library);
 }
 
 /* A pool at the address of a destroyed pool would report the device of the destroyed pool. */
@@ -244,11 +197,9 @@ int main(void) {
   check_open();
   RUN(pool_at_the_same_address);
   check_around(context_open, context_close);
-  RUN(event_at_the_same_address);
   RUN(foreign_event_at_our_address);
   RUN(stale_borrowed_box_is_overridden);
   RUN(stale_borrowed_box_stays_forgotten);
-  RUN(kernel_at_the_same_address);
   RUN(borrowed_kernel_at_the_same_address);
   RUN(borrowed_stream_at_the_same_address);
   RUN(handle_is_forgotten_before_it_is_destroyed);

@@ -2,13 +2,11 @@
 /* Kernels: lookup, parameters, launches. */
 #include "check.h"
 
-#include <pthread.h>
 
 static cch_context *context;
 static cch_stream *stream;
 static cch_library *library;
 static const cch_launch_config one = {.size = sizeof one, .grid = {1, 1, 1}, .block = {1, 1, 1}};
-static const check_mixed arguments = {0x1122334455667788, 1.5f, 42, 2.25, {1, 2, 3}};
 
 static void open(void) {
   OK(cch_context_primary(&context, 0));
@@ -48,53 +46,6 @@ static void parameters_are_asked_for_once(void) {
   OK(cch_context_set_current(NULL));
   cch_kernel_unref(kernel);
   cch_kernel_unref(empty);
-}
-
-/* A kernel would be launched with wrong arguments or a wrong geometry. */
-static void launch_is_as_given(void) {
-  const cch_launch_config config = {
-      .size = sizeof config,
-      .flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION,
-      .grid = {8, 3, 2},
-      .block = {32, 4, 2},
-      .cluster = {2, 1, 1},
-      .shared_bytes = 1234,
-  };
-  cch_kernel *kernel = get("mixed");
-  OK(cch_launch(stream, &config, kernel, &arguments, CHECK_MIXED_SIZE)); /* no context is current */
-  check_launch launch = check_last_launch();
-  cudasim_launch seen = launch.given;
-  CHECK_STR(launch.name, "mixed");
-  CHECK_PTR(seen.stream, cch_stream_raw(stream));
-  CHECK_PTR(seen.context, cch_context_raw(context));
-  CHECK(memcmp(seen.grid, config.grid, sizeof config.grid) == 0);
-  CHECK(memcmp(seen.block, config.block, sizeof config.block) == 0);
-  CHECK(memcmp(seen.cluster, config.cluster, sizeof config.cluster) == 0);
-  CHECK_EQ(seen.shared_bytes, 1234);
-  CHECK(seen.cooperative == 1 && seen.programmatic == 1);
-  CHECK_EQ(seen.argument_size, CHECK_MIXED_SIZE);
-  CHECK(memcmp(launch.arguments, &arguments, CHECK_MIXED_SIZE) == 0);
-
-  OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
-  seen = check_last_launch().given;
-  CHECK(seen.cooperative == 0 && seen.programmatic == 0 && seen.cluster[0] == 0 && seen.shared_bytes == 0);
-
-  cch_kernel *empty = get("empty");
-  OK(cch_launch(stream, &one, empty, NULL, 0));
-  cch_kernel_unref(empty);
-  cch_kernel_unref(kernel);
-}
-
-/* Parameters given to cch_kernel_set_params() would be used although the driver can report the real ones. */
-static void statements_change_nothing(void) {
-  static const cch_param wrong = {0, 1};
-  const cch_param *params;
-  size_t count;
-  cch_kernel *kernel = get("mixed");
-  OK(cch_kernel_set_params(kernel, &wrong, 1));
-  OK(cch_kernel_params(&params, &count, kernel, context));
-  CHECK_EQ(count, CHECK_MIXED_COUNT);
-  cch_kernel_unref(kernel);
 }
 
 /* Arguments with too few or too many bytes would reach the driver, which accepts too few silently. */
@@ -188,58 +139,12 @@ static void foreign_kernel_keeps_its_owner(void) {
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
 }
 
-static cch_kernel *shared_kernel;
-
-static void launch_in_thread(int index, void *argument) {
-  check_mixed mine = arguments;
-  (void)argument;
-  mine.count = (uint32_t)index;
-  for (int i = 0; i < 200; i++)
-    OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
-}
-
-/* Threads that simultaneously make the first launches of a kernel would interfere when they query its parameters. */
-static void threads_share_a_kernel(void) {
-  for (int i = 0; i < 20; i++) {
-    shared_kernel = get("mixed");
-    check_threads(4, launch_in_thread, NULL);
-    cch_kernel_unref(shared_kernel);
-  }
-}
-
-enum { ASKERS = 4, ASKED = CHECK_SANITIZED ? 300 : 3000 };
-static pthread_barrier_t together;
-static cch_kernel *got[ASKERS];
-
-static void get_in_thread(int index, void *argument) {
-  (void)argument;
-  for (int i = 0; i < ASKED; i++) {
-    pthread_barrier_wait(&together);
-    got[index] = get("mixed");
-    pthread_barrier_wait(&together);
-    CHECK(got[index] == got[0]);
-    pthread_barrier_wait(&together);
-    cch_kernel_unref(got[index]);
-  }
-}
-
-/* Threads that request the same kernel simultaneously would each get a separate box. */
-static void threads_get_one_box(void) {
-  CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);
-  check_threads(ASKERS, get_in_thread, NULL);
-  CHECK_EQ(pthread_barrier_destroy(&together), 0);
-}
-
 int main(void) {
   check_open();
   check_around(open, close);
   RUN(parameters_are_asked_for_once);
-  RUN(launch_is_as_given);
-  RUN(statements_change_nothing);
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);
-  RUN(threads_share_a_kernel);
-  RUN(threads_get_one_box);
   return 0;
 }

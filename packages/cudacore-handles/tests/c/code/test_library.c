@@ -202,19 +202,6 @@ static void damaged_images_stay_within_bounds(void) {
   }
 }
 
-/* A library would be unloaded before its kernels are released, or never. */
-static void kernel_keeps_the_library(void) {
-  cch_library *library;
-  cch_kernel *kernel;
-  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
-  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
-  OK(cch_kernel_get(&kernel, library, "add"));
-  cch_library_unref(library);
-  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
-  cch_kernel_unref(kernel);
-  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 0);
-}
-
 /* A foreign library would be unloaded by us, or lose its owner. */
 static void foreign_library_keeps_its_owner(void) {
   int one = 1;
@@ -240,7 +227,6 @@ int main(void) {
   RUN(relocatable_objects_load);
   RUN(huge_numbers_do_not_overflow);
   RUN(damaged_images_stay_within_bounds);
-  RUN(kernel_keeps_the_library);
   RUN(foreign_library_keeps_its_owner);
   return 0;
 }

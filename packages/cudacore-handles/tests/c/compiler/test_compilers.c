@@ -123,40 +123,6 @@ static void architectures(void) {
   CHECK(out[0] == 80 && out[1] == 90);
 }
 
-/* The compiled code would not be returned, or be written beyond the caller's memory. */
-static void nvrtc_compiles(void) {
-  static const char *const options[] = {"-arch=sm_90"};
-  cch_nvrtc_program *program = nvrtc_program("source");
-  char out[64] = "untouched";
-  const char *name;
-  size_t size = sizeof out;
-  OK(cch_nvrtc_program_add_name(program, "f"));
-  OK(cch_nvrtc_program_compile(program, 1, options));
-  OK(cch_nvrtc_program_get(NULL, &size, program, CCH_NVRTC_PTX));
-  CHECK_EQ(size, sizeof "ptx source");
-  size--;
-  FAILS(CCH_EINVAL, cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
-  CHECK_STR(out, "untouched");
-  size++;
-  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
-  CHECK_STR(out, "ptx source");
-  size = sizeof out;
-  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_CUBIN));
-  CHECK(size == 5 && memcmp(out, "cubin", 5) == 0);
-  FAILS(CCH_ECOMPILER, cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LTOIR));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVRTC);
-  CHECK_STR(check_error()->operation, "nvrtcGetLTOIRSize");
-  size = sizeof out;
-  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LOG));
-  CHECK(size == 1 && out[0] == '\0');
-  FAILS(CCH_EINVAL, cch_nvrtc_program_get(out, &size, program, 99));
-  OK(cch_nvrtc_program_lowered_name(&name, program, "f"));
-  CHECK_STR(name, "_Zf");
-  FAILS(CCH_ECOMPILER, cch_nvrtc_program_add_name(program, "g"));
-  CHECK_HAS(check_error()->message, "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION");
-  cch_nvrtc_program_unref(program);
-}
-
 /* NVRTC would be called for an output that it did not generate, and could crash. */
 static void empty_output_is_not_fetched(void) {
   static const char *const options[] = {"-arch=compute_90", "-dlto"};
@@ -170,38 +136,6 @@ static void empty_output_is_not_fetched(void) {
   OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LTOIR));
   CHECK(size == 5 && memcmp(out, "ltoir", 5) == 0);
   cch_nvrtc_program_unref(program);
-}
-
-/* A failure would lack its domain or its code. */
-static void failures_are_told(void) {
-  static const char *const wrong_arch[] = {"-arch=wrong"};
-  cch_nvrtc_program *program = NULL;
-  cch_nvvm_program *module = NULL;
-  cch_nvjitlink_linker *linker = NULL;
-  int before = programs();
-  FAILS(CCH_ECOMPILER, cch_nvrtc_program_create(&program, nvrtc, "source", "refused", 0, NULL, NULL));
-  CHECK(program == NULL);
-  CHECK_STR(check_error()->message, "NVRTC_ERROR_INVALID_INPUT: an argument is not valid");
-  program = nvrtc_program("wrong");
-  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 0, NULL));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVRTC);
-  CHECK_EQ(check_error()->code, 6);
-  CHECK_STR(check_error()->operation, "nvrtcCompileProgram");
-  CHECK_STR(check_error()->message, "NVRTC_ERROR_COMPILATION: the program does not compile");
-  cch_nvrtc_program_unref(program);
-  OK(cch_nvvm_program_create(&module, nvvm));
-  FAILS(CCH_ECOMPILER, cch_nvvm_program_verify(module, 0, NULL));
-  CHECK_HAS(check_error()->message, "NVVM_ERROR_NO_MODULE_IN_PROGRAM");
-  OK(cch_nvvm_program_add(module, "wrong", 5, "name", 0));
-  FAILS(CCH_ECOMPILER, cch_nvvm_program_compile(module, 0, NULL));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVVM);
-  cch_nvvm_program_unref(module);
-  FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 0, NULL));
-  CHECK_HAS(check_error()->message, "NVJITLINK_ERROR_MISSING_ARCH");
-  FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 1, wrong_arch));
-  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NVJITLINK);
-  CHECK(linker == NULL);
-  CHECK_EQ(programs(), before);
 }
 
 /*
@@ -367,25 +301,6 @@ static void dropped_in_a_callback(void) {
   CHECK_EQ(destroyed(), before + 1);
 }
 
-static void work(int index, void *argument) {
-  (void)argument;
-  for (int i = 0; i < 1000; i++) {
-    cch_nvrtc *found;
-    OK(cch_nvrtc_wrap(&found, i % 2 ? library : old_library));
-    cch_nvrtc_program *program = nvrtc_program(index % 2 ? "source" : "wrong");
-    cch_nvrtc_program_unref(cch_nvrtc_program_ref(program));
-    CHECK_EQ(cch_nvrtc_program_compile(program, 0, NULL), index % 2 ? 0 : CCH_ECOMPILER);
-    cch_nvrtc_program_unref(program);
-  }
-}
-
-/* Threads that compile simultaneously would lose programs or counts, or get each other's errors. */
-static void threads_compile_at_once(void) {
-  int before = destroyed();
-  check_threads(4, work, NULL);
-  CHECK_EQ(destroyed(), before + 4000);
-}
-
 /* A forked child would call the compiler, although a thread of the parent may have held one of the compiler's locks. */
 static void child_leaves_inherited_programs_alone(void) {
   int count;
@@ -419,16 +334,13 @@ int main(void) {
   RUN(versions);
   RUN(failures_of_versions);
   RUN(architectures);
-  RUN(nvrtc_compiles);
   RUN(empty_output_is_not_fetched);
-  RUN(failures_are_told);
   RUN(nvjitlink_links);
   RUN(old_libraries_do_without);
   RUN(compilations_are_cancelled);
   RUN(programs_are_destroyed_once);
   RUN(failure_is_reported);
   RUN(dropped_in_a_callback);
-  RUN(threads_compile_at_once);
   RUN(child_leaves_inherited_programs_alone);
   return 0;
 }

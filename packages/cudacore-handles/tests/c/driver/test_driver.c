@@ -20,49 +20,6 @@
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);                                                              \
   } while (0)
 
-/* A missing driver would not be reported as missing, or the next call would not search again. */
-static void missing_driver_is_named_and_retried(void) {
-  char *path = strdup(getenv("CUDACORE_DRIVER"));
-  int version = -1;
-  setenv("CUDACORE_DRIVER", "libno-such-driver.so.1", 1);
-  FAILS(CCH_ENODRIVER, cch_driver_version(&version));
-  CHECK_EQ(version, -1);
-  CHECK_HAS(check_error()->message, "libno-such-driver.so.1");
-  cch_context *context = NULL;
-  FAILS(CCH_ENODRIVER, cch_context_primary(&context, 0));
-  CHECK(context == NULL);
-  setenv("CUDACORE_DRIVER", path, 1);
-  OK(cch_driver_version(&version));
-  CHECK_EQ(version, 13020);
-  free(path);
-}
-
-/* Any shared library would be accepted as a driver. */
-static void other_library_is_refused(void) {
-  setenv("CUDACORE_DRIVER", "libm.so.6", 1);
-  FAILS(CCH_ENODRIVER, cch_driver_init());
-  CHECK_HAS(check_error()->message, "libm.so.6");
-}
-
-/* If $CUDACORE_DRIVER is empty, it would be used as a path, and the system's driver would not be found. */
-static void empty_variable_means_the_system_driver(void) {
-  setenv("CUDACORE_DRIVER", "", 1);
-  int status = cch_driver_init();
-  if (status == CCH_ENODRIVER)
-    CHECK_HAS(check_error()->message, "libcuda.so.1");
-}
-
-/* After a missing device or another failure of cuInit, later calls would not try again. */
-static void failed_init_is_retried(void) {
-  int count;
-  sim.fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
-  FAILS(CUDA_ERROR_NO_DEVICE, cch_device_count(&count));
-  CHECK_STR(check_error()->operation, "cuInit");
-  OK(cch_device_count(&count));
-  CHECK_EQ(count, 2);
-  CHECK_EQ(sim.calls("cuInit"), 2);
-}
-
 /* If the driver forks in cuInit to run nvidia-modprobe, a lock held by the library would keep cuInit from returning. */
 static void driver_may_fork_in_init(void) {
   setenv("REAL_DRIVER", getenv("CUDACORE_DRIVER"), 1);
@@ -199,33 +156,6 @@ static void every_entry_point_is_found(void) {
 #undef FOUND
 }
 
-/* cch_driver_symbol would return another version's entry point, or change *out when it fails. */
-static void symbols_are_versioned(void) {
-  void *newest, *oldest, *none = &newest;
-  OK(cch_driver_symbol(&newest, "cuEventElapsedTime", 12080));
-  OK(cch_driver_symbol(&oldest, "cuEventElapsedTime", 2000));
-  CHECK(newest != oldest);
-  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuNoSuchThing", 12000));
-  CHECK_HAS(check_error()->message, "cuNoSuchThing");
-  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuKernelGetParamInfo", 12000)); /* added in CUDA 12.4 */
-  CHECK(none == &newest);
-}
-
-/* Devices would be miscounted, or attributes would be those of another device. */
-static void devices_are_asked(void) {
-  int count, first, second, bus;
-  OK(cch_device_count(&count));
-  CHECK_EQ(count, 2);
-  OK(cch_device_attribute(&first, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
-  CHECK_EQ(first, 9);
-  OK(cch_device_attribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
-  OK(cch_device_attribute(&second, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1));
-  CHECK(bus != second);
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&first, 1, -1));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&first, -1, 0));
-  CHECK_EQ(first, 9);
-}
-
 /* With an argument, the program runs the tests for a driver of CUDA 12.0. */
 int main(int argc, char **argv) {
   (void)argv;
@@ -235,10 +165,6 @@ int main(int argc, char **argv) {
     RUN(launch_as_stated);
     return 0;
   }
-  RUN_ALONE(missing_driver_is_named_and_retried);
-  RUN_ALONE(other_library_is_refused);
-  RUN_ALONE(empty_variable_means_the_system_driver);
-  RUN_ALONE(failed_init_is_retried);
   RUN_ALONE(driver_may_fork_in_init);
   RUN_ALONE(threads_initialise_once);
   RUN_ALONE(hidden_entry_point_fails_alone);
@@ -248,7 +174,5 @@ int main(int argc, char **argv) {
   CCH__DRIVER_FUNCTIONS(HIDE)
 #undef HIDE
   RUN(every_entry_point_is_found);
-  RUN(symbols_are_versioned);
-  RUN(devices_are_asked);
   return 0;
 }

@@ -18,24 +18,6 @@ static void launch(void) {
   OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
 }
 
-/* Objects that captured work uses would be destroyed before the graph and its clones and executable graphs. */
-static void captures_keep_what_work_uses(void) {
-  cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
-  cch_bundle *kept = new_bundle();
-  size_t calls = sim.calls(NULL);
-  OK(cch_capture_keep(g, kept, NULL));
-  for (int i = 0; i < 1000; i++)
-    OK(cch_capture_keep(g, world.event, NULL));
-  CHECK_EQ(sim.calls(NULL), calls); /* cch_capture_keep() makes no driver calls */
-  FAILS(CCH_EINVAL, cch_capture_keep(g, NULL, NULL));
-  cch_bundle_unref(kept);
-  OK(cch_capture_end(g, world.stream));
-  FAILS(CCH_EINVAL, cch_capture_keep(g, world.event, NULL));
-  cch_graph_exec *exec = instantiate(g);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
-  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-}
-
 /*
  * Objects used by work in another library's capture would be destroyed before the captured graph and its executable
  * graphs, or never.
@@ -124,31 +106,6 @@ static void launches_ask_twice_and_keep_first(void) {
   OK(cch_context_set_current(NULL));
 }
 
-/* Memory of a captured copy or fill would be freed while the graph still uses it, because the caller did not keep it.
- */
-static void captured_copies_and_fills_keep_their_memory(void) {
-  enum { SIZE = 64 };
-  cch_context *context = cch_stream_context(world.stream);
-  cch_deviceptr *ptrs[6];
-  for (size_t i = 0; i < 6; i++)
-    OK(cch_deviceptr_alloc(&ptrs[i], context, SIZE));
-  size_t freed = sim.calls("cuMemFree");
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  const cch_copy_shape shape = {.size = sizeof shape, .width = SIZE, .height = 1, .depth = 1};
-  OK(cch_deviceptr_fill(ptrs[0], 1, 1, world.stream));
-  OK(cch_deviceptr_copy(ptrs[1], ptrs[0], SIZE, world.stream));
-  OK(cch_copy_part(ptrs[3], ptrs[2], &shape, world.stream));
-  OK(cch_copy_batch(&ptrs[5], &ptrs[4], 1, NULL, world.stream));
-  OK(cch_capture_end(g, world.stream));
-  for (size_t i = 0; i < 6; i++)
-    cch_deviceptr_unref(ptrs[i]);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.calls("cuMemFree"), freed);
-  cch_graph_unref(g);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.calls("cuMemFree"), freed + 6);
-}
-
 /*
  * Begins a capture, ends it as other code would, and begins another capture of the stream. *raw is the graph of the
  * first capture.
@@ -173,24 +130,6 @@ static void captures_that_others_begin_anew(void) {
   cch_graph_unref(g);
   CHECK_AFTER(OK((int)driver.cuGraphDestroy(raw)), ends(), 0);
   CHECK_AFTER(OK((int)driver.cuGraphDestroy(second)), ends(), 1);
-}
-
-/*
- * If a step after the beginning of a capture fails, the stream would stay in capture, or the captured graph would
- * remain.
- */
-static void failed_beginnings_leave_no_capture(void) {
-  static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-    cch_graph *none = NULL;
-    sim.fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
-    FAILS(CUDA_ERROR_UNKNOWN, cch_capture_begin(&none, world.stream, CCH_CAPTURE_GLOBAL));
-    CHECK(none == NULL && !is_captured(world.stream));
-    CHECK_STR(check_error()->operation, steps[i]);
-    CHECK_EQ(cch_capture_count(), 0);
-    cch_reclaim_drain();
-    CHECK_EQ(sim.live(CUDASIM_GRAPH) + cch_live_count(CCH_KIND_BUNDLE), 0);
-  }
 }
 
 /* If the box of a capture is dropped before the capture has ended, the stream would remain in capture. */
@@ -353,31 +292,6 @@ static void joined_streams_are_held(void) {
   cch_graph_unref(g);
 }
 
-/*
- * Memory that a capture allocated would be freed after its graph was destroyed, when the address can belong to other
- * memory.
- */
-static void memory_holds_its_graph(void) {
-  cch_pool *pool;
-  OK(cch_pool_current(&pool, 0));
-  cch_deviceptr *ptr;
-  cch_graph *g = begin(CCH_CAPTURE_RELAXED);
-  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
-  OK(cch_capture_end(g, world.stream));
-  CHECK_AFTER(cch_graph_unref(g), sim.live(CUDASIM_GRAPH), 1);
-  CHECK_AFTER(cch_deviceptr_unref(ptr), sim.live(CUDASIM_GRAPH), 0);
-  /* If the capture fails, the memory was never allocated. */
-  g = begin(CCH_CAPTURE_GLOBAL);
-  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
-  invalidate();
-  FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(g, world.stream));
-  size_t frees = sim.calls("cuMemFreeAsync");
-  cch_deviceptr_unref(ptr);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), frees);
-  cch_graph_unref(g);
-  cch_pool_unref(pool);
-}
-
 /* A capture that other code has ended would be ended again, although the stream may be in another capture. */
 static void captures_that_others_ended_are_left_alone(void) {
   CUgraph raw, second;
@@ -401,19 +315,15 @@ static void captures_that_others_ended_are_left_alone(void) {
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
-  RUN(captures_keep_what_work_uses);
   RUN(captures_of_others_keep_what_work_uses);
   RUN(launches_ask_twice_and_keep_first);
-  RUN(captured_copies_and_fills_keep_their_memory);
   RUN(captures_that_others_begin_anew);
-  RUN(failed_beginnings_leave_no_capture);
   RUN(dropped_captures_end);
   RUN(invalidated_captures_have_no_graph);
   RUN(dropped_captures_end_from_anywhere);
   RUN(failed_ends_are_told_apart);
   RUN(captures_into_bodies);
   RUN(joined_streams_are_held);
-  RUN(memory_holds_its_graph);
   RUN(captures_that_others_ended_are_left_alone);
   return 0;
 }

@@ -111,66 +111,6 @@ static void bad_specs_change_nothing(void) {
   cch_graph_unref(other);
 }
 
-/* A non-zero field that this library does not have, because it was added later, would be ignored instead of refused. */
-static void structures_grow(void) {
-  cch_graph *g = new_graph();
-  cch_graph_node *node = NULL;
-  struct {
-    cch_memset_node now;
-    uint64_t later;
-  } fill = {.now = {.size = sizeof fill,
-                    .dst = (CUdeviceptr)(uintptr_t)world.to,
-                    .value = 1,
-                    .element_size = 1,
-                    .width = 1}},
-    told;
-  struct {
-    cch_node_spec now;
-    uint64_t later;
-  } specs[2] = {{.now = {.size = sizeof *specs, .type = CCH_NODE_MEMSET, .params = &fill, .context = world.context}},
-                {.now = {.size = sizeof *specs, .type = CCH_NODE_EMPTY}}};
-  cch_graph_node *both[2];
-  OK(cch_graph_add_batch(both, g, &specs[0].now, 2, NULL));
-  CHECK(cch_graph_node_type(both[0]) == CCH_NODE_MEMSET && cch_graph_node_type(both[1]) == CCH_NODE_EMPTY);
-  told.now.size = sizeof told;
-  told.later = 7;
-  OK(cch_graph_node_get(&told, both[0]));
-  CHECK(told.now.size == sizeof told && told.now.width == 1 && told.later == 0);
-  specs[0].later = 1;
-  FAILS(CCH_EINVAL, cch_graph_add(&node, g, &specs[0].now));
-  specs[0].later = 0;
-  fill.later = 1;
-  FAILS(CCH_EINVAL, cch_graph_add(&node, g, &specs[0].now));
-  specs[1].now.size = sizeof(cch_node_spec);
-  fill.later = 0;
-  size_t failed;
-  cch_graph_node *none[2];
-  FAILS(CCH_EINVAL, cch_graph_add_batch(none, g, &specs[0].now, 2, &failed)); /* structures of different sizes */
-  CHECK(failed == 1 && node == NULL);
-  told.now.size = sizeof(size_t);
-  FAILS(CCH_EINVAL, cch_graph_node_get(&told, both[0]));
-  struct {
-    cch_instantiate_params now;
-    uint64_t later;
-  } how = {.now = {.size = sizeof how, .context = world.context}, .later = 1};
-  cch_graph_exec *exec = NULL;
-  FAILS(CCH_EINVAL, cch_graph_instantiate(&exec, g, &how.now));
-  how.later = 0;
-  OK(cch_graph_instantiate(&exec, g, &how.now));
-  struct {
-    cch_update_result now;
-    uint64_t later;
-  } result = {.now = {.size = sizeof result}, .later = 7};
-  OK(cch_graph_exec_update(exec, g, &result.now));
-  CHECK(result.now.size == sizeof result && result.later == 0);
-  result.now.size = 8;
-  FAILS(CCH_EINVAL, cch_graph_exec_update(exec, g, &result.now));
-  cch_graph_exec_unref(exec);
-  cch_graph_node_unref(both[0]);
-  cch_graph_node_unref(both[1]);
-  cch_graph_unref(g);
-}
-
 /* A host function would deadlock with another thread that uses the graph, or call the driver, which is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph *g = new_graph(), *other = NULL;
@@ -194,32 +134,11 @@ static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph_unref(g);
 }
 
-/* The time to build a graph would grow with the square of the number of nodes. */
-static void large_graphs_are_linear(void) {
-  enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
-  cch_graph *g = new_graph();
-  static cch_node_spec specs[MANY];
-  cch_kernel_node params = kernel_params();
-  for (size_t i = 0; i < MANY; i++)
-    specs[i] = (cch_node_spec){.size = sizeof *specs, .type = CCH_NODE_KERNEL, .params = &params};
-  OK(cch_context_set_current(world.context));
-  OK(cch_graph_add_batch(NULL, g, specs, MANY, NULL));
-  OK(cch_context_set_current(NULL));
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
-  cch_node_list list;
-  OK(cch_graph_nodes(&list, g));
-  CHECK_EQ(list.count, MANY);
-  cch_node_list_free(&list);
-  CHECK_AFTER(cch_graph_unref(g), cch_live_count(CCH_KIND_BUNDLE), 0);
-}
-
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
   RUN(boxes_in_structures_are_checked);
   RUN(bad_specs_change_nothing);
-  RUN(structures_grow);
   RUN(functions_that_cuda_calls_use_no_graph);
-  RUN(large_graphs_are_linear);
   return 0;
 }

@@ -2,75 +2,6 @@
 /* Executable graphs: the work that runs, and the objects that launches in flight keep. */
 #include "graphs.h"
 
-static cch_event *dropped;
-
-static void drop_in_host(void *data) {
-  *(int *)data += 1;
-  cch_event_unref(dropped); /* the last reference: CUDA must not be called here */
-  dropped = NULL;
-}
-
-/*
- * A host function would not be called with its data, for example in a clone; or boxes that the function drops would be
- * destroyed during its call.
- */
-static void host_functions_drop_what_they_like(void) {
-  int calls = 0;
-  cch_graph *g = new_graph(), *clone;
-  cch_host_node params = {.size = sizeof params, .function = drop_in_host, .data = &calls},
-                told = {.size = sizeof told};
-  cch_graph_node *node = add(g, CCH_NODE_HOST, &params, NULL, NULL), *copied;
-  OK(cch_graph_clone(&clone, g));
-  copied = copy_of(node, clone);
-  OK(cch_graph_node_get(&told, copied));
-  CHECK(told.function == drop_in_host && told.data == &calls);
-  cch_graph_node_unref(node);
-  cch_graph_node_unref(copied);
-  cch_graph_unref(g);
-  cch_graph_exec *exec = instantiate(clone);
-  cch_graph_unref(clone);
-  OK(cch_event_create(&dropped, world.context, 0));
-  OK(cch_graph_launch(exec, world.stream));
-  check_settle();
-  CHECK(calls == 1 && dropped == NULL);
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
-  cch_graph_exec_unref(exec);
-}
-
-/*
- * An update would accept an incompatible graph, give no reason for a refusal, or release the objects of the new graph.
- */
-static void updates_come_from_another_graph(void) {
-  cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
-  cch_bundle *kept = new_bundle(), *given = new_bundle();
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_node_unref(add_kernel(same, NULL, kept));
-  cch_bundle_unref(kept);
-  cch_graph_node *other = add_empty(unlike, NULL);
-  cch_graph_exec *exec = instantiate(g);
-  cch_kernel_node params = kernel_params();
-  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
-  cch_bundle_unref(given);
-  cch_update_result result = {.size = sizeof result};
-  FAILS(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cch_graph_exec_update(exec, unlike, &result));
-  CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
-  CHECK_PTR(result.node, cch_graph_node_raw(other));
-  CHECK_EQ(ends(), 0);
-  OK(cch_graph_exec_update(exec, same, &result));
-  CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
-  CHECK_EQ(ends(), 1); /* `given` was never launched, and is released */
-  CHECK_AFTER(cch_graph_unref(same), ends(), 1);
-  OK(cch_graph_exec_update(exec, g, NULL));
-  CHECK_EQ(ends(), 2);
-  cch_graph_node_unref(node);
-  cch_graph_node_unref(other);
-  cch_graph_unref(unlike);
-  cch_graph_unref(g);
-  cch_graph_exec_unref(exec);
-}
-
 /* A node of another graph would be accepted as a node of the executable graph. */
 static void nodes_of_other_graphs_are_refused(void) {
   cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
@@ -101,46 +32,6 @@ static void nodes_of_other_graphs_are_refused(void) {
   cch_graph_unref(child);
   cch_graph_unref(leaf);
   cch_graph_unref(other);
-  cch_graph_unref(g);
-  cch_graph_exec_unref(exec);
-}
-
-/*
- * Objects of a launch in flight would be released when a node gets new parameters; or replaced objects would never be
- * released.
- */
-static void launches_in_flight_keep_what_they_use(void) {
-  cch_graph *g = new_graph();
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate(g);
-  cch_kernel_node params = kernel_params();
-  for (int i = 0; i < 3; i++) { /* the first two bundles are replaced before a launch */
-    cch_bundle *given = new_bundle();
-    OK(cch_graph_exec_set(exec, node, &params, given, world.context));
-    cch_bundle_unref(given);
-  }
-  CHECK_EQ(ends(), 2);
-  OK(cch_graph_launch(exec, world.stream));
-  nothing_is_done();
-  cch_bundle *last = new_bundle();
-  OK(cch_graph_exec_set(exec, node, &params, last, world.context));
-  CHECK_AFTER(cch_bundle_unref(last), ends(), 2);
-  OK(cch_graph_launch(exec, world.stream));
-  CHECK_EQ(ends(), 2);
-  sim.reset();
-  OK(cch_graph_launch(exec, world.stream));
-  CHECK_EQ(ends(), 3);
-  OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
-  OK(cch_graph_launch(exec, world.stream));
-  CHECK_EQ(ends(), 4);
-  /* A refused call must not keep its bundle, and must not release the old bundle. */
-  cch_bundle *refused = new_bundle();
-  sim.fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));
-  cch_error record = *cch_error_last();
-  CHECK_PTR(record.node, cch_graph_node_raw(node));
-  CHECK_AFTER(cch_bundle_unref(refused), ends(), 5);
-  cch_graph_node_unref(node);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
 }
@@ -211,10 +102,7 @@ static void captured_launches_are_refused(void) {
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
-  RUN(host_functions_drop_what_they_like);
-  RUN(updates_come_from_another_graph);
   RUN(nodes_of_other_graphs_are_refused);
-  RUN(launches_in_flight_keep_what_they_use);
   RUN(the_end_waits_without_blocking);
   RUN(marks_stay_out_of_captures);
   RUN(captured_launches_are_refused);

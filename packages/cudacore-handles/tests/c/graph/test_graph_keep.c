@@ -104,64 +104,6 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   CHECK_AFTER(cch_graph_exec_unref(part), ends(), 2);
 }
 
-/*
- * Updating or destroying nodes would release objects that earlier executable graphs use; or replaced objects would
- * never be released.
- */
-static void versions_end_with_their_last_user(void) {
-  cch_graph *g = new_graph();
-  cch_bundle *first = new_bundle();
-  cch_graph_node *node = add_kernel(g, NULL, first);
-  cch_bundle_unref(first);
-  cch_graph_exec *exec = instantiate(g);
-  cch_kernel_node params = kernel_params();
-  for (int i = 0; i < 3; i++) {
-    cch_bundle *next = new_bundle();
-    OK(cch_graph_node_set(node, &params, next, world.context));
-    cch_bundle_unref(next);
-  }
-  CHECK_EQ(ends(), 2); /* released: all bundles except the first, which the executable graph uses, and the last */
-  sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
-  cch_bundle *refused = new_bundle();
-  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));
-  CHECK_AFTER(cch_bundle_unref(refused), ends(), 3);
-  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 4);
-  OK(cch_graph_node_destroy(node));
-  CHECK_EQ(ends(), 5);
-  cch_graph_node_unref(node);
-  cch_graph_unref(g);
-}
-
-/* Objects of a launch in flight would be destroyed when the executable graph is destroyed or updated. */
-static void launches_in_flight_keep_what_the_graph_used(void) {
-  cch_graph *g = new_user(), *next = new_user();
-  cch_graph_exec *exec = instantiate(g);
-  OK(cch_graph_launch(exec, world.stream));
-  nothing_is_done();
-  OK(cch_graph_exec_update(exec, next, NULL));
-  cch_graph_unref(g);
-  CHECK_AFTER(cch_graph_unref(next), ends(), 0);
-  sim.reset();
-  OK(cch_graph_launch(exec, world.stream));
-  CHECK_EQ(ends(), 1);
-  nothing_is_done();
-  CHECK_AFTER(cch_graph_exec_unref(exec), sim.live(CUDASIM_GRAPH_EXEC), 0);
-  CHECK_EQ(ends(), 1);
-  sim.reset();
-  CHECK_EQ(ends(), 2);
-}
-
-/* An update that the driver refuses would release objects that the graph still uses. */
-static void refused_updates_change_nothing(void) {
-  cch_graph *g = new_user(), *unlike = new_user();
-  cch_graph_node_unref(add_empty(unlike, NULL));
-  cch_graph_exec *exec = instantiate(g);
-  FAILS(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cch_graph_exec_update(exec, unlike, NULL));
-  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
-  CHECK_AFTER(cch_graph_unref(unlike), ends(), 1);
-  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 2);
-}
-
 /* To find out whether a launch is done, the library would use a borrowed stream that its owner has destroyed. */
 static void borrowed_streams_are_asked_at_once(void) {
   CUstream raw;
@@ -190,9 +132,6 @@ int main(void) {
   RUN(shared_graphs_are_kept_by_the_driver);
   RUN(graphs_that_cannot_be_shared_are_not);
   RUN(what_is_made_of_graphs_keeps_what_they_use);
-  RUN(versions_end_with_their_last_user);
-  RUN(launches_in_flight_keep_what_the_graph_used);
-  RUN(refused_updates_change_nothing);
   RUN(borrowed_streams_are_asked_at_once);
   return 0;
 }

@@ -4,58 +4,6 @@
 
 #include <pthread.h>
 
-/* A node's bundle would be destroyed before the graph, its clones and its executable graphs; or never. */
-static void bundles_live_as_long_as_what_was_made(void) {
-  cch_graph *g = new_graph(), *clone;
-  cch_bundle *kept = new_bundle();
-  cch_graph_node *node = add_kernel(g, NULL, kept);
-  cch_bundle *told = cch_graph_node_bundle(node);
-  CHECK(told == kept);
-  cch_bundle_unref(told);
-  cch_bundle_unref(kept);
-  OK(cch_graph_clone(&clone, g));
-  cch_graph_exec *exec = instantiate(g);
-  OK(cch_graph_node_destroy(node));
-  cch_graph_node_unref(node);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
-  CHECK_AFTER(cch_graph_unref(clone), ends(), 0);
-  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-}
-
-/*
- * An update of a node would release the old bundle while a clone still uses it, or would keep the old bundle forever.
- */
-static void updates_replace_the_bundle(void) {
-  cch_graph *g = new_graph(), *clone;
-  cch_bundle *first = new_bundle(), *second = new_bundle(), *told;
-  cch_graph_node *node = add_kernel(g, NULL, first);
-  cch_bundle_unref(first);
-  OK(cch_graph_clone(&clone, g));
-  cch_kernel_node params = kernel_params();
-  check_mixed arguments = {.pointer = 5};
-  params.args = &arguments;
-  OK(cch_graph_node_set(node, &params, second, world.context));
-  cch_bundle_unref(second);
-  CHECK_EQ(ends(), 0); /* the clone keeps the first bundle */
-  told = cch_graph_node_bundle(node);
-  CHECK(told == second);
-  cch_bundle_unref(told);
-  cch_kernel_node got = {.size = sizeof got};
-  OK(cch_graph_node_get(&got, node));
-  CHECK_EQ(memcmp(got.args, &arguments, CHECK_MIXED_SIZE), 0);
-  cch_kernel_unref(got.kernel);
-  CHECK_AFTER(cch_graph_unref(clone), ends(), 1);
-  OK(cch_graph_node_set(node, &params, NULL, world.context));
-  CHECK_EQ(ends(), 2);
-  /* A refused call keeps nothing. */
-  cch_bundle *third = new_bundle();
-  sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, third, world.context));
-  CHECK_AFTER(cch_bundle_unref(third), ends(), 3);
-  cch_graph_node_unref(node);
-  cch_graph_unref(g);
-}
-
 /* A node would have two boxes at the same time, or its record would be lost with its box. */
 static void nodes_have_one_box(void) {
   cch_graph *g = new_graph();
@@ -129,51 +77,6 @@ static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph_unref(leaf);
 }
 
-/* Boxes of a child graph that was replaced would still use memory that the driver has freed. */
-static void replaced_children_are_gone(void) {
-  cch_graph *g = new_graph(), *leaf = new_graph();
-  cch_graph_node_unref(add_empty(leaf, NULL));
-  cch_child_node params = {.size = sizeof params, .graph = leaf};
-  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &params, NULL, NULL);
-  cch_graph *child = child_of(n, 0);
-  OK(cch_graph_node_set(n, &params, NULL, NULL));
-  CHECK(!cch_is_valid(child));
-  cch_graph *now = child_of(n, 0);
-  CHECK(now != child && cch_is_valid(now));
-  cch_graph_unref(now);
-  cch_graph_unref(child);
-  cch_graph_node_unref(n);
-  cch_graph_unref(leaf);
-  cch_graph_unref(g);
-}
-
-/* A graph could not keep an object that none of its nodes uses. */
-static void graphs_keep_bundles(void) {
-  cch_graph *g = new_graph();
-  cch_bundle *kept = new_bundle();
-  OK(cch_graph_keep(g, kept));
-  FAILS(CCH_EINVAL, cch_graph_keep(g, NULL));
-  cch_bundle_unref(kept);
-  cch_graph_exec *exec = instantiate(g);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
-  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-}
-
-/* A graph whose last reference is dropped in a host function would be destroyed there, or never. */
-static void graphs_die_anywhere(void) {
-  cch_graph *g = new_graph();
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate(g);
-  cch_callback_enter();
-  cch_graph_unref(g);
-  cch_graph_node_unref(node);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(sim.calls("cuGraphDestroy") + sim.calls("cuGraphExecDestroy"), 0);
-  cch_callback_leave();
-  cch_reclaim_drain();
-  CHECK_EQ(sim.live(CUDASIM_GRAPH) + sim.live(CUDASIM_GRAPH_EXEC), 0);
-}
-
 enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
@@ -244,33 +147,6 @@ static void references_go_lightly(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
   cch_unref(again);
   CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
-}
-
-/* Like list_and_drop(), but any thread can drop the last reference to a node by cch_unref_lightly(). */
-static void list_and_drop_lightly(int index, void *argument) {
-  (void)index;
-  for (int i = 0; i < ROUNDS; i++) {
-    cch_node_list list = list_nodes(argument, NULL);
-    for (size_t k = 0; k < list.count; k++) {
-      CHECK(cch_is_valid(list.nodes[k]));
-      CHECK(cch_unref_lightly(list.nodes[k]) == NULL); /* the graph has another reference */
-    }
-    list.count = 0;
-    cch_node_list_free(&list);
-  }
-}
-
-/*
- * The box of a node that several threads release would be destroyed twice, or never, or be returned while it is
- * destroyed.
- */
-static void nodes_go_lightly_on_threads(void) {
-  cch_graph *g = new_graph();
-  for (int i = 0; i < 8; i++)
-    CHECK(cch_unref_lightly(add_empty(g, NULL)) == NULL);
-  check_threads(THREADS, list_and_drop_lightly, g);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
-  cch_graph_unref(g);
 }
 
 /* Drops a reference in one of the possible ways. */
@@ -356,14 +232,8 @@ int main(void) {
   RUN(nodes_go_in_all_ways);
   RUN(last_nodes_end_the_graph_once);
   RUN(references_go_lightly);
-  RUN(nodes_go_lightly_on_threads);
-  RUN(bundles_live_as_long_as_what_was_made);
-  RUN(updates_replace_the_bundle);
   RUN(nodes_have_one_box);
   RUN(boxes_outlive_what_cuda_destroys);
-  RUN(replaced_children_are_gone);
-  RUN(graphs_keep_bundles);
-  RUN(graphs_die_anywhere);
   RUN(boxes_die_on_other_threads);
   return 0;
 }

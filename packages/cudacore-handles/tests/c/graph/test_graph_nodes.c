@@ -110,30 +110,10 @@ static void programmatic_launches_are_edges(void) {
   cch_graph_unref(g);
 }
 
-/* The arguments of a kernel node would be reported only for the original node, and not for its copy in a clone. */
-static void arguments_are_told_wherever_they_come_from(void) {
-  cch_graph *g = new_graph(), *clone;
-  cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
-  OK(cch_graph_clone(&clone, g));
-  copied = copy_of(node, clone);
-  cch_kernel_node got = {.size = sizeof got};
-  for (int i = 0; i < 2; i++) {
-    OK(cch_graph_node_get(&got, copied));
-    CHECK(cch_kernel_raw(got.kernel) == cch_kernel_raw(world.kernel) && got.args_size == CHECK_MIXED_SIZE);
-    CHECK_EQ(memcmp(got.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
-    cch_kernel_unref(got.kernel);
-  }
-  cch_graph_node_unref(copied);
-  cch_graph_node_unref(node);
-  cch_graph_unref(clone);
-  cch_graph_unref(g);
-}
-
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
   RUN(nodes_tell_their_context);
   RUN(programmatic_launches_are_edges);
-  RUN(arguments_are_told_wherever_they_come_from);
   return 0;
 }

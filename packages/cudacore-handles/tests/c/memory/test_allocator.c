@@ -56,67 +56,6 @@ static void addresses_are_freed_once(void) {
   close_pool();
 }
 
-/* Memory would be allocated again while a kernel on a second stream still uses it. */
-static void frees_wait_for_recorded_streams(void) {
-  open_pool();
-  cch_allocator *allocator = allocator_of(NULL);
-  CUdeviceptr a;
-  OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
-  OK(cch_allocator_record_stream(a, cch_stream_raw(stream)));
-  OK(cch_allocator_free(a));
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* the recorded stream is the stream of the allocation */
-  OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
-  OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
-  OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
-  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the event is recorded only when the memory is freed */
-  OK(cch_allocator_free(a));
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
-  FAILS(CCH_EINVAL, cch_allocator_record_stream(a, cch_stream_raw(second)));
-  cch_allocator_unref(allocator);
-  close_pool();
-}
-
-/* Memory that is freed on another stream would be allocated again before the work of that stream is done. */
-static void frees_on_the_given_stream(void) {
-  open_pool();
-  cch_allocator *allocator = allocator_of(NULL);
-  CUdeviceptr a;
-  for (int i = 0; i < 2; i++) {
-    OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
-    OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
-    OK(cch_allocator_free_async(a, cch_stream_raw(i == 0 ? second : stream)));
-    /* If two streams use the memory, it is freed on a new stream that waits for both. */
-    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2);
-    FAILS(CCH_EINVAL, cch_allocator_free_async(a, cch_stream_raw(second)));
-  }
-  OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
-  OK(cch_allocator_free_async(a, NULL));
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3);
-  cch_allocator_unref(allocator);
-  close_pool();
-}
-
-/*
- * Trackers would not count the allocations that other libraries make, or an allocation that a tracker refused would
- * leak.
- */
-static void trackers_count_addresses(void) {
-  open_pool();
-  cch_tracker *tracker;
-  OK(cch_tracker_create(&tracker, &(cch_tracker_config){.size = sizeof(cch_tracker_config), .limit = 150}));
-  cch_allocator *allocator = allocator_of(tracker);
-  CUdeviceptr a, b = 7;
-  OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
-  CHECK_EQ(live_bytes(tracker), 100);
-  FAILS(CCH_ELIMIT, cch_allocator_alloc(&b, allocator, 100, cch_stream_raw(stream)));
-  CHECK_EQ(b, 7);
-  OK(cch_allocator_free(a));
-  CHECK_EQ(live_bytes(tracker), 0);
-  cch_allocator_unref(allocator);
-  cch_tracker_unref(tracker);
-  close_pool();
-}
-
 /* PyTorch would not allocate from the pool that was set for its device, or could not allocate before CUDA is used. */
 static void torch_uses_the_allocator_of_its_device(void) {
   open_pool();
@@ -149,41 +88,9 @@ static void torch_uses_the_allocator_of_its_device(void) {
   close_pool();
 }
 
-enum { THREADS = 4, ROUNDS = 200, KEPT = 8 };
-
-static void churn(int index, void *argument) {
-  CUdeviceptr kept[KEPT] = {0};
-  (void)index;
-  OK(cch_context_set_current(context));
-  for (int i = 0; i < ROUNDS; i++) {
-    CUdeviceptr *at = &kept[i % KEPT];
-    if (*at != 0)
-      OK(cch_allocator_free(*at));
-    OK(cch_allocator_alloc(at, argument, 64, cch_stream_raw(i % 2 == 0 ? stream : second)));
-    OK(cch_allocator_record_stream(*at, cch_stream_raw(second)));
-  }
-  for (int i = 0; i < KEPT; i++)
-    OK(cch_allocator_free(kept[i]));
-  OK(cch_context_set_current(NULL));
-}
-
-/* Threads would free each other's memory. */
-static void threads_share_an_allocator(void) {
-  open_pool();
-  cch_allocator *allocator = allocator_of(NULL);
-  check_threads(THREADS, churn, allocator);
-  cch_allocator_unref(allocator);
-  CHECK_EQ(cch_live_count(CCH_KIND_DEVICEPTR), 0);
-  close_pool();
-}
-
 int main(void) {
   check_open();
   RUN(addresses_are_freed_once);
-  RUN(frees_wait_for_recorded_streams);
-  RUN(frees_on_the_given_stream);
-  RUN(trackers_count_addresses);
   RUN(torch_uses_the_allocator_of_its_device);
-  RUN(threads_share_an_allocator);
   return 0;
 }

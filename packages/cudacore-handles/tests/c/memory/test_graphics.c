@@ -47,29 +47,8 @@ static void another_thread_has_opengl(void) {
   finish(NULL);
 }
 
-static void map_and_unmap(int index, void *resource) {
-  for (int i = 0; i < 50; i++) {
-    cch_deviceptr *memory;
-    if (cch_graphics_map(&memory, resource, stream) != 0)
-      continue; /* another thread has mapped the resource */
-    if (index % 2 == 0)
-      OK(cch_graphics_unmap(resource, NULL));
-    cch_deviceptr_unref(memory);
-  }
-}
-
-/* Threads would unmap a resource twice, or use memory that another thread has unmapped. */
-static void threads_share_a_resource(void) {
-  cch_graphics *resource = begin();
-  check_threads(8, map_and_unmap, resource);
-  CHECK_EQ(cch_graphics_is_mapped(resource), 0);
-  CHECK_EQ(sim.calls("cuGraphicsMapResources"), sim.calls("cuGraphicsUnmapResources"));
-  finish(resource);
-}
-
 int main(void) {
   check_open();
   RUN(another_thread_has_opengl);
-  RUN(threads_share_a_resource);
   return 0;
 }

@@ -55,73 +55,6 @@ static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
   return cch_deviceptr_import_part(out, s->imported, &s->handles[which], 0, SIZE, s->streams[stream]);
 }
 
-/*
- * Memory that is exported twice would get two handles. Another process would map it once for each handle, and ending
- * one mapping would end both.
- */
-static void memory_has_one_name(void) {
-  shared s;
-  cch_ipc_handle again;
-  cch_deviceptr *part, *first, *second;
-  open_shared(&s);
-  OK(cch_deviceptr_part(&part, s.blocks[0], 8, 8));
-  OK(cch_deviceptr_export(&again, part));
-  CHECK(memcmp(&again, &s.handles[0], sizeof again) == 0);
-  OK(cch_deviceptr_import_part(&first, s.imported, &s.handles[0], 0, SIZE, s.streams[0]));
-  OK(cch_deviceptr_import_part(&second, s.imported, &again, 8, 8, s.streams[0]));
-  CHECK_EQ(cch_deviceptr_raw(second), cch_deviceptr_raw(first) + 8);
-  CHECK_EQ(sim.calls("cuMemPoolImportPointer"), 1);
-  cch_deviceptr_unref(first);
-  cch_deviceptr_unref(second);
-  cch_deviceptr_unref(part);
-  close_shared(&s);
-}
-
-static size_t position_of(const char *name, const void *stream, size_t from) {
-  cudasim_call call;
-  for (size_t i = from; sim.log(i, &call, 1) == 1; i++)
-    if (strcmp(call.function, name) == 0 && (stream == NULL || call.stream == stream))
-      return i;
-  check_fail(__FILE__, __LINE__, "%s was not called", name);
-}
-
-/* Memory would be unmapped while a stream that used an earlier import of it is still working. */
-static void end_comes_behind_all_streams(void) {
-  shared s;
-  cch_deviceptr *first, *second;
-  open_shared(&s);
-  OK(open_import(&first, &s, 0, 0));
-  OK(open_import(&second, &s, 0, 1));
-  sim.reset();
-  cch_deviceptr_unref(first);
-  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the streams do not wait for each other */
-  cch_deviceptr_unref(second);
-  size_t first_record = position_of("cuEventRecord", cch_stream_raw(s.streams[0]), 0);
-  size_t second_record = position_of("cuEventRecord", cch_stream_raw(s.streams[1]), 0);
-  size_t end = position_of("cuMemFreeAsync", NULL, 0);
-  CHECK(first_record < end && second_record < end);
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
-  CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
-  CHECK_EQ(sim.live(CUDASIM_STREAM), 2 + (int)cch_helper_stream_count());
-
-  OK(open_import(&first, &s, 0, 0));
-  OK(open_import(&second, &s, 0, 0));
-  OK(cch_deviceptr_set_stream(second, s.streams[1]));
-  sim.reset();
-  cch_deviceptr_unref(second);
-  cch_deviceptr_unref(first);
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
-
-  OK(open_import(&first, &s, 0, 1));
-  OK(open_import(&second, &s, 0, 1));
-  sim.reset();
-  cch_deviceptr_unref(second);
-  cch_deviceptr_unref(first);
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* with only one stream, there is nothing to wait for */
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
-  close_shared(&s);
-}
-
 /* If the library cannot make a stream wait for all uses of the memory, it would unmap the memory while it is used. */
 static void end_without_streams_waits(void) {
   static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
@@ -141,48 +74,6 @@ static void end_without_streams_waits(void) {
     sim.reset();
     CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }
-  close_shared(&s);
-}
-
-/* If an import ends while its stream is captured, the capture would be invalidated, or the memory never be unmapped. */
-static void end_waits_for_a_capture(void) {
-  shared s;
-  cch_deviceptr *first, *second, *again = NULL;
-  cch_graph *graph;
-  open_shared(&s);
-  OK(open_import(&first, &s, 0, 0));
-  OK(open_import(&second, &s, 0, 1));
-  OK(cch_capture_begin(&graph, s.streams[0], CCH_CAPTURE_GLOBAL));
-  cch_deviceptr_unref(first);
-  cch_deviceptr_unref(second);
-  CHECK_EQ(cch_reclaim_pending(), 1);
-  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS + 1);
-  FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, &s, 0, 1));
-  CHECK(again == NULL);
-  OK(cch_capture_end(graph, s.streams[0]));
-  cch_graph_unref(graph);
-  OK(open_import(&again, &s, 0, 1)); /* the old mapping must end first */
-  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS + 1);
-  cch_deviceptr_unref(again);
-  close_shared(&s);
-}
-
-/* A long-lived mapping would keep every stream on which it was ever used. */
-static void streams_are_let_go(void) {
-  shared s;
-  cch_deviceptr *holder, *import;
-  open_shared(&s);
-  OK(open_import(&holder, &s, 0, 0));
-  for (int i = 0; i < 100; i++) {
-    cch_stream *stream;
-    OK(cch_stream_create(&stream, s.context, CCH_STREAM_NON_BLOCKING, 0));
-    OK(cch_deviceptr_import_part(&import, s.imported, &s.handles[0], 0, SIZE, stream));
-    cch_stream_unref(stream);
-    cch_deviceptr_unref(import);
-  }
-  CHECK(sim.live(CUDASIM_STREAM) < 20);
-  cch_deviceptr_unref(holder);
-  CHECK_EQ(sim.live(CUDASIM_STREAM), 2 + (int)cch_helper_stream_count());
   close_shared(&s);
 }
 
@@ -291,11 +182,7 @@ static void threads_import_the_pool(void) {
 
 int main(void) {
   check_open();
-  RUN(memory_has_one_name);
-  RUN(end_comes_behind_all_streams);
   RUN(end_without_streams_waits);
-  RUN(end_waits_for_a_capture);
-  RUN(streams_are_let_go);
   RUN(threads_import_what_others_drop);
   RUN(import_ends_beside_another);
   RUN(threads_import_the_pool);

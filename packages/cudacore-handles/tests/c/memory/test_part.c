@@ -155,39 +155,6 @@ typedef struct freed {
   int count;
 } freed;
 
-static void note_free(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
-  freed *f = owner;
-  CHECK(stream == NULL || cch_stream_raw(stream) != NULL);
-  *f = (freed){ptr, size, f->count + 1};
-}
-
-/* Foreign memory would be freed when its first part is dropped, or once for each part. */
-static void foreign_memory_is_freed_once(void) {
-  for (int streams = 0; streams < 4; streams++) {
-    memory m;
-    freed f = {0};
-    cch_deviceptr *wrapped, *parts[2];
-    open_memory(&m);
-    OK(cch_deviceptr_wrap(&wrapped, cch_deviceptr_raw(m.whole), SIZE, streams == 3 ? m.context : NULL, &f, note_free));
-    for (int i = 0; i < 2; i++) {
-      OK(cch_deviceptr_part(&parts[i], wrapped, 8 * (size_t)i, 8));
-      CHECK(cch_deviceptr_is_wrapped(parts[i]));
-      if (i < streams)
-        OK(cch_deviceptr_set_stream(parts[i], m.streams[i]));
-    }
-    cch_deviceptr_unref(wrapped);
-    cch_deviceptr_unref(parts[0]);
-    CHECK_EQ(f.count, 0);
-    cch_deviceptr_unref(parts[1]);
-    CHECK_EQ(f.count, 1);
-    CHECK_EQ(f.ptr, cch_deviceptr_raw(m.whole));
-    CHECK_EQ(f.size, SIZE);
-    CHECK_EQ(sim.calls("cuEventRecord"), streams < 2 ? 0 : 1); /* one of the streams waits for the other */
-    cch_deviceptr_unref(m.whole);
-    close_memory(&m);
-  }
-}
-
 /* Memory that is freed synchronously would be freed while a part is in use. */
 static void pinned_memory_waits_for_its_parts(void) {
   memory m;
@@ -204,78 +171,6 @@ static void pinned_memory_waits_for_its_parts(void) {
   close_memory(&m);
 }
 
-/*
- * If the stream of a part is captured when the memory is freed, the capture would be invalidated, or the memory leak.
- */
-static void memory_waits_for_a_capture(void) {
-  memory m;
-  cch_deviceptr *part;
-  cch_graph *graph;
-  open_memory(&m);
-  OK(cch_deviceptr_part(&part, m.whole, 0, 8));
-  OK(cch_deviceptr_set_stream(part, m.streams[1]));
-  OK(cch_capture_begin(&graph, m.streams[1], CCH_CAPTURE_GLOBAL));
-  cch_deviceptr_unref(part);
-  cch_deviceptr_unref(m.whole);
-  CHECK_EQ(cch_reclaim_pending(), 1);
-  OK(cch_capture_end(graph, m.streams[1]));
-  cch_graph_unref(graph);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
-  close_memory(&m);
-}
-
-/* A graph that allocates memory would keep a part of that memory, and neither would ever be destroyed. */
-static void a_capture_keeps_no_part_of_its_own_memory(void) {
-  memory m;
-  cch_deviceptr *captured, *part;
-  cch_graph *graph;
-  open_memory(&m);
-  OK(cch_capture_begin(&graph, m.streams[0], CCH_CAPTURE_GLOBAL));
-  OK(cch_deviceptr_alloc_async(&captured, m.pool, SIZE, m.streams[0]));
-  OK(cch_deviceptr_part(&part, captured, 8, 8));
-  OK(cch_deviceptr_fill(part, 1, 1, m.streams[0]));
-  OK(cch_capture_keep(graph, part, NULL));
-  cch_deviceptr_unref(captured);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
-  cch_deviceptr_unref(part);
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1); /* freed in the capture */
-  OK(cch_capture_end(graph, m.streams[0]));
-  cch_graph_unref(graph);
-  cch_deviceptr_unref(m.whole);
-  close_memory(&m);
-}
-
-enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 300 : 2000 };
-
-static void part_and_drop(int index, void *argument) {
-  memory *m = argument;
-  for (int i = 0; i < ROUNDS; i++) {
-    cch_deviceptr *part, *of_part;
-    OK(cch_deviceptr_part(&part, m->whole, (size_t)(index + i) % SIZE, 1));
-    OK(cch_deviceptr_part(&of_part, part, 0, 1));
-    if (i % 3 == 0)
-      OK(cch_deviceptr_set_stream(part, m->streams[i % 2]));
-    cch_stream_unref(cch_deviceptr_stream_ref(of_part));
-    cch_deviceptr_unref(part);
-    if (i % 2)
-      cch_unref_deferred(of_part);
-    else
-      cch_deviceptr_unref(of_part);
-  }
-}
-
-/* Threads that make and drop parts of one allocation would corrupt its list of uses. */
-static void threads_share_an_allocation(void) {
-  memory m;
-  open_memory(&m);
-  check_threads(THREADS, part_and_drop, &m);
-  cch_deviceptr_unref(m.whole);
-  cch_reclaim_drain();
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
-  close_memory(&m);
-}
-
 int main(void) {
   check_open();
   RUN(memory_ends_behind_its_parts);
@@ -283,10 +178,6 @@ int main(void) {
   RUN(all_recorded_streams_are_waited_for);
   RUN(memory_does_not_keep_all_streams);
   RUN(uses_of_foreign_streams_are_a_set);
-  RUN(foreign_memory_is_freed_once);
   RUN(pinned_memory_waits_for_its_parts);
-  RUN(memory_waits_for_a_capture);
-  RUN(a_capture_keeps_no_part_of_its_own_memory);
-  RUN(threads_share_an_allocation);
   return 0;
 }
