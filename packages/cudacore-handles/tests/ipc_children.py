@@ -10,11 +10,9 @@ import faulthandler
 import gc
 import os
 import pickle
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import cudacore_handles as ch
 from cudacore_handles._base.ipc import Descriptors
@@ -114,22 +112,6 @@ def fill_from(channel: Any) -> None:
     """Receive a buffer, an event and a value through a queue or a pipe; call fill() with them."""
     receive = channel.get if hasattr(channel, "get") else channel.recv
     fill(*receive())
-
-
-def fill_by_descriptors(address: str) -> None:
-    """Receive a file descriptor and pickles through a socket; import the objects and call fill() with them."""
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.connect(address)
-        data, (descriptor,), _, _ = socket.recv_fds(channel, 4096, 1)
-    uuid, buffer_descriptor, event_descriptor, value = pickle.loads(data)
-    assert isinstance(uuid, UUID)
-    mr = ch.DeviceMemoryResource.from_allocation_handle(0, descriptor)
-    os.close(descriptor)
-    assert mr.uuid is None
-    assert mr.register(uuid) is mr
-    stream = ch.Device(0).create_stream()
-    with ch.Buffer.from_ipc_descriptor(mr, buffer_descriptor, stream=stream) as buffer:
-        fill(buffer, ch.Event.from_ipc_descriptor(event_descriptor), value)
 
 
 def export(channel: Any, count: int = 1) -> None:
@@ -268,18 +250,3 @@ def use_virtual_from(channel: Any, value: int) -> None:
     """Receive virtual memory through a pipe and use it."""
     use_virtual(channel.recv(), value)
     channel.send(True)
-
-
-def use_virtual_by_descriptors(path: str, value: int) -> None:
-    """Receive the descriptors of virtual memory through a socket, import it and use it."""
-    device = ch.Device(0)
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.connect(path)
-        message, descriptors, _, _ = socket.recv_fds(channel, 4096, 16)
-        handle = ch.IPCVirtualMemoryDescriptor(descriptors, *pickle.loads(message))
-        for descriptor in descriptors:
-            os.close(descriptor)
-        with handle:
-            buffer = ch.VirtualMemoryResource(device).import_allocation(handle)
-        use_virtual(buffer, value)
-        channel.send(b".")

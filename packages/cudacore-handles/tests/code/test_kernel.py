@@ -4,7 +4,6 @@ from __future__ import annotations
 import gc
 import pickle
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -238,26 +237,6 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
 
 
 # ---- attributes and occupancy (more tests are in test_kernel_attributes)
-
-
-def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> None:
-    """The resources that a kernel needs, or the number of its blocks that fit, would be wrong."""
-    kernel = code.get_kernel("small_blocks")
-    assert kernel.attributes.max_threads_per_block == 64
-    assert kernel.attributes[device].max_threads_per_block == 64
-    assert kernel.occupancy.max_active_blocks_per_multiprocessor(64, 0) >= 1
-
-
-@pytest.mark.parametrize("made", [lambda k: k.attributes, lambda k: k.occupancy])
-def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel], Any]) -> None:
-    """The code of a kernel would be unloaded while the kernel's attributes are queried."""
-    before = ch.live_counts()
-    face = made(ch.ObjectCode.from_ptx(PTX).get_kernel("add"))
-    gc.collect()
-    assert ch.live_counts()["kernel"] == before["kernel"] + 1
-    del face
-    gc.collect()
-    assert ch.live_counts() == before
 
 
 def test_an_address_that_is_used_again(device: ch.Device, stream: ch.Stream) -> None:

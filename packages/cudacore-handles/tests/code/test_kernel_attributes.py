@@ -22,8 +22,6 @@ from cudacore_handles._code.kernel_attributes import (
     KernelAttributes,
     KernelOccupancy,
     MaxPotentialBlockSizeOccupancyResult,
-    _launch_config,
-    _SharedMemoryNeeded,
 )
 
 TABLE = attributes_of(KernelAttributes)
@@ -103,17 +101,6 @@ def test_numbers_are_cudas() -> None:
     assert numbers == cuda_attributes(driver.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_", newest=15)
 
 
-def test_kinds_and_constancy() -> None:
-    """A flag would be printed as a number, or a cached setting would be outdated."""
-    assert {name for name, attribute in TABLE.items() if attribute.kind is bool} == {
-        "cache_mode_ca", "cluster_size_must_be_set", "non_portable_cluster_size_allowed"
-    }  # fmt: skip
-    assert {name for name, attribute in TABLE.items() if attribute.constant} == {
-        "max_threads_per_block", "shared_size_bytes", "const_size_bytes", "local_size_bytes", "num_regs", "ptx_version",
-        "binary_version", "cache_mode_ca",
-    }  # fmt: skip
-
-
 def test_instantiation() -> None:
     """A KernelAttributes object could be made without a kernel."""
     with pytest.raises(RuntimeError, match=r"use Kernel\.attributes"):
@@ -153,45 +140,6 @@ def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Except
     """An invalid argument would reach the driver, which returns CUDA_ERROR_INVALID_VALUE for anything."""
     with pytest.raises(error, match=message):
         call(KernelOccupancy._init(NoDriver()))
-
-
-def test_launch_config() -> None:
-    """The configuration that a query passes to C would describe another launch."""
-    config = LaunchConfig(grid=(6, 5, 4), block=(32, 3, 2), shmem_size=1000)
-    native = _launch_config(config)
-    assert list(native.grid) == [6, 5, 4]
-    assert list(native.block) == [32, 3, 2]
-    assert list(native.cluster) == [0, 0, 0]
-    assert (native.shared_bytes, native.flags) == (1000, 0)
-    assert native.size == ffi.sizeof("cch_launch_config")
-
-
-def test_launch_config_with_clusters() -> None:
-    """A grid of clusters would be passed on as a grid of blocks, or the cluster would be lost."""
-    config = LaunchConfig(grid=(6, 5, 4), cluster=(2, 3, 1), block=32, is_cooperative=True)
-    native = _launch_config(config)
-    assert list(native.grid) == [12, 15, 4]
-    assert list(native.cluster) == [2, 3, 1]
-    assert native.flags == lib.CCH_LAUNCH_COOPERATIVE
-
-
-def test_a_failed_function_is_not_called_again() -> None:
-    """After a function has raised an exception, the driver continues to call it, and it would raise again each time."""
-    calls = []
-
-    def needed(block_size: int) -> int:
-        calls.append(block_size)
-        return 64 // (block_size - 32)
-
-    shared_memory = _SharedMemoryNeeded(needed)
-    ask = shared_memory.callback
-    assert ask(64) == 2
-    shared_memory.raise_failure()
-    assert [ask(32), ask(64)] == [0, 0]
-    assert calls == [64, 32]
-    assert shared_memory.results == {2}
-    with pytest.raises(ZeroDivisionError):
-        shared_memory.raise_failure()
 
 
 # ---- attributes of real kernels

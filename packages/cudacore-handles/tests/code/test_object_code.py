@@ -198,17 +198,6 @@ def test_load_a_cubin(device: ch.Device, stream: ch.Stream, compile_cuda: Any, t
     stream.sync()
 
 
-def test_pickle_of_loaded_code(device: ch.Device, stream: ch.Stream) -> None:
-    """Code that was already loaded in this process could not be used in a worker process."""
-    code = make("ptx", PTX, symbol_mapping={"plus": "add"})
-    kernel = code.get_kernel("plus")
-    twin = pickle.loads(pickle.dumps(code))
-    assert twin.get_kernel("plus") != kernel
-    assert twin._raw() != code._raw()
-    ch.launch(stream, ONE_BLOCK, twin.get_kernel("nothing"))
-    stream.sync()
-
-
 def test_lowered_names(device: ch.Device, code: ch.ObjectCode) -> None:
     """A kernel of a template could not be found by the expression that instantiated it."""
     lowered = "_Z9templatedIfEvPT_S0_"
@@ -256,16 +245,6 @@ def test_a_library_that_nobody_unloads(device: ch.Device) -> None:
     gc.collect()
     assert int(driver.cuLibraryGetKernel(handle, b"add")[0]) == 0
     assert int(driver.cuLibraryUnload(handle)[0]) == 0
-
-
-def test_module(device: ch.Device) -> None:
-    """An ObjectCode could not be used with cuda.bindings' functions for modules."""
-    from cuda.bindings import driver
-
-    code = make("ptx", PTX)
-    status, _ = driver.cuModuleGetFunction(code.get_module(), b"add")
-    assert int(status) == 0
-    assert int(driver.cuLibraryUnload(code.handle)[0]) == 0
 
 
 def test_a_module_outlives_its_code(device: ch.Device) -> None:

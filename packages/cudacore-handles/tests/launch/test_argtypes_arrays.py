@@ -65,24 +65,6 @@ def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
         assert one(Interface(data=(number, True)), 8) == struct.pack("=Q", ADDRESS)
 
 
-def test_array_of_another_device() -> None:
-    """An array of another device would reach the kernel."""
-
-    class MismatchError(Exception):
-        pass
-
-    def check_device(value: object, address: int, device: int) -> None:
-        raise MismatchError(address, device)
-
-    _native.connect("launch", check_device=check_device)
-    try:
-        with pytest.raises(MismatchError) as caught:
-            one(Interface(data=(ADDRESS, True)), 8, device=1)
-    finally:
-        _native.connect("launch", check_device=argtypes.check_device)
-    assert caught.value.args == (ADDRESS, 1)
-
-
 class _Here:
     """An array in memory of a device. If `data` is 0, it has no elements."""
 
@@ -289,16 +271,6 @@ def test_paths_through_properties_of_c_types() -> None:
         one(np.ndarray.__new__(Empty, 1), 8)  # the array's `base` is None
 
 
-@pytest.mark.parametrize(
-    "paths",
-    [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)],
-)
-def test_malformed_paths(paths: Any) -> None:
-    """If this package registers malformed paths to an array's attributes, the first launch would crash."""
-    with pytest.raises(ValueError, match="code must have the names of the attributes"):
-        _native.register(type("Array", (), {}), paths)
-
-
 def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
     """An object that is not a CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
 
@@ -388,34 +360,6 @@ def test_the_first_value_does_not_decide_for_its_type(checked: list[tuple[int, i
         ):
             one(values["array"], 4, INT)
         assert one(values["number"], 4, FLOAT) == struct.pack("=f", 7)
-
-
-def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) -> None:
-    """If the first instance of a class has no array interface, later instances would be treated as integers."""
-
-    class Array:
-        on_device = False
-
-        def __index__(self) -> int:
-            raise AssertionError("a single element, read from the device")
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 1, 0
-
-        def __dlpack__(self, **options: Any) -> Any:
-            raise AssertionError
-
-        @property
-        def __cuda_array_interface__(self) -> dict[str, Any]:
-            if not self.on_device:
-                raise AttributeError
-            return {"data": (ADDRESS, False)}
-
-    value = Array()
-    with pytest.raises(TypeError, match="Array is in host memory; copy it to the device"):
-        one(value, 8)
-    value.on_device = True
-    assert one(value, 8) == struct.pack("=Q", ADDRESS)
 
 
 @pytest.mark.parametrize("cls", [Interface, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])

@@ -14,7 +14,6 @@ from foreign_objects import CudaArray
 
 import cudacore_handles as ch
 
-ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 Read = Callable[..., bytes]
 
 
@@ -88,21 +87,6 @@ def test_structs_by_value(read_argument: Read, value: Any) -> None:
     arrived = read_argument("echo_record", value, ctypes.sizeof(Record))
     there = Record.from_buffer_copy(arrived)
     assert (there.id, there.weight, there.tag) == (7, 2.5, b"ab")
-
-
-def test_a_float_arrives_as_a_float(read_argument: Read) -> None:
-    """A Python float would arrive in a `float` parameter as the lower half of a `double`, which is often 0.0."""
-    for value in (1.0, -2.5, 0.1):
-        assert read_argument("half_to_float", np.float16(value), 4) == np.float32(np.float16(value)).tobytes()
-        assert read_argument("echo_float32", value, 4) == np.float32(value).tobytes()
-
-
-def test_mixed_sizes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
-    """Arguments of several sizes would be packed at wrong offsets."""
-    out = pinned(4)
-    ch.launch(stream, ONE_BLOCK, code.get_kernel("mixed"), 1, 2.5, 3, out, 4)
-    stream.sync()
-    assert struct.unpack("=f", out.__buffer__()) == (1 + 25 + 300 + 4000,)
 
 
 class DLPackArray:

@@ -112,13 +112,6 @@ def test_complex_is_two_floats() -> None:
         one(1 + 1e300j, 8)
 
 
-def test_none_is_a_null_pointer() -> None:
-    """None would not become a null pointer, or would be accepted for an int."""
-    assert one(None, 8) == bytes(8)
-    with pytest.raises(TypeError, match="argument 0: None is a null pointer of 8 bytes, but the parameter has 4"):
-        one(None, 4)
-
-
 # ---- arguments that are bytes
 
 
@@ -230,13 +223,6 @@ def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: i
     """Surplus arguments would be dropped silently, or missing ones be read from memory beyond the arguments."""
     with pytest.raises(TypeError, match=message):
         _native.pack(layout(*sizes), (1,) * given_count)
-
-
-@pytest.mark.parametrize("device", [-1, -2, -3, -4])
-def test_negative_devices(device: int) -> None:
-    """A wrong ordinal of a device would switch off the check of the devices of arguments."""
-    with pytest.raises(ValueError, match=f"device is {device}; it must be the ordinal of a device, or None"):
-        _native.pack(layout(8), (1,), device)
 
 
 @pytest.mark.parametrize("value", ["text", [1], {}, object(), print, int, {1}])

@@ -282,12 +282,6 @@ def test_bytes_are_no_pointers(kind: int) -> None:
             one(value, 8, kind)
 
 
-@pytest.mark.parametrize("kind", [INT, FLOAT, BYTES, BOOL])
-def test_bytes_fill_other_kinds(kind: int) -> None:
-    """Bytes that a program has packed itself could not be arguments."""
-    assert one(b"12345678", 8, kind) == b"12345678"
-
-
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 64) - 1), st.sampled_from([UNKNOWN, POINTER, ADDRESS_OR_INT]))))
 def test_addresses_take_the_short_way(params: list[tuple[int, int]]) -> None:

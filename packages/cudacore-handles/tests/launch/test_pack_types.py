@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import random
 import struct
 import subprocess
@@ -31,7 +30,6 @@ from packing import (
 
 from cudacore_handles import _native
 from cudacore_handles._launch import argtypes
-from threads_at_once import in_threads
 
 
 @pytest.fixture
@@ -63,26 +61,6 @@ def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
         one(quantity(kind, value), 12)
 
 
-@pytest.mark.parametrize(("itemsize", "form"), [(8, "=ff"), (16, "=dd")])
-def test_complex_code(itemsize: int, form: str) -> None:
-    """A registered complex scalar type would lose the imaginary parts of its values."""
-    assert one(quantity(_native.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
-    assert one(quantity(_native.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
-    with pytest.raises(TypeError, match=rf"Quantity has {itemsize} bytes, but the parameter has 4"):
-        one(quantity(_native.COMPLEX | itemsize << 8, 1j), 4)
-
-
-def test_signedness_of_a_code_is_checked() -> None:
-    """A scalar outside of its own type's range would be reinterpreted."""
-    with pytest.raises(OverflowError, match=r"argument 0: 128 does not fit a parameter of 1 byte \(-128 to 127\)"):
-        one(quantity(_native.SIGNED | 1 << 8, 128), 1)
-    with pytest.raises(OverflowError, match=r"argument 0: -1 does not fit a parameter of 1 byte \(0 to 255\)"):
-        one(quantity(_native.UNSIGNED | 1 << 8, -1), 1)
-    with pytest.raises(OverflowError, match=r"9223372036854775808 does not fit a parameter of 8 bytes"):
-        one(quantity(_native.SIGNED | 8 << 8, 1 << 63), 8)
-    assert one(quantity(_native.UNSIGNED | 8 << 8, (1 << 64) - 1), 8) == b"\xff" * 8
-
-
 def test_pointer_code() -> None:
     """A buffer would not arrive as its address, or a closed buffer would arrive as a null pointer."""
     assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
@@ -100,52 +78,6 @@ def test_pointer_code() -> None:
     assert one(Address(np.uint64(ADDRESS)), 8) == struct.pack("=Q", ADDRESS)
     with pytest.raises(AttributeError, match="_ptr"):
         one(quantity(_native.POINTER, 1), 8)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        -1,
-        8,
-        255,
-        1 << 64,
-        _native.SIGNED | 3 << 8,
-        _native.FLOAT | 1 << 8,
-        _native.BOOL | 16 << 8,
-        _native.COMPLEX | 4 << 8,
-        _native.POINTER | 4 << 8,
-        _native.SIGNED | 1 << 40,
-        _native.ARRAY | 8 << 8,
-        _native.COMPLEX | _native.HAS_VALUE,
-    ],
-)
-def test_invalid_code_is_an_error(code: int) -> None:
-    """A type could be registered with an invalid packing code, and its values be written beyond the parameter."""
-    with pytest.raises(ValueError, match="code must be packing"):
-        _native.register(type("Wrong", (), {}), code)
-
-
-@pytest.mark.parametrize("cls", [int, bool, float, complex, type(None), bytes, bytearray, memoryview])
-def test_builtin_types_cannot_be_registered(cls: type) -> None:
-    """One package could change what an int means for all kernels of the process."""
-    with pytest.raises(ValueError, match="cannot be registered"):
-        _native.register(cls, _native.SIGNED)
-    assert _native.registered(cls) is None
-
-
-def test_registered_answers_what_was_registered() -> None:
-    """registered() would not return the packing code or the converter with which a type was registered."""
-    cls = type("Thing", (), {})
-    assert _native.registered(cls) is None
-    _native.register(cls, _native.FLOAT | 4 << 8)
-    assert _native.registered(cls) == _native.FLOAT | 4 << 8
-
-    def converter(value: Any, size: int, kind: int) -> int:
-        return size
-
-    _native.register(cls, converter)
-    assert _native.registered(cls) is converter
-    assert one(cls(), 4) == (4).to_bytes(4, sys.byteorder)
 
 
 def returning(result: Any) -> Callable[[Any, int, int], Any]:
@@ -309,49 +241,6 @@ def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
 # ---- the resolver of types that are not registered
 
 
-def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> None:
-    """Every launch would resolve a type that is already registered."""
-    asked = []
-
-    def resolve(cls: type, value: Any) -> bool:
-        asked.append((cls, value))
-        _native.register(cls, _native.SIGNED)
-        return True
-
-    resolver(resolve)
-    cls = type("Unknown", (Quantity,), {})
-    first = cls(1)
-    assert _native.pack(layout(8, 8), (first, cls(2))) == struct.pack("=2Q", 1, 2)
-    assert asked == [(cls, first)]
-
-
-def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
-    """A value of an unknown type would be packed if the resolver refuses it, registers nothing, or raises an error."""
-    value = object()
-    for answer in (lambda cls, value: False, lambda cls, value: True, None):
-        resolver(answer)
-        with pytest.raises(TypeError, match="argument 0: cannot pass a 'object'"):
-            one(value, 8)
-
-    def refuses_after_all(cls: type, value: Any) -> bool:
-        _native.register(cls, _native.POINTER)
-        return False
-
-    resolver(refuses_after_all)
-    with pytest.raises(TypeError, match="argument 0: cannot pass"):
-        one(type("Refused", (), {})(), 8)
-
-    def replaces_itself(cls: type, value: Any) -> bool:
-        resolver(None)
-        gc.collect()
-        raise LookupError("lost")
-
-    resolver(replaces_itself)
-    del replaces_itself
-    with pytest.raises(LookupError, match="lost"):
-        one(value, 8)
-
-
 # ---- memory of the registry of types
 
 
@@ -434,18 +323,6 @@ def test_no_references_leak() -> None:
     assert min(growth) < 50  # a leak would add hundreds of blocks in each round
 
 
-def test_module_instances_are_independent() -> None:
-    """Two interpreters would share a registry of types."""
-    spec = importlib.util.find_spec("cudacore_handles._native")
-    assert spec is not None
-    assert spec.loader is not None
-    other = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(other)
-    assert other is not _native
-    with pytest.raises(TypeError, match="cannot pass"):
-        other.pack(layout(8), (Address(1),))
-
-
 def test_exit_with_registered_types() -> None:
     """The interpreter would crash, or print something, at exit."""
     code = """if True:
@@ -464,24 +341,3 @@ def test_exit_with_registered_types() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_threads() -> None:
-    """Launches from several threads would mix up their arguments, or use an incomplete registry."""
-
-    def work(seed: int) -> None:
-        where = layout(8, 4, 8, 8)
-        for i in range(300):
-            cls = type("Local", (Quantity,), {})
-            _native.register(cls, lambda value, size, kind: _native.pack(layout(8), (value.value,)))
-            value = seed * 1000 + i
-            expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
-            args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
-            assert _native.pack(where, args) == expected
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        in_threads(work, range(4))
-    finally:
-        sys.setswitchinterval(interval)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import pickle
 import re
 import sys
@@ -128,13 +127,6 @@ def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyP
     assert bytes(view) == bytes(range(64))
 
 
-def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would outlive its ``with`` block."""
-    with device.allocate(16, stream=stream) as buffer:
-        assert not buffer.is_closed
-    assert buffer.is_closed
-
-
 # ---- when the memory is freed
 
 
@@ -174,21 +166,6 @@ def test_buffer_protocol(pinned: Pinned) -> None:
         assert bytes(buffer) == memoryview(buffer).tobytes() == view.tobytes()
 
 
-def test_a_view_keeps_the_memory(pinned: Pinned) -> None:
-    """The host would read memory that was freed."""
-    before = ch.live_counts()["deviceptr"]
-    buffer = pinned(8)
-    array = np.frombuffer(buffer.__buffer__(), np.uint8)
-    buffer.close()
-    del buffer
-    gc.collect()
-    array[:] = range(8)
-    assert array.tolist() == list(range(8))
-    assert ch.live_counts()["deviceptr"] == before + 1
-    del array
-    assert ch.live_counts()["deviceptr"] == before
-
-
 def test_device_memory_has_no_host_view(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
     """The host would read device memory, and crash."""
     uses: list[Callable[[], Any]] = [buffer.__buffer__]
@@ -198,23 +175,6 @@ def test_device_memory_has_no_host_view(buffer: ch.Buffer, stream: ch.Stream, co
         with pytest.raises(BufferError, match=r"the host cannot reach this memory: buffer\.copy_to"):
             use()
     assert content(buffer) == bytes(range(64))
-
-
-def test_numpy_from_dlpack(pinned: Pinned) -> None:
-    """NumPy could not share host memory, or would keep using it after it was freed."""
-    before = ch.live_counts()["deviceptr"]
-    buffer = pinned(8)
-    buffer.__buffer__()[:] = bytes(range(8))
-    array = np.from_dlpack(buffer)
-    assert (array.dtype, array.shape) == (np.int8, (8,))
-    assert array.ctypes.data == buffer.handle
-    buffer.close()
-    gc.collect()
-    assert array.tolist() == list(range(8))
-    del array, buffer
-    gc.collect()
-    ch.Device().sync()  # a safe point, at which the array's reference to the memory is dropped
-    assert ch.live_counts()["deviceptr"] == before
 
 
 def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:

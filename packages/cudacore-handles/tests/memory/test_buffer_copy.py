@@ -18,15 +18,6 @@ SIZE = 64
 # ---- copies
 
 
-def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """Bytes would not be copied, or would be copied in the wrong direction."""
-    there, back = pinned(64), pinned(64)
-    assert buffer.copy_to(there, stream=stream) is there
-    assert back.copy_from(there, stream=stream) is None  # type: ignore[func-returns-value]
-    stream.sync()
-    assert bytes(back.__buffer__()) == bytes(range(64))
-
-
 def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
     """The new buffer would come from another memory resource than the original, or differ in size or contents."""
     copy = buffer.copy_to(stream=stream)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -150,32 +149,6 @@ def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream)
             part.close()
         device.allocate(1 << 20, stream=stream).fill(3, stream=stream)
     device.sync()
-
-
-def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
-    """A part would be freed without a stream, or setting its stream would change the stream of the whole buffer."""
-    from cudacore_handles._base.handle import hold
-    from cudacore_handles._cffi import ffi, lib
-
-    def stream_of(face: ch.Buffer) -> int:
-        return int(ffi.cast("uintptr_t", lib.cch_stream_raw(lib.cch_deviceptr_stream(hold(face)))))
-
-    second, third = device.create_stream(), device.create_stream()
-    buffer = device.allocate(SIZE, stream=stream)
-    part = buffer[:8]
-    ordered = {"whole": stream, "part": stream}
-
-    def check() -> None:
-        assert stream_of(buffer) == ordered["whole"]._raw
-        assert stream_of(part) == ordered["part"]._raw
-
-    check()
-    buffer.set_deallocation_stream(second)
-    ordered = {"whole": second, "part": second}
-    check()
-    part.set_deallocation_stream(third)
-    ordered = {"whole": second, "part": third}
-    check()
 
 
 def test_parts_for_the_host(pinned: Pinned) -> None:
@@ -427,12 +400,6 @@ def test_long_fills_in_a_capture(device: ch.Device, stream: ch.Stream) -> None:
     graph.launch(stream)
     stream.sync()
     assert address != device.allocate(LONG, stream=stream).handle
-
-
-def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
-    """A part could be pickled although its memory cannot be shared."""
-    with pytest.raises(TypeError, match="is not IPC-enabled"):
-        pickle.dumps(buffer[:8])
 
 
 @pytest.mark.cuda_sim

@@ -234,17 +234,6 @@ def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buff
     assert first_bytes(out, stream) == [0, 0, 0]
 
 
-@pytest.mark.cuda_sim
-@pytest.mark.needs_driver("12.8", "copies in batches")
-def test_a_failing_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """A failure of the driver would be lost, or would keep the buffers alive."""
-    import cudacore_sim as sim
-
-    out = [pinned(SIZE) for _ in sources]
-    with sim.failing("cuMemcpyBatchAsync"), pytest.raises(ch.CUDAError, match="cuMemcpyBatchAsync"):
-        ch.copy_batch(stream, sources, out)
-
-
 # ---- parts
 
 
@@ -316,65 +305,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
 # ---- memory of every kind
 
 
-class Mine(ch.MemoryResource):
-    """A user's memory resource, like the one in the documentation's guide."""
-
-    is_device_accessible = is_host_accessible = True
-    device_id = -1
-
-    def __init__(self) -> None:
-        self.upstream, self.blocks = ch.PinnedMemoryResource(), dict[int, ch.Buffer]()
-
-    def allocate(self, size: int, *, stream: Any) -> ch.Buffer:
-        block = self.upstream.allocate(size, stream=stream)
-        self.blocks[block.handle] = block
-        return ch.Buffer.from_handle(block.handle, size, mr=self, stream=stream)
-
-    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
-        self.blocks.pop(ptr).close(stream)
-
-
-KINDS: dict[str, Callable[[], Any]] = {
-    "of one's own": Mine,
-    "device pool": lambda: ch.DeviceMemoryResource(0),
-    "pinned": ch.LegacyPinnedMemoryResource,
-    "pinned pool": ch.PinnedMemoryResource,
-    "managed pool": ch.ManagedMemoryResource,
-    "virtual": lambda: ch.VirtualMemoryResource(0),
-    "virtual host": lambda: ch.VirtualMemoryResource(0, {"location_type": "host", "handle_type": None}),
-}
-
-
-@pytest.mark.parametrize("source", list(KINDS))
-def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinned: Pinned, source: str) -> None:
-    """Memory of some kind could not be filled with a pattern, or could not be copied from or to."""
-    whole = 1 << 21  # sizes of virtual memory are multiples of this
-    made = KINDS[source]().allocate(whole, stream=stream)
-    made.fill(np.float32(1.5), stream=stream)
-    out = pinned(whole)
-    for target in KINDS:
-        between = KINDS[target]().allocate(whole, stream=stream)
-        between.fill(0, stream=stream)
-        made.copy_to(between, stream=stream)
-        ch.copy_batch(stream, [between], [out])
-        stream.sync()
-        assert (np.frombuffer(out.__buffer__(), np.float32) == 1.5).all()
-        out.fill(0, stream=stream)
-    array = np.full(whole // 2, 7, np.uint16)
-    made.copy_from(array, stream=stream)
-    made.copy_to(out, stream=stream)
-    stream.sync()
-    assert (np.frombuffer(out.__buffer__(), np.uint16) == 7).all()
-
-
 # ---- between devices
-
-
-def patterned(buffer: ch.Buffer, stream: ch.Stream, value: int) -> ch.Buffer:
-    """Fill a buffer with a value on the device of the stream, wait, and return the buffer."""
-    buffer.fill(value, stream=stream)
-    stream.sync()
-    return buffer
 
 
 def read_back(buffer: ch.Buffer, stream: ch.Stream) -> Any:
@@ -382,86 +313,6 @@ def read_back(buffer: ch.Buffer, stream: ch.Stream) -> Any:
     out = np.zeros(buffer.size, np.uint8)
     buffer.copy_to(out, stream=stream)
     return out
-
-
-RESOURCES: dict[str, Callable[[ch.Device], Any]] = {
-    "pool": lambda device: ch.DeviceMemoryResource(device, {}),
-    "virtual": ch.VirtualMemoryResource,
-}
-
-
-@pytest.mark.parametrize("to", ["pool", "virtual", "pinned", "managed"])
-@pytest.mark.parametrize("origin", ["pool", "virtual", "pinned", "managed"])
-@pytest.mark.parametrize("same", [False, True])
-def test_between_devices(
-    device: ch.Device, other_device: ch.Device, pinned: Pinned, origin: str, to: str, same: bool
-) -> None:
-    """Memory could not be copied if no single device can access both the source and the destination."""
-    streams = device.create_stream(), other_device.create_stream()
-    target_device, target_stream = (device, streams[0]) if same else (other_device, streams[1])
-    whole = 1 << 21  # sizes of virtual memory are multiples of this
-
-    def allocate(kind: str, on: ch.Device, stream: ch.Stream) -> ch.Buffer:
-        if kind == "pinned":
-            return pinned(whole)
-        resource = ch.ManagedMemoryResource() if kind == "managed" else RESOURCES[kind](on)
-        buffer = resource.allocate(whole, stream=stream)
-        stream.sync()
-        return buffer
-
-    here, there = allocate(origin, device, streams[0]), allocate(to, target_device, target_stream)
-    for number, stream in enumerate(streams):
-        patterned(here, streams[0], 16 * number + 1)
-        there.copy_from(here, stream=stream)
-        stream.sync()
-        assert (read_back(there, target_stream) == 16 * number + 1).all()
-        patterned(here, streams[0], 16 * number + 2)
-        here.copy_to(there, stream=stream, options=CopyOptions("during_api_call"))
-        stream.sync()
-        assert (read_back(there, target_stream) == 16 * number + 2).all()
-        patterned(here, streams[0], 16 * number + 3)
-        there.copy_part_from(here, 64, height=3, dst_pitch=128, src_pitch=256, stream=stream)
-        stream.sync()
-        assert read_back(there, target_stream)[:384].reshape(6, 64)[:, 0].tolist() == [
-            16 * number + 3 - i % 2 for i in range(6)
-        ]
-        patterned(here, streams[0], 16 * number + 4)
-        own = [pinned(SIZE), pinned(SIZE)]
-        own[0].__buffer__()[:] = bytes([7]) * SIZE
-        ch.copy_batch(stream, [own[0], here], [own[1], there])
-        stream.sync()
-        assert (read_back(there, target_stream) == 16 * number + 4).all()
-        assert bytes(own[1].__buffer__()) == bytes([7]) * SIZE
-        view, source = (buffer.view("u1", (64, 16)) for buffer in (there, here))
-        patterned(here, streams[0], 16 * number + 5)
-        view.view(view._layout[:, ::2]).copy_from(source.view(source._layout[:, 1::2]), stream)
-        stream.sync()
-        seen = read_back(there, target_stream)[: 64 * 16]
-        assert (seen[::2] == 16 * number + 5).all()
-        assert (seen[1::2] == 16 * number + 4).all()
-    here.close()
-    there.close()
-    for stream in streams:
-        stream.sync()
-
-
-def test_between_devices_with_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Memory of another device could not be copied, or not in a graph, although the stream's device can access it."""
-    if not other_device.can_access_peer(device):
-        pytest.skip("needs a second device that can reach the first one's memory")
-    streams = device.create_stream(), other_device.create_stream()
-    resource, other = ch.DeviceMemoryResource(device, {}), ch.DeviceMemoryResource(other_device, {})
-    resource.peer_accessible_by = {other_device}
-    here, there = resource.allocate(SIZE, stream=streams[0]), other.allocate(SIZE, stream=streams[1])
-    for value, stream in enumerate(streams, 1):
-        patterned(here, streams[0], value)
-        here.copy_to(there, stream=stream)
-        stream.sync()
-        assert (read_back(there, streams[1]) == value).all()
-    patterned(there, streams[1], 9)
-    ch.copy_batch(streams[1], [there], [here])
-    streams[1].sync()
-    assert (read_back(here, streams[0]) == 9).all()
 
 
 @pytest.mark.cuda_sim

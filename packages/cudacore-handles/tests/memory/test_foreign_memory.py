@@ -33,20 +33,6 @@ def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> No
     assert buffer.owner is None
 
 
-@pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
-def test_memory_is_kept_by_what_was_exported(host_memory: Any, export: Callable[[ch.Buffer], Any]) -> None:
-    """Memory of an allocator in Python would be freed while there is a view of it."""
-    buffer = host_memory.allocate(8)
-    view = export(buffer)
-    buffer.close()
-    del buffer
-    gc.collect()
-    assert not host_memory.freed
-    del view
-    gc.collect()
-    assert len(host_memory.freed) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -134,19 +120,6 @@ def test_an_owner_is_kept_by_what_was_exported(pinned: Any, export: Callable[[ch
     assert gone() is None
 
 
-def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy between borrowed memory and ours would fail, or free the borrowed memory."""
-    whole = device.allocate(64, stream=stream)
-    whole.fill(0, stream=stream)
-    half = ch.Buffer.from_handle(whole.handle + 32, 32, owner=whole)
-    half.fill(1, stream=stream)
-    half.close()
-    copy = ch.LegacyPinnedMemoryResource().allocate(64)
-    whole.copy_to(copy, stream=stream)
-    stream.sync()
-    assert bytes(copy.__buffer__()) == bytes(32) + b"\x01" * 32
-
-
 def test_an_owner_on_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
     """Memory would be taken for memory of the device on which its owner is, and copies would fail."""
     there = ch.DeviceMemoryResource(other_device, {}).allocate(64, stream=stream)
@@ -173,23 +146,3 @@ def test_an_owner_that_is_read_only(device: ch.Device, stream: ch.Stream) -> Non
         assert ch.Buffer.from_handle(owner.handle + 64, 64, owner=owner).is_read_only
         ch.Buffer.from_handle(buffer.handle, 64, owner=owner).fill(1, stream=stream)
         stream.sync()
-
-
-def test_first_allocation_in_a_capture(run_on_driver: Callable[..., str]) -> None:
-    """If the first allocation is in a capture, the creation of objects at first use would invalidate the capture."""
-    run_on_driver("""
-        import cudacore_handles as ch
-        from cuda.bindings import driver
-
-        device = ch.Device(0)
-        device.set_current()
-        stream = device.create_stream()
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
-        assert int(driver.cuStreamBeginCapture(stream.handle, mode)[0]) == 0
-        buffer = device.allocate(64, stream=stream)
-        buffer.fill(1, stream=stream)
-        buffer.close()
-        status, graph = driver.cuStreamEndCapture(stream.handle)
-        assert int(status) == 0, status
-        assert int(driver.cuGraphDestroy(graph)[0]) == 0
-    """)

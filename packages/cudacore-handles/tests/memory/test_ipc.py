@@ -8,13 +8,11 @@ import gc
 import multiprocessing
 import os
 import pickle
-import socket
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import ipc_children as children
@@ -28,17 +26,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share
 
 PROCESSES = int(os.environ.get("CUDACORE_IPC_PROCESSES", "6"))
 SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
-
-
-def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
-    """An object that is passed to a new process would not arrive, or would refer to other memory."""
-    mr = new_pool()
-    buffer = mr.allocate(SIZE, stream=stream)
-    buffer.fill(3, stream=stream)
-    event = stream.record(options=SHARED_EVENT)
-    assert joined(start(children.fill, buffer, event, 3, context=context)) == 0
-    stream.wait(event)
-    assert set(read(buffer, stream)) == {4}
 
 
 @pytest.mark.parametrize("kind", ["queue", "pipe"])
@@ -68,26 +55,6 @@ def test_a_thread_that_sends(device: ch.Device, stream: ch.Stream, in_new_thread
     buffer = new_pool().allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
     assert in_new_thread(lambda: pickle.dumps((buffer, event)))
-
-
-def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path) -> None:
-    """A process that is neither a parent nor a child of the exporter could not import its memory."""
-    mr = new_pool()
-    buffer = mr.allocate(SIZE, stream=stream)
-    buffer.fill(3, stream=stream)
-    event = stream.record(options=SHARED_EVENT)
-    address = str(tmp_path / "socket")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(address)
-        server.listen()
-        server.settimeout(TIMEOUT)
-        process = start(children.fill_by_descriptors, address)
-        channel, _ = server.accept()
-        with channel:
-            message = pickle.dumps((mr.uuid, buffer.ipc_descriptor, event.ipc_descriptor, 3))
-            socket.send_fds(channel, [message], [int(mr.allocation_handle)])
-    assert joined(process) == 0
-    assert set(read(buffer, stream)) == {4}
 
 
 def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
@@ -203,29 +170,6 @@ def test_an_exporter_that_ends_first(device: ch.Device, stream: ch.Stream, expor
     assert set(read(buffer, stream)) == {2}
     buffer.close(stream)
     stream.sync()
-
-
-def test_what_comes_back(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process would import memory that it has itself exported, which the driver refuses."""
-    mr = new_pool()
-    buffer = mr.allocate(SIZE, stream=stream)
-    event = stream.record(options=SHARED_EVENT)
-    ours, theirs = multiprocessing.Pipe()
-    process = start(children.send_back, theirs)
-    ours.send((mr, buffer, event))
-    assert ours.poll(TIMEOUT)
-    same_mr, same_buffer, same_event = ours.recv()
-    assert same_mr is mr
-    assert same_buffer == buffer
-    assert not same_buffer.is_mapped
-    assert same_event == event
-    same_buffer.close()
-    same_event.close()
-    buffer.fill(1, stream=stream)
-    stream.record(event)
-    event.sync()
-    ours.send(None)
-    assert joined(process) == 0
 
 
 @pytest.mark.parametrize("end", ["close", "collect", "stay"])
@@ -352,17 +296,6 @@ def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Call
     for end in (pipes[0][0], pipes[1][0]):
         end.send(None)
     assert joined(first) == joined(second) == 0
-
-
-def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """If an event is imported twice, the two objects would not be equal."""
-    _, _, event, _ = exporter()
-    again = ch.Event.from_ipc_descriptor(event.ipc_descriptor)
-    assert again == event
-    assert hash(again) == hash(event)
-    event.close()
-    again.sync()
-    assert ch.Event.from_ipc_descriptor(again.ipc_descriptor) == again
 
 
 def test_threads_import_an_event(

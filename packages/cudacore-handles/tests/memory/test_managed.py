@@ -414,16 +414,6 @@ class TestLegacy:
         with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes"):
             ch.LegacyManagedMemoryResource().allocate(1 << 48)
 
-    def test_the_default_of_a_device(self, device: ch.Device, stream: ch.Stream) -> None:
-        """A managed-memory resource could not be set as a device's memory resource."""
-        before = device.memory_resource
-        device.memory_resource = ch.LegacyManagedMemoryResource()
-        try:
-            with device.allocate(8, stream=stream) as buffer:
-                assert buffer.is_managed
-        finally:
-            device.memory_resource = before
-
     @pytest.mark.cuda_sim
     def test_freed_behind_its_stream(self, device: ch.Device, stream: ch.Stream, cuda_sim: Any) -> None:
         """The memory would be freed while its stream uses it, or by the wrong function."""

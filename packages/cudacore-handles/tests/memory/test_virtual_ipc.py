@@ -7,7 +7,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -96,25 +95,6 @@ def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, start: Callabl
     stream.sync()
     assert joined(start(children.use_virtual, buffer, 3)) == 0
     assert set(bytes(buffer.__buffer__())) == {4}
-
-
-def test_without_multiprocessing(
-    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Unrelated processes could not share memory."""
-    path = str(tmp_path / "socket")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-        process = start(children.use_virtual_by_descriptors, path, 3)
-        server.settimeout(TIMEOUT)
-        channel, _ = server.accept()
-        with channel, resource.export_allocation(buffer[8:]) as handle:
-            message = pickle.dumps((handle.sizes, handle.offset, handle.size))
-            socket.send_fds(channel, [message], handle.descriptors)
-            assert channel.recv(1) == b"."
-    assert joined(process) == 0
-    assert read(buffer, stream)[7:9] == b"\3\4"
 
 
 # ---- exporting and importing in one process
