@@ -12,7 +12,7 @@ import pytest
 from kernel_sources import entry, fat_binary
 
 import cudacore_handles as ch
-from cudacore_handles._code.fat_binary import _unpack_lz4, images
+from cudacore_handles._code.fat_binary import images
 from cudacore_handles._code.param_kinds import ParamKind
 from cudacore_handles._code.parameters import by_values, places_in
 
@@ -228,12 +228,13 @@ def test_images_of_a_fat_binary() -> None:
     assert list(images(b"")) == list(images(b"no fat binary at all, but long enough")) == []
 
 
-def test_unpacked_lz4() -> None:
-    """Matches in compressed code would be unpacked incorrectly, or damaged code would be accepted."""
-    assert _unpack_lz4(b"\x13a\x01\x00\x10b", 9) == b"aaaaaaaab"
-    assert _unpack_lz4(b"\x31abc\x03\x00\x10d", 9) == b"abcabcabd"
-    for damaged in (b"", b"\xf0", b"\x13a\x05\x00\x10b", b"\x13a\x00\x00\x10b", b"\x13a\x01"):
-        assert _unpack_lz4(damaged, 9) is None
+@pytest.mark.parametrize(
+    "packed", [b"", b"\xf0", b"\x14a\x05\x00\x80bcdefghi", b"\x14a\x01", b"\x14a\x01\x00\x70bcdefgh"]
+)
+def test_damaged_lz4(packed: bytes) -> None:
+    """Damaged code would be accepted, or code with matches would be refused as damaged."""
+    good, damaged = (entry(1, 75, code, flags=0x2000, size=17) for code in (b"\x14a\x01\x00\x80bcdefghi", packed))
+    assert [image.code for image in images(fat_binary(damaged, good))] == [b"a" * 9 + b"bcdefghi"]
 
 
 def test_sizes_of_values(device: ch.Device) -> None:

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 
 def images(fatbin: bytes) -> Iterator[Image]:
-    """Read the images that can be decompressed (Zstandard needs the system's library). Stop at damaged data."""
+    """Read the images that can be decompressed. Stop at damaged data."""
     for entry in entries(fatbin):
         code = entry.unpack() if entry.code_type != "other" else None
         if code is not None:
@@ -88,63 +88,19 @@ def has_only_ltoir(fatbin: bytes) -> bool:
 
 
 def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:
-    if size > _LARGEST:
-        return None
-    if flags & _ZSTANDARD:
-        return _unpack_by("libzstd.so.1", "ZSTD_decompress", packed, size)
-    return _unpack_by("liblz4.so.1", "LZ4_decompress_safe", packed, size) or _unpack_lz4(packed, size)
-
-
-def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
-    """Decompress an LZ4 block to exactly `size` bytes."""
-    out, at = bytearray(), 0
-
-    def length(start: int) -> int:
-        nonlocal at
-        total, byte = start, 255
-        while start == 15 and byte == 255:
-            byte = packed[at]
-            at += 1
-            total += byte
-        return total
-
-    try:
-        while True:
-            token = packed[at]
-            at += 1
-            literals = length(token >> 4)
-            out += packed[at : at + literals]
-            at += literals
-            if at >= len(packed) or len(out) > size:
-                break  # the last LZ4 sequence has no match
-            distance = packed[at] | packed[at + 1] << 8
-            at += 2
-            match = length(token & 15) + 4
-            start = len(out) - distance
-            if distance == 0 or start < 0:
-                return None
-            while match > 0:  # a match can overlap its own output
-                part = out[start : start + match]
-                out += part
-                start += len(part)
-                match -= len(part)
-    except IndexError:
-        return None
-    return bytes(out) if len(out) == size else None
-
-
-def _unpack_by(name: str, function: str, packed: bytes, size: int) -> bytes | None:
-    """Decompress Zstandard data with the system's library, which nearly every system has."""
+    """Decompress data with the system's library, which nearly every system has; return None without it."""
     import ctypes  # imported late, because it takes longer to import than this package
 
+    if size > _LARGEST:
+        return None
+    out, size_t = ctypes.create_string_buffer(size), ctypes.c_size_t
     try:
-        library = ctypes.CDLL(name)
+        if flags & _ZSTANDARD:
+            decompress = ctypes.CDLL("libzstd.so.1").ZSTD_decompress
+            decompress.restype = size_t
+            made = decompress(out, size_t(size), packed, size_t(len(packed)))
+        else:
+            made = ctypes.CDLL("liblz4.so.1").LZ4_decompress_safe(packed, out, len(packed), size)
     except OSError:
         return None
-    out = ctypes.create_string_buffer(size)
-    if function == "LZ4_decompress_safe":
-        made = library.LZ4_decompress_safe(packed, out, len(packed), size)
-    else:
-        library.ZSTD_decompress.restype = ctypes.c_size_t
-        made = library.ZSTD_decompress(out, ctypes.c_size_t(size), packed, ctypes.c_size_t(len(packed)))
     return out.raw if made == size else None
