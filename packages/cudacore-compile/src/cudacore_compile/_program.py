@@ -101,7 +101,7 @@ class Program(Closing):
     ) -> None:
         self._code_type = check_code_type(code_type)
         options = as_options(ProgramOptions, options)
-        options = options._without_ignored(self._code_type, stacklevel=3)
+        options = options._without_ignored(self._code_type, stacklevel=4)
         self._code = check_source("code", code, binary=self._code_type is SourceCodeType.NVVM)
         check_no_path(self._code)
         if not self._code and self._code_type is not SourceCodeType.CXX:  # an empty file is a valid C++ program

@@ -83,7 +83,7 @@ class ManagedMemoryResource(PooledMemoryResource):
             self._take(out, owned=False)
         else:
             self._create(place, lib.CCH_ALLOCATION_MANAGED)
-        warn_of_no_concurrent_access(stacklevel=2)
+        warn_of_no_concurrent_access(stacklevel=3)
 
     if TYPE_CHECKING:
 
