@@ -18,7 +18,7 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._sdk import Closing, as_options, closed, copy_options, options_apart, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, not_pickled, options_apart, shorten
 from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_ltoir, image_to_link, link_with_driver
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Linker(Closing):
         self._logs = ("", "")
         self._closed = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Linker cannot be pickled or copied: make another of the same code")
+    __reduce__ = not_pickled("make another of the same code")
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""

@@ -27,7 +27,7 @@ from cudacore_compile.typing import (
     SourceCodeType,
 )
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._sdk import Closing, as_options, closed, copy_options, options_apart, shorten
+from cudacore_handles._sdk import Closing, as_options, closed, copy_options, not_pickled, options_apart, shorten
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -119,8 +119,7 @@ class Program(Closing):
         self._closed = False
         self._pch_status: PCHStatusType | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Program cannot be pickled or copied: make another of the same source")
+    __reduce__ = not_pickled("make another of the same source")
 
     def __repr__(self) -> str:
         arch = "" if self._options.arch is None else f" arch={str(self._options.arch)!r}"

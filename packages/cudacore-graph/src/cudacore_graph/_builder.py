@@ -29,6 +29,7 @@ from cudacore_handles._sdk import (
     ffi,
     hold,
     lib,
+    not_pickled,
     options_apart,
     out_box,
 )
@@ -119,8 +120,7 @@ class GraphBuilder(Builder, Made):
         """Return (0, address of the stream): the protocol by which libraries share streams."""
         return self._own_stream().__cuda_stream__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a GraphBuilder cannot be pickled: a graph is of one process")
+    __reduce__ = not_pickled("a graph is of one process")
 
     def __repr__(self) -> str:
         return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"

@@ -22,6 +22,7 @@ from cudacore_handles._sdk import (
     hold,
     last_error,
     lib,
+    not_pickled,
     options_apart,
     out_box,
     results,
@@ -69,8 +70,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
         check(lib.cch_graph_create(out))
         return adopt(cls, out)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a GraphDefinition cannot be pickled: a graph is of one process")
+    __reduce__ = not_pickled("a graph is of one process")
 
     def __repr__(self) -> str:
         if self.is_closed:

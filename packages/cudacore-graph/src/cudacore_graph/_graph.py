@@ -26,6 +26,7 @@ from cudacore_handles._sdk import (
     hold,
     last_error,
     lib,
+    not_pickled,
     out_box,
     results,
     type_text,
@@ -97,8 +98,7 @@ class Graph(_native.ExecHandle, Closing, Made):
         self._source = None if source is None else weakref.ref(source)
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Graph cannot be pickled: a graph is of one process")
+    __reduce__ = not_pickled("a graph is of one process")
 
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cudacore_graph._errors import gone
 from cudacore_graph._nodes.description import Description
 from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_handles._sdk import Made, adopt, check, ffi, hold, lib, out_box
+from cudacore_handles._sdk import Made, adopt, check, ffi, hold, lib, not_pickled, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class GraphNode(_native.NodeHandle, Made):
     # the class of the node's views in executable graphs
     _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"{type(self).__name__} objects cannot be pickled or copied: a graph is of one process")
+    __reduce__ = not_pickled("a graph is of one process")
 
     def __repr__(self) -> str:
         state = "" if self.is_valid else " destroyed"

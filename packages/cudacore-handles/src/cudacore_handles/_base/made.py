@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes that cannot be called."""
+"""Classes that cannot be called, and objects that cannot be copied."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 
 class Made:
@@ -19,3 +20,14 @@ class Made:
 
         def __init__(self, *args: object, **kwargs: object) -> None:
             raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use {self._made_by}")
+
+
+def not_pickled(instead: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the ``__reduce__`` of a class whose objects cannot be pickled or copied; `instead` says what to do."""
+
+    def refuse(self: object) -> NoReturn:
+        name = type(self).__name__
+        article = "an" if name[0] in "AEIOU" else "a"
+        raise TypeError(f"{article} {name} cannot be pickled or copied: {instead}")
+
+    return refuse

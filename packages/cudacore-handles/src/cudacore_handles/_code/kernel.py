@@ -11,7 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.names import check_type, shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
@@ -91,8 +91,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
     _known: tuple[str | None, str | None]
     _warned: bool  # True after the warning about unknown parameters; not set before it
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")
+    __reduce__ = not_pickled("pickle the ObjectCode, and get the kernel from it")
 
     def __repr__(self) -> str:
         name = f" name={shorten(self._name)}" if self._name else ""

@@ -10,7 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 
@@ -40,8 +40,7 @@ class Context(_native.Handle, Closing, Made):
     __slots__ = ("__weakref__",)
     _made_by = "Device(...).context, Stream.context or Device.create_context()"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Context cannot be pickled: pickle the Device")
+    __reduce__ = not_pickled("pickle the Device")
 
     def __repr__(self) -> str:
         if self.is_closed:

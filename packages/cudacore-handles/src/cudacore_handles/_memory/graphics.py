@@ -11,7 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import address, adopt, hold, out_box
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -94,8 +94,7 @@ class GraphicsResource(_native.Handle, Made):
     def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a GraphicsResource cannot be pickled: OpenGL's objects are those of one process")
+    __reduce__ = not_pickled("OpenGL's objects are those of one process")
 
     def __repr__(self) -> str:
         if self.is_closed:

@@ -10,6 +10,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
@@ -62,8 +63,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
             raise closed(self)
         return self._pool.__cudacore_handle__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled: processes do not share such memory")
+    __reduce__ = not_pickled("processes do not share such memory")
 
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of {self._where}"

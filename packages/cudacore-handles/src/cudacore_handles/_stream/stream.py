@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -12,7 +12,7 @@ from cudacore_handles._base.address import as_address, check_int
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._cffi import ffi, lib
@@ -68,8 +68,7 @@ class Stream(_native.StreamHandle, Closing, Made):
             raise closed(self)
         return (0, self._raw)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Stream cannot be pickled: make one in each process with Device.create_stream()")
+    __reduce__ = not_pickled("make one in each process with Device.create_stream()")
 
     def __repr__(self) -> str:
         if self.is_closed:

@@ -25,16 +25,10 @@ class AnyArray(_native.Handle, Closing, Made):
     _describe: ClassVar[Any]
     _context: ClassVar[Any]
     #: For error messages: how to make objects of the class, and how to copy their texels.
-    _copied_by: ClassVar[str]
 
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<{name} {'closed' if self.is_closed else ' '.join(self._facts())}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        name = type(self).__name__
-        article = "an" if name[0] in "AEIOU" else "a"
-        raise TypeError(f"{article} {name} cannot be pickled or copied by the module copy: {self._copied_by}")
 
     def _facts(self) -> list[str]:
         return [f"shape={self.shape}", f"format={str(self.format)!r}", f"num_channels={self.num_channels}"]

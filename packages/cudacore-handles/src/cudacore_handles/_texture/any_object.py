@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.resource import ResourceDescriptor
@@ -26,9 +26,7 @@ class AnyObject(_native.TextureHandle, Closing, Made):
         about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
         return f"<{type(self).__name__} {about}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        name = type(self).__name__
-        raise TypeError(f"a {name} cannot be pickled or copied: create another one of the same resource")
+    __reduce__ = not_pickled("create another one of the same resource")
 
     @property
     def handle(self) -> int:

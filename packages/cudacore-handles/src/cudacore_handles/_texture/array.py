@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
@@ -61,7 +62,7 @@ class OpaqueArray(AnyArray):
     _describe = staticmethod(lib.cch_array_describe)
     _context = staticmethod(lib.cch_array_context)
     _made_by = "Device.create_opaque_array() or MipmappedArray.get_level()"
-    _copied_by = "use copy_to()"
+    __reduce__ = not_pickled("copy_to() copies its elements")
 
     def copy_from(self, src: AnyArrayType, *, stream: Stream | IsStreamType) -> None:
         """Copy all texels from memory to the array (cuMemcpy3DAsync).

@@ -9,6 +9,7 @@ from typing import Any
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import lib
@@ -59,7 +60,7 @@ class MipmappedArray(AnyArray):
     _describe = staticmethod(lib.cch_mipmapped_array_describe)
     _context = staticmethod(lib.cch_mipmapped_array_context)
     _made_by = "Device.create_mipmapped_array()"
-    _copied_by = "copy its levels"
+    __reduce__ = not_pickled("copy_to() copies its levels")
 
     def _facts(self) -> list[str]:
         return [*super()._facts(), f"num_levels={self.num_levels}"]

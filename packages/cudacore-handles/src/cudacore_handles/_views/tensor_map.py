@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._views.dtypes import ELEMENT_TYPES, type_given
 from cudacore_handles.typing import (
     TensorMapDataType,
@@ -89,8 +90,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
             f"dtype={TensorMapDataType(self._data_type).name}, swizzle={TensorMapSwizzle(self._swizzle).name})"
         )
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a TensorMapDescriptor cannot be pickled or copied: it has the address of its tensor's memory")
+    __reduce__ = not_pickled("it has the address of its tensor's memory")
 
     @classmethod
     def from_im2col(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.host_array import as_requested, host_array
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_values, has_protocol
@@ -118,8 +119,7 @@ class StridedMemoryView(_native.ViewHandle):
             f"exporting_obj={type(self.exporting_obj).__name__})"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
+    __reduce__ = not_pickled("copy what it views to the host, and pickle that")
 
     def __getitem__(self, key: Any) -> StridedMemoryView:
         """Return a view of a part: integers and slices, as for an array of NumPy."""

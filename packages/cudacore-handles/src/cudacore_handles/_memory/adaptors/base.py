@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, SupportsIndex
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.made import not_pickled
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
@@ -84,8 +85,7 @@ class ResourceAdaptor(MemoryResource):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._upstream!r}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled; pickle its upstream_mr")
+    __reduce__ = not_pickled("pickle its upstream_mr")
 
     def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource.
