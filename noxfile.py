@@ -56,6 +56,24 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
+# What ``tests`` runs with the oldest: the tests that use compilers and cuda-bindings. All others run the same code on
+# the same driver with every version of CUDA; tests_all runs them with each, too.
+WITH_OLDEST_CUDA = [
+    "packages/cudacore-compile",
+    "packages/cudacore",
+    *(f"packages/cudacore-handles/tests/{room}" for room in ("code", "compiler", "driver", "launch", "views")),
+    *(f"packages/cudacore-graph/tests/test_{name}.py" for name in ("builder", "definition", "graph", "programs")),
+]
+SIM_WITH_OLDEST_CUDA = [
+    f"packages/cudacore-sim/tests/{room}"
+    for room in ("checks", "control/test_cuda_core.py", "corpus", "driver/code", "engine", "nvml")
+]
+# Slow tests of what rarely breaks: an example that makes an environment of its own, and a cluster. tests leaves them
+# out, tests_all runs them.
+RARE = (
+    "--ignore=packages/cudacore-sim/tests/control/test_example.py",
+    "--deselect=packages/cudacore-compile/tests/cache/test_docs_cache.py::test_guide_to_clusters",
+)
 # What tests_all installs with a Python instead of the newest versions. With the oldest Python, it also installs the
 # oldest versions that the packages accept. NumPy 2.1.0 crashes where other versions raise an exception.
 PINS = {"3.10": ["numpy==1.26.*"], "3.11": ["numpy==2.0.*"], "3.12": ["numpy==2.1.0"]}
@@ -156,17 +174,25 @@ def install(
 # In CI, up to three failed tests are repeated once, and their failures are shown: tests with threads and time limits
 # can fail on a busy machine. A test that ends its process is not repeated.
 RERUNS = ("--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks") if "CI" in os.environ else ()
-# One process per core. Tests of one file run in the same process, so that their fixtures are made once.
-WORKERS = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
+# One process per core and one more, because some tests wait. Tests of one file run in the same process, so that their
+# fixtures are made once.
+WORKERS = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
 PYTEST = ("python", "-m", "pytest", *WORKERS, *RERUNS, "-p", "no:cacheprovider")
 
 
 def run_tests(
-    session: nox.Session, cuda: str, driver: str | None = None, folder: Path = WHEELS, more: Sequence[str] = ()
+    session: nox.Session,
+    cuda: str,
+    driver: str | None = None,
+    folder: Path = WHEELS,
+    more: Sequence[str] = (),
+    paths: Sequence[str] = (),
+    sim_paths: Sequence[str] = ("packages/cudacore-sim",),
 ) -> None:
     """Run the tests on the simulated driver, or on another one: ``-- --cuda-driver=gpu`` uses the machine's driver.
 
-    If `driver` is a version of CUDA, the simulated driver has that version. `more` is installed, too.
+    If `driver` is a version of CUDA, the simulated driver has that version. `more` is installed, too. `paths` and, of
+    the simulator's own tests, `sim_paths` are what runs; default: all tests.
     """
     install(session, "test", cuda=cuda, folder=folder, more=more)
     settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
@@ -178,12 +204,12 @@ def run_tests(
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
             # Tests that need two devices are skipped if there is only one device.
-            session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
+            session.run(*PYTEST, *paths, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
         return
     # The simulator's own tests need its sources and its build folder. They choose the versions to simulate themselves,
     # and destroy all objects of their process, so they run in separate processes.
-    session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    session.run(*PYTEST, *sim_paths, env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -248,8 +274,13 @@ def demo(session: nox.Session) -> None:
 @nox.session(requires=["build"])
 @nox.parametrize("cuda", TESTED)
 def tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
-    run_tests(session, cuda)
+    """Run the tests on the running Python with the newest CUDA, and those that use compilers with the oldest, too.
+
+    A few slow ones are left out. tests_all runs all tests, on every Python and with every CUDA.
+    """
+    newest = cuda == TESTED[0]
+    rooms, sim_rooms = ([], ["packages/cudacore-sim"]) if newest else (WITH_OLDEST_CUDA, SIM_WITH_OLDEST_CUDA)
+    run_tests(session, cuda, paths=[*RARE, *rooms], sim_paths=[*RARE, *sim_rooms])
 
 
 @nox.session(requires=["build"], python=FREE_THREADED, default=False)
@@ -328,11 +359,14 @@ def c(session: nox.Session) -> None:
 
 @nox.session
 def clang(session: nox.Session) -> None:
-    """Compile and link all C and C++ as it is released, with Zig's clang for the oldest glibc."""
+    """Compile and link all C and C++ as it is released, with Zig's clang for the oldest glibc.
+
+    ``-- PACKAGE...`` compiles only these packages. The simulator takes minutes.
+    """
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson", "clang"), "cffi>=2")
     zig, target = f"{session.virtualenv.location}/bin/python -m ziglang", f"{MACHINE}-linux-gnu.{GLIBC}"
     env = {"CC": f"{zig} cc -target {target}", "CXX": f"{zig} c++ -target {target}"}
-    for package in (HANDLES, SIM):
+    for package in (ROOT / "packages" / name for name in session.posargs or (HANDLES.name, SIM.name)):
         folder = BUILD / f"clang-{GLIBC}-{package.name}"
         if not (folder / "build.ninja").exists():
             session.run("meson", "setup", str(folder), str(package), "--buildtype=plain", "--werror", env=env)
@@ -492,18 +526,16 @@ def c_files() -> list[str]:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types with mypy, package by package. Then check with pyright that all public names have types."""
+    """Check types with mypy. Then check with pyright that all public names have types."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
-    for name in PACKAGES:
-        session.run("mypy", "-p", name.replace("-", "_"))
-    session.run("mypy", "noxfile.py", "ci")
-    session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
+    modules = [name.replace("-", "_") for name in PACKAGES]
+    session.run("mypy", *(option for module in modules for option in ("-p", module)))
+    session.run("mypy", "noxfile.py", "ci", "packages/cudacore/tests/types_of_programs.py")
     session.run("python", "ci/check_programs.py")
     # Each package is checked separately. Types of other projects' packages are ignored, because cuda.bindings has none.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
-    for name in PACKAGES:
-        package = name.replace("-", "_")
-        session.run("pyright", "--ignoreexternal", "--verifytypes", package, env={"PYTHONPATH": sources})
+    for module in modules:
+        session.run("pyright", "--ignoreexternal", "--verifytypes", module, env={"PYTHONPATH": sources})
 
 
 @nox.session(requires=["build"])
@@ -563,11 +595,10 @@ def sdists(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation into build/docs; a warning is an error. Check its search, if there is a node."""
+    """Build the documentation into build/docs; a warning is an error."""
     install(session, "docs")
-    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", str(BUILD / "docs"), *session.posargs)
-    if shutil.which("node"):
-        session.run("node", "ci/check_search.js", str(BUILD / "docs"), external=True)
+    options = ("-W", "--keep-going", "--jobs=auto", "-b", "html")
+    session.run("sphinx-build", *options, "docs", str(BUILD / "docs"), *session.posargs)
 
 
 @nox.session(requires=["build"], default=False)

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Projects whose tests run in separate processes, with the pytest plugin."""
+"""Runs of pytest in separate processes, with the pytest plugin."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import cudacore_sim
 
-# Whether pytest loads the plugin on its own, which it does if the wheel is installed.
-INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
-PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
+# Without the other plugins that are installed: importing them takes longer than the tests of these projects. For the
+# same reason, pytest is not started again with the preloaded library, unless a test asks for it.
+PLUGINS = ["-p", "no:cacheprovider", "-p", "cudacore_sim", "-o", "cuda_preload=false"]
 
 # pytest warns that an editable install has imported a module before pytest could rewrite its assertions.
 EDITABLE = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -41,6 +40,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     monkeypatch.delenv("CUDACORE_DRIVER", raising=False)
     monkeypatch.delenv("CUDACORE_SIM_INSTRUCTION_LIMIT", raising=False)
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(EDITABLE))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return pytester
 
 

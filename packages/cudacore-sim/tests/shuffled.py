@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from plugin_runs import EDITABLE, PLUGINS
 
 
 def run_shuffled(path: str, *, seeds: tuple[int, ...]) -> None:
@@ -15,8 +16,7 @@ def run_shuffled(path: str, *, seeds: tuple[int, ...]) -> None:
     if "CUDACORE_SIM_SHUFFLE" in os.environ:
         pytest.skip("this is one of the runs in another order")
     for seed in seeds:
-        quiet = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        command = [sys.executable, "-m", "pytest", *quiet, path]
-        settings = {"CUDACORE_SIM_SHUFFLE": str(seed)}
+        command = [sys.executable, "-m", "pytest", "-q", *PLUGINS, *EDITABLE, path]
+        settings = {"CUDACORE_SIM_SHUFFLE": str(seed), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout[-4000:]

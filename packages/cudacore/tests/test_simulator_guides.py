@@ -20,13 +20,20 @@ ORDER = DOCS / "simulator" / "order.py"
 pytestmark = pytest.mark.cuda_sim
 
 
-def run(*command: str | Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = (
-        os.environ | {"CUDACORE_DRIVER": "sim"} | {f"CUDACORE_SIM_{name}": settings[name] for name in settings}
-    )
+def run(
+    *command: str | Path, folder: Path, env: dict[str, str] | None = None, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    settings = {f"CUDACORE_SIM_{name}": value for name, value in settings.items()}
+    environment = os.environ | {"CUDACORE_DRIVER": "sim"} | settings | (env or {})
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
     )
+
+
+def run_pytest(*options: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run tests with the simulator's plugin alone, because importing all plugins that are installed takes longer."""
+    alone = ("-m", "pytest", "-q", "-p", "cudacore_sim", "-p", "no:cacheprovider", "--cuda-driver=sim")
+    return run(*alone, *options, folder=folder, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
 
 
 def without_places(text: str) -> str:
@@ -43,8 +50,7 @@ def test_tests(page: str, number: int, tmp_path: Path) -> None:
     """Tests that a reader pastes into a file would not pass."""
     tests = blocks_of(f"simulator/{page}", "python")[number]  # without the files that the page includes
     (tmp_path / "test_pasted.py").write_text(tests.code)
-    options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
-    ran = run("-m", "pytest", *options, "test_pasted.py", folder=tmp_path)
+    ran = run_pytest("test_pasted.py", folder=tmp_path)
     assert ran.returncode == 0, ran.stdout
     assert f"{tests.code.count('def test_')} passed" in ran.stdout
 
@@ -54,14 +60,13 @@ def test_the_tutorial(tmp_path: Path) -> None:
     text = (DOCS / "tutorial" / "testing.rst").read_text(encoding="utf-8")
     for block in blocks_of("tutorial/testing", "python"):
         (tmp_path / block.options["caption"]).write_text(block.code)
-    options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
-    ran = run("-m", "pytest", *options, folder=tmp_path)
+    ran = run_pytest(folder=tmp_path)
     assert ran.returncode == 0, ran.stdout
     (passed,) = re.findall(r"^   (\d+ passed)$", text, re.MULTILINE)
     assert passed in ran.stdout
     module = tmp_path / "scale.py"
     module.write_text(module.read_text().replace("if (i < n)", ""))
-    ran = run("-m", "pytest", *options, "-k", "test_scale and 1", folder=tmp_path)
+    ran = run_pytest("-k", "test_scale and 1", folder=tmp_path)
     (report,) = re.findall(r"^   (kernel 'scale'.*\n.*\n.*)$", text, re.MULTILINE)
     assert without_places(report) in without_places(ran.stdout)
 
@@ -70,7 +75,7 @@ def test_a_fault_in_a_test(tmp_path: Path) -> None:
     """pytest would show functions of cudacore instead of the line of the test, or a report twice beside stderr."""
     fault = blocks_of("simulator/testing", "python")[1].code.split('"""')[1]  # a program that writes beyond a buffer
     (tmp_path / "test_it.py").write_text(f"def test_it():\n{textwrap.indent(fault, '    ')}")
-    ran = run("-m", "pytest", "--cuda-driver=sim", "-p", "no:cacheprovider", "-q", "test_it.py", folder=tmp_path)
+    ran = run_pytest("test_it.py", folder=tmp_path)
     failure, _, rest = ran.stdout.partition("Captured stderr call")
     captured = rest.partition(" short test summary info ")[0]  # with $CI set, the summary repeats the whole message
     assert ">       stream.sync()" in failure

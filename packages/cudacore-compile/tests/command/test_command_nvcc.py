@@ -25,7 +25,7 @@ from cudacore_handles import ObjectCode
 from cudacore_handles._sdk.compile import entries
 
 Run = Callable[..., tuple[int, str, str]]
-LINES = int(os.environ.get("CUDACORE_NVCC_LINES", "25"))
+LINES = int(os.environ.get("CUDACORE_NVCC_LINES", "12"))
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 

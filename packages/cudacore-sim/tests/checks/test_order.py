@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from order import PROGRAMS
+from plugin_runs import EDITABLE, PLUGINS
 from running import FOLDER, RUN, compile_to_ptx
 
 import cudacore_sim
@@ -73,10 +74,11 @@ def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
 
 def test_loops_of_graphs(tmp_path: Path) -> None:
     """The iterations of a loop in a graph, which are submitted one by one, would seem to have no order."""
-    command = [sys.executable, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "--cuda-driver=sim"]
-    command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    command = [sys.executable, "-m", "pytest", "-qs", *PLUGINS, *EDITABLE, "--cuda-driver=sim"]
     command += [str(FOLDER.parent / "driver/graph/test_graphs.py"), "-k", "test_long_loops or bodies"]
-    environment = os.environ | {"CUDACORE_SIM_CHECK": "order", "CUDACORE_SIM_LIBRARY": cudacore_sim.get_library()}
+    settings = {"CHECK": "order", "LIBRARY": cudacore_sim.get_library()}
+    environment = os.environ | {f"CUDACORE_SIM_{name}": value for name, value in settings.items()}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "2 passed" in result.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kernels import PTX
-from plugin_runs import PLUGINS, PRELUDE, STRICT, project, run
+from plugin_runs import PLUGINS, STRICT, project, run
 from ptx import HEADER, entry
 
 __all__ = ["project"]
@@ -386,7 +386,7 @@ def pytest_configure(config):
 def test_another_plugin_with_shorter_names(project: pytest.Pytester, first: bool) -> None:
     """Any run with pytest-selenium installed would fail, or the other plugin's tests would be skipped."""
     project.makepyfile(another=ANOTHER_PLUGIN)
-    plugins = [*PLUGINS[4:], "-p", "another"]
+    names = ["cudacore_sim", "another"] if first else ["another", "cudacore_sim"]
     tests = """
 import pytest
 
@@ -398,7 +398,8 @@ def test_fixture(sim): assert sim == "the project's"
 def test_ours(cuda_sim): assert cuda_sim.is_loaded()
 """
     project.makepyfile(tests)
-    options = [*PLUGINS[:4], *(plugins if first else plugins[2:] + plugins[:2]), "--driver=firefox", *STRICT]
+    plugins = [option for name in names for option in ("-p", name)]
+    options = ["-o", "cuda_preload=false", *plugins, "--driver=firefox", *STRICT]
     project.runpytest_subprocess(*options).assert_outcomes(passed=2, skipped=1)
     project.runpytest_subprocess(*options, "--cuda-driver=sim").assert_outcomes(passed=3)
 
@@ -431,19 +432,18 @@ def check_several(result: pytest.RunResult) -> None:
         result.stdout.fnmatch_lines(lines)
 
 
-def test_xdist(project: pytest.Pytester) -> None:
+def test_xdist(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers would test without the simulator, or their reports of faults would be lost when they end."""
     pytest.importorskip("xdist", reason="needs pytest-xdist")
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     check_several(run(project, SEVERAL, "--cuda-driver=sim", "-n", "2"))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_random_order(project: pytest.Pytester, seed: int) -> None:
     """The outcome of a test would depend on the test before it."""
     pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
-    project.makepyfile(PRELUDE + SEVERAL)
-    options = [*PLUGINS[:2], *PLUGINS[4:], "--cuda-driver=sim", f"--randomly-seed={seed}"]
-    result = project.runpytest_subprocess(*options)
+    result = run(project, SEVERAL, "--cuda-driver=sim", "-p", "randomly", f"--randomly-seed={seed}")
     check_several(result)
     result.stdout.fnmatch_lines([f"Using --randomly-seed={seed}"])
 

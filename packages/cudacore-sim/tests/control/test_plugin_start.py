@@ -11,6 +11,8 @@ from plugin_runs import PLUGINS, PRELUDE, project, run
 __all__ = ["project"]
 pytest_plugins = ["pytester"]
 
+START = ["-o", "cuda_preload=true"]
+
 STARTED = """
 import os
 def test_started(): assert "libcudacore_sim_preload.so" in os.environ.get("LD_PRELOAD", "")
@@ -19,7 +21,7 @@ def test_started(): assert "libcudacore_sim_preload.so" in os.environ.get("LD_PR
 
 def test_pytest_is_started_again(project: pytest.Pytester) -> None:
     """Kernels of other libraries' cubins would not run, because nothing puts the PTX into them."""
-    result = run(project, STARTED, "--cuda-driver=sim")
+    result = run(project, STARTED, *START, "--cuda-driver=sim")
     result.assert_outcomes(passed=1)
     assert str(result.stdout).count("test session starts") == 1
 
@@ -30,14 +32,14 @@ def test_pytest_is_started_again(project: pytest.Pytester) -> None:
 def test_pytest_is_not_started_again(project: pytest.Pytester, options: list[str]) -> None:
     """The setting would have no effect, or pytest would be started again although it does not use the simulator."""
     project.makepyfile(STARTED)
-    result = project.runpytest_subprocess(*PLUGINS, *options)
+    result = project.runpytest_subprocess(*PLUGINS, *START, *options)
     result.assert_outcomes(failed=1)
 
 
 def test_the_setting_in_a_file(project: pytest.Pytester) -> None:
     """A driver that the configuration file selects would be used without the preloaded library."""
     project.makeini("[pytest]\ncuda_driver = sim\n")
-    run(project, STARTED).assert_outcomes(passed=1)
+    run(project, STARTED, *START).assert_outcomes(passed=1)
 
 
 def test_a_program_that_calls_pytest(project: pytest.Pytester) -> None:
@@ -47,7 +49,7 @@ def test_a_program_that_calls_pytest(project: pytest.Pytester) -> None:
         program=f"""
 import os, sys, pytest
 print("once")
-status = pytest.main([*{PLUGINS!r}, "--cuda-driver=sim", "-q"])
+status = pytest.main([*{PLUGINS + START!r}, "--cuda-driver=sim", "-q"])
 print("status", int(status))
 """
     )
@@ -59,7 +61,7 @@ print("status", int(status))
 def test_pytest_is_started_again_once(project: pytest.Pytester) -> None:
     """If a plugin sets the environment back, pytest would be started again and again."""
     project.makepyfile(setting_back="import os\nos.environ.pop('LD_PRELOAD', None)\nprint('one more')\n")
-    result = run(project, "def test_nothing(): pass", "--cuda-driver=sim", "-p", "setting_back")
+    result = run(project, "def test_nothing(): pass", *START, "--cuda-driver=sim", "-p", "setting_back")
     result.assert_outcomes(passed=1)
     assert str(result.stdout).count("one more") == 2
 
@@ -67,16 +69,16 @@ def test_pytest_is_started_again_once(project: pytest.Pytester) -> None:
 def test_a_test_that_calls_pytest(project: pytest.Pytester) -> None:
     """The outer pytest would be replaced by the inner one, and end without a result."""
     project.makepyfile(
-        """
+        f"""
         import pytest
         def test_outer(tmp_path, monkeypatch):
             (tmp_path / "test_inner.py").write_text("def test_inner(): pass")
             (tmp_path / "pytest.ini").write_text("[pytest]\\ncuda_driver = sim")
             monkeypatch.chdir(tmp_path)
-            assert pytest.main([]) == 0
+            assert pytest.main({PLUGINS + START}) == 0
         """
     )
-    result = project.run(sys.executable, "-m", "pytest")
+    result = project.run(sys.executable, "-m", "pytest", *PLUGINS)
     result.assert_outcomes(passed=1)
 
 
