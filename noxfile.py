@@ -83,14 +83,13 @@ DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9
 # Packages of other projects. Programs in ci/clients use the packages on the simulator. Each program lists the cases
 # that are known to fail, with the reason.
 CLIENTS = {
-    "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
     "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
     "numba-cuda": (
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
-        ["with_numba.py numba", "numba_suite.py"],
+        ["numba_suite.py"],
     ),
     # The wheels of the next three packages have no tests, so the programs listed for them contain our own tests.
-    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba.py numba_cuda_mlir"]),
+    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
     # PyCUDA has no wheels: the program builds it with pip.

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of numba-cuda and numba-cuda-mlir, which have the same interface: ``with_numba.py MODULE``."""
+"""Programs of numba-cuda-mlir, whose wheels have no tests."""
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
 import warnings
 
 import cases
 import numpy as np
+from numba_cuda_mlir import cuda
 
-cuda = importlib.import_module(f"{sys.argv[1]}.cuda")
 warnings.simplefilter("ignore")  # warnings about the performance of small kernels
 numbers = np.arange(256, dtype=np.float32)
 
