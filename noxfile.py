@@ -63,10 +63,8 @@ WITH_OLDEST_CUDA = [
     "packages/cudacore",
     *(f"packages/cudacore-handles/tests/{room}" for room in ("code", "compiler", "driver", "launch", "views")),
     *(f"packages/cudacore-graph/tests/test_{name}.py" for name in ("builder", "definition", "graph", "programs")),
-]
-SIM_WITH_OLDEST_CUDA = [
-    f"packages/cudacore-sim/tests/{room}"
-    for room in ("checks", "control/test_cuda_core.py", "corpus", "driver/code", "engine", "nvml")
+    *(f"packages/cudacore-sim/tests/{room}" for room in ("checks", "corpus", "driver/code", "engine", "nvml")),
+    "packages/cudacore-sim/tests/control/test_cuda_core.py",
 ]
 # Slow tests of what rarely breaks: an example that makes an environment of its own, and a cluster. tests leaves them
 # out, tests_all runs them.
@@ -128,9 +126,8 @@ def file_name(package: str) -> str:
 
 def version_of(session: nox.Session) -> str:
     """Return the version of a session's Python, such as "3.14" or "3.14t"."""
-    if session.python:
-        return str(session.python)
-    return f"{sys.version_info[0]}.{sys.version_info[1]}{'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''}"
+    running = f"{sys.version_info[0]}.{sys.version_info[1]}{'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''}"
+    return str(session.python or running)
 
 
 def wheels_of(folder: Path, python: str) -> list[str]:
@@ -185,13 +182,12 @@ def run_tests(
     driver: str | None = None,
     folder: Path = WHEELS,
     more: Sequence[str] = (),
-    paths: Sequence[str] = (),
-    sim_paths: Sequence[str] = ("packages/cudacore-sim",),
+    paths: Sequence[str] = (f"packages/{SIM.name}",),
 ) -> None:
     """Run the tests on the simulated driver, or on another one: ``-- --cuda-driver=gpu`` uses the machine's driver.
 
-    If `driver` is a version of CUDA, the simulated driver has that version. `more` is installed, too. `paths` and, of
-    the simulator's own tests, `sim_paths` are what runs; default: all tests.
+    If `driver` is a version of CUDA, the simulated driver has that version. `more` is installed, too. `paths` are the
+    arguments of pytest; without paths, all tests of the other packages run.
     """
     install(session, "test", cuda=cuda, folder=folder, more=more)
     settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
@@ -203,12 +199,14 @@ def run_tests(
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
             # Tests that need two devices are skipped if there is only one device.
-            session.run(*PYTEST, *paths, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
+            others = (path for path in paths if SIM.name not in path)
+            session.run(*PYTEST, *others, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
         return
     # The simulator's own tests need its sources and its build folder. They choose the versions to simulate themselves,
     # and destroy all objects of their process, so they run in separate processes.
-    session.run(*PYTEST, *sim_paths, env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    of_simulator = (path for path in paths if SIM.name in path)
+    session.run(*PYTEST, *of_simulator, env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -247,15 +245,9 @@ def dev(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "editable", "test", "lint", "types", "docs", "demo"))
     for compiled in (HANDLES, SIM):
         session.install("--no-build-isolation", "--editable", str(compiled))
-    session.install(
-        "--editable",
-        str(ROOT / "packages" / "cudacore-compile"),
-        "--editable",
-        str(GRAPH),
-        "--editable",
-        f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]",
-        f"cuda-toolkit[curand]=={CUDA['13.x']}",
-    )
+    umbrella = f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]"
+    pure = [option for path in (COMPILE, GRAPH, umbrella) for option in ("--editable", str(path))]
+    session.install(*pure, f"cuda-toolkit[curand]=={CUDA['13.x']}")
 
 
 @nox.session(requires=["build"])
@@ -273,13 +265,9 @@ def demo(session: nox.Session) -> None:
 @nox.session(requires=["build"])
 @nox.parametrize("cuda", TESTED)
 def tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the running Python with the newest CUDA, and those that use compilers with the oldest, too.
-
-    A few slow ones are left out. tests_all runs all tests, on every Python and with every CUDA.
-    """
-    newest = cuda == TESTED[0]
-    rooms, sim_rooms = ([], ["packages/cudacore-sim"]) if newest else (WITH_OLDEST_CUDA, SIM_WITH_OLDEST_CUDA)
-    run_tests(session, cuda, paths=[*RARE, *rooms], sim_paths=[*RARE, *sim_rooms])
+    """Run most tests with the newest CUDA, and those that use compilers with the oldest; tests_all runs all of them."""
+    rooms = [f"packages/{SIM.name}"] if cuda == TESTED[0] else WITH_OLDEST_CUDA
+    run_tests(session, cuda, paths=[*RARE, *rooms])
 
 
 @nox.session(requires=["build"], python=FREE_THREADED, default=False)
@@ -492,8 +480,7 @@ def clients(session: nox.Session, client: str) -> None:
     for way in [[], ["-m", "cudacore.as_cuda_core", "python"]][: 1 + (client in ON_CUDACORE)]:
         for program in programs:
             name, *arguments = program.split()
-            more = session.posargs if name == "numba_suite.py" else ()
-            command = ["python", *way, str(ROOT / "ci" / "clients" / name), *arguments, *more]
+            command = ["python", *way, str(ROOT / "ci" / "clients" / name), *arguments, *session.posargs]
             session.run("python", "-m", "cudacore_sim", *command)
 
 
@@ -506,21 +493,15 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("codespell")
-    session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *c_files(), log=False)
+    files = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.c", "*.h", "*.cpp", "*.hpp"]
+    c_files = sorted(set(subprocess.check_output(files, text=True).split()))
+    session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *c_files, log=False)
     workflows = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
     # This fails if the version in a file differs from the version in pyproject.toml.
     session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
-
-
-def c_files() -> list[str]:
-    """Return the C and C++ files of the repository."""
-    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci", ROOT / "examples"]
-    files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
-    ours = (path for path in files if not any(part == "build" or part.startswith(".") for part in path.parts))
-    return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp", ".hpp"})
 
 
 @nox.session
@@ -596,8 +577,8 @@ def sdists(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation into build/docs; a warning is an error."""
     install(session, "docs")
-    options = ("-W", "--keep-going", "--jobs=auto", "-b", "html")
-    session.run("sphinx-build", *options, "docs", str(BUILD / "docs"), *session.posargs)
+    command = ("sphinx-build", "-W", "--keep-going", "--jobs=auto", "-b", "html", "docs", str(BUILD / "docs"))
+    session.run(*command, *session.posargs)
 
 
 @nox.session(requires=["build"], default=False)
@@ -614,13 +595,5 @@ def instructions(session: nox.Session) -> None:
     ``-- --compare before=FOLDER`` compares with another version, installed in a folder; ``-- --record`` makes the
     counts the new record. Needs valgrind.
     """
-    if shutil.which("valgrind") is None:
-        session.error("valgrind counts the instructions, and is not installed")
     install(session, "bench")
     session.run("python", "ci/benchmarks/instructions.py", *session.posargs, env={"CUDACORE_DRIVER": "sim"})
-
-
-@nox.session(venv_backend="none", default=False)
-def gpu(session: nox.Session) -> None:
-    """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh describes the parts."""
-    session.run("sh", "ci/gpu.sh", *session.posargs, env={"PYTHON": sys.executable})
