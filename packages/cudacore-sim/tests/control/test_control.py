@@ -519,7 +519,7 @@ def test_unsupported_ptx(run_python: Python) -> None:
     """The reason would appear twice if code is loaded again to get its log, or would end at an empty line."""
     child = run_python(
         """
-        PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { tcgen05.wait::ld.sync.aligned; ret; }\\n"
+        PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { fabric.wait.sync.aligned; ret; }\\n"
         context, module = c_void_p(), c_void_p()
         cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
         print([cu.cuModuleLoadData(byref(module), PTX) for _ in range(2)])

@@ -127,9 +127,9 @@ def failure(engine: Engine, text: str) -> CompileError:
         ("add.weird.s32 %r1, %r2, %r3;", "unsupported_instruction", "line 6: unknown instruction 'add.weird.s32'"),
         ("add.f8 %r1, %r2, %r3;", "unsupported_instruction", "unknown instruction 'add.f8'"),
         (
-            "tcgen05.wait::ld.sync.aligned;",
+            "fabric.wait.sync.aligned;",
             "unsupported_instruction",
-            "unknown instruction 'tcgen05.wait::ld.sync.aligned'",
+            "unknown instruction 'fabric.wait.sync.aligned'",
         ),
         ("add.s32 %r1, %r2;", "syntax", "expected 3 operands, found 2"),
         ("add.s32 %r1, %r2, %r99;", "syntax", "unknown name '%r99'"),

@@ -45,7 +45,7 @@ def has(target: str, lowest: str) -> bool:
     """Return whether a target has the forms with this lowest target."""
     number, suffixed = int(target.rstrip("af")), target[-1] in "af"
     if lowest[-1] == "*":
-        return suffixed and number // 10 * 10 in map(int, lowest[:-1].split("|"))
+        return suffixed and not {target, str(number // 10 * 10)}.isdisjoint(lowest[:-1].split("|"))
     return number >= int(lowest.rstrip("+")) and (lowest[-1] != "+" or suffixed)
 
 

@@ -219,6 +219,7 @@ void Unit::start(Grid &of, uint64_t number) {
     block.shared.assign(of.shared_bytes, of.launch.fill);
     block.unchecked_bytes = of.shared_bytes;
     block.scratch.fill(std::byte{0});
+    block.tensor_memory.reset();
     block.barriers.fill(Barrier{});
     if (block.warps.size() != of.warps) {
       block.warps.resize(of.warps);

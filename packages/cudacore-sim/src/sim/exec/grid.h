@@ -67,6 +67,7 @@ struct Barrier {
 
 struct Unit;
 struct BlockHistory;
+struct TensorMemory;
 
 struct Block {
   Unit *unit = nullptr;
@@ -78,6 +79,7 @@ struct Block {
   std::vector<std::byte> written;        /* flags for the bytes, nonzero once written; empty: writes are not recorded */
   std::shared_ptr<BlockHistory> history; /* the accesses so far, to find races; null: they are not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* the reserved part of shared memory, initially zero */
+  std::shared_ptr<TensorMemory> tensor_memory;               /* null: none was allocated yet */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;
 

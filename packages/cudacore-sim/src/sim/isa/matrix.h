@@ -13,8 +13,30 @@
  */
 namespace sim::exec {
 
-/* An element of b1 is a word of 32 numbers, which are consecutive in k. */
-enum class Element : uint8_t { none, f16, bf16, tf32, f32, f64, e4m3, e5m2, s4, u4, s8, u8, s32, b1 };
+/*
+ * An element of b1 is a word of 32 numbers, which are consecutive in k. Elements of e2m3, e3m2 and e2m1 have 8 bits: a
+ * number of e2m1 is in the middle four. Those of e2m1_packed have 4 bits.
+ */
+enum class Element : uint8_t {
+  none,
+  f16,
+  bf16,
+  tf32,
+  f32,
+  f64,
+  e4m3,
+  e5m2,
+  e2m3,
+  e3m2,
+  e2m1,
+  s4,
+  u4,
+  s8,
+  u8,
+  s32,
+  b1,
+  e2m1_packed
+};
 uint32_t bits_of(Element element); /* number of bits of an element in a register */
 /* Returns how many numbers an element holds: 32 for b1, otherwise 1. */
 inline uint32_t numbers_in(Element element) { return element == Element::b1 ? 32 : 1; }
@@ -65,6 +87,12 @@ MatrixCell cell_of(const Fragment &fragment, uint32_t lane, uint32_t index);
 
 enum class BitProduct : uint8_t { xor_, and_ };
 
+/* The operands with the scales of a product. The lanes that hold the scales of A and B, and the first of their bytes.
+ */
+struct ScaleOperands {
+  OperandIndex words = no_operand, byte = no_operand, thread = no_operand;
+};
+
 /* A product of matrices. `registers` holds the registers of D, A, B and C, in this order. */
 struct MatrixProduct {
   Fragment a, b, c, d;
@@ -76,6 +104,11 @@ struct MatrixProduct {
    */
   OperandIndex metadata = no_operand;
   uint32_t selector = 0;
+  /* Whether each sum of products is rounded only once, without converting the numbers before: on sm_100 and later. */
+  bool at_once = false;
+  uint32_t scales = 0;           /* number of scales of a row of A, and of a column of B */
+  bool scales_are_powers = true; /* the type of the scales: ue8m0, otherwise ue4m3 */
+  ScaleOperands a_scales, b_scales;
 };
 
 /*
@@ -107,10 +140,10 @@ public:
    */
   uint32_t by_k(uint32_t line, uint32_t k_byte) const;
   /*
-   * Returns the offset of a piece with elements of several lines, all at the same position in k. The elements have 16
-   * bits. `line` is the line of the first element.
+   * Returns the offset of a piece with elements of several lines, all at the same position in k. `line_byte` is the
+   * line of the first element, multiplied by the number of bytes of an element.
    */
-  uint32_t by_line(uint32_t line, uint32_t k) const;
+  uint32_t by_line(uint32_t line_byte, uint32_t k) const;
 
 private:
   uint32_t field(uint32_t bit) const { return static_cast<uint32_t>(bits_ >> bit & 0x3fff) << 4; }
@@ -142,12 +175,16 @@ constexpr uint64_t absent_element = uint64_t{1} << 63;
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);
+/* The scales of the rows of A and of the columns of B: `scales` bytes for each of them. */
+struct ScaleBits {
+  std::array<uint8_t, 64> a, b;
+};
 /*
  * Computes the sums of products, element by element. The sums do not depend on the positions of the elements in
- * registers.
+ * registers. `scales` is used if the product has scales.
  */
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
-              MatrixBits &d);
+              MatrixBits &d, const ScaleBits &scales = {});
 
 } // namespace sim::exec
 

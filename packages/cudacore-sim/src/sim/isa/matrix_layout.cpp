@@ -10,9 +10,13 @@ uint32_t bits_of(Element element) {
   switch (element) {
   case Element::s4:
   case Element::u4:
+  case Element::e2m1_packed:
     return 4;
   case Element::e4m3:
   case Element::e5m2:
+  case Element::e2m3:
+  case Element::e3m2:
+  case Element::e2m1:
   case Element::s8:
   case Element::u8:
     return 8;

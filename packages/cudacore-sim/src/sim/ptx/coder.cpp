@@ -171,6 +171,11 @@ void Coder::take_scope() {
     take("gpu") || take("sys");
 }
 
+void Coder::need_aligned() {
+  if (!take("sync") || !take("aligned"))
+    fail("expected .sync.aligned");
+}
+
 void Coder::check_all_taken() const {
   for (bool taken : taken_)
     if (!taken)
@@ -474,10 +479,11 @@ namespace {
 constexpr struct {
   const Decoder *decoders;
   bool only_compute;
-} groups[] = {{arithmetic_decoders, true}, {video_decoders, true},   {logic_decoders, true},
-              {data_decoders, true},       {memory_decoders, false}, {asynchronous_decoders, false},
-              {parallel_decoders, false},  {matrix_decoders, false}, {tensor_decoders, false},
-              {texture_decoders, false},   {control_decoders, false}};
+} groups[] = {{arithmetic_decoders, true}, {video_decoders, true},    {logic_decoders, true},
+              {data_decoders, true},       {memory_decoders, false},  {asynchronous_decoders, false},
+              {parallel_decoders, false},  {matrix_decoders, false},  {matrix_row_decoders, false},
+              {tensor_decoders, false},    {tcgen05_decoders, false}, {texture_decoders, false},
+              {control_decoders, false}};
 
 struct Entry {
   void (*decode)(Coder &);

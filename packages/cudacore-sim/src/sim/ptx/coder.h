@@ -51,6 +51,7 @@ public:
   /* Takes the modifiers of the memory order and the scope. Returns whether the access is strong, as PTX calls it. */
   bool take_memory_order();
   void take_scope();
+  void need_aligned(); /* takes .sync.aligned */
   [[noreturn]] void unsupported() const;
   [[noreturn]] void fail(const std::string &message) const;
 
@@ -135,7 +136,9 @@ extern const Decoder memory_decoders[];
 extern const Decoder asynchronous_decoders[];
 extern const Decoder parallel_decoders[];
 extern const Decoder matrix_decoders[];
+extern const Decoder matrix_row_decoders[];
 extern const Decoder tensor_decoders[];
+extern const Decoder tcgen05_decoders[];
 extern const Decoder texture_decoders[];
 extern const Decoder control_decoders[];
 

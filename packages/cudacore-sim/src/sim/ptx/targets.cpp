@@ -17,8 +17,8 @@ namespace {
  * opcodes:   separated by |. Empty: any opcode.
  * modifiers: words, all of which have to match. a|b: one of these modifiers is present. !a: this one is absent.
  * families:  the target needs a suffix, such as the a of sm_90a or the f of sm_100f, and belongs to one of these
- *            families, separated by |: 100 has sm_100a, sm_100f, sm_103a, ... `every`: any family. Empty: no suffix is
- *            needed.
+ *            families, separated by |: 100 has sm_100a, sm_100f, sm_103a, ... `every`: any family; 100a: this target.
+ *            Empty: no suffix is needed.
  * operands:  the instruction has at least as many operands.
  */
 struct Row {
@@ -102,6 +102,11 @@ constexpr Row rows[] = {
     {"mma", "sp|sp::ordered_metadata", 80},
     {"mma", "e4m3|e5m2", 89},
     {"mma", "m16n8k4|m16n8k8|m16n8k16 f64", 90},
+    {"mma", "kind::f8f6f4", 100, every},
+    {"mma", "e2m3|e3m2|e2m1|block_scale", 120, "120"},
+    {"tcgen05", "", 100, "100|110"},
+    {"tcgen05", "kind::i8", 100, "100a|110a"},
+    {"tcgen05", "scale_vec::1X|scale_vec::2X|scale_vec::4X", 100, "100a|103a|110a"},
     {"wmma", "", 70},
     {"wmma", "s8|u8|s32", 72},
     {"wmma", "m8n8k32|m8n8k128", 75},
@@ -149,9 +154,9 @@ const Table &table() {
 bool fits(const Row &row, Target target) {
   if (target.number < row.target || row.families.empty())
     return target.number >= row.target;
-  std::string family = std::to_string(target.number / 10 * 10);
-  return target.suffix &&
-         any_part(row.families, '|', [&](std::string_view one) { return one == every || one == family; });
+  std::string family = std::to_string(target.number / 10 * 10), name = std::to_string(target.number) + target.suffix;
+  return target.suffix && any_part(row.families, '|',
+                                   [&](std::string_view one) { return one == every || one == family || one == name; });
 }
 
 /* Returns whether an instruction has the modifiers of a row. Appends them to `name`, with dots. */

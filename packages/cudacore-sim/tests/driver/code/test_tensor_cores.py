@@ -88,7 +88,7 @@ def load(cuda: Any, body: str) -> int:
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r9];", "on sm_90, there is .m8n8 of .b16"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r9], {%r0};", "on sm_90, there is .m8n8 of .b16"),
         ("movmatrix.sync.aligned.m8n8.b16 %r0, %r1;", "expected .trans"),
-        ("tcgen05.wait::ld.sync.aligned;", "it is one of devices newer than sm_90"),
+        ("tcgen05.wait::ld.sync.aligned;", "not supported on .target 'sm_90'"),
         ("wgmma.fence.sync.aligned;", "'wgmma' not supported on .target 'sm_90': compile for compute_90a"),
     ],
 )

@@ -72,7 +72,8 @@ namespace {
 
 /*
  * Operands: d (a state or a predicate), the address of the mbarrier, then a count, a parity or a state. The fourth
- * operand of complete_tx is the destination of the copy, and the fifth a mask of the blocks that the copy writes to.
+ * operand of complete_tx is the destination of the copy. The fifth operand of complete_tx and arrive is a mask of the
+ * blocks whose mbarriers are meant.
  */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
@@ -81,9 +82,12 @@ template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &
   uint32_t complete = 0;
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
-    if (Op == MbarrierOp::complete_tx && ins.op[4] != no_operand)
-      return for_blocks(get<uint16_t>(w.in(ins.op[4]), lane), address,
-                        [&](uint32_t there) { complete_bytes(w, ins, lane, there, get<uint32_t>(b, lane)); });
+    if ((Op == MbarrierOp::complete_tx || Op == MbarrierOp::arrive) && ins.op[4] != no_operand)
+      return for_blocks(get<uint16_t>(w.in(ins.op[4]), lane), address, [&](uint32_t there) {
+        if (Op == MbarrierOp::complete_tx)
+          return complete_bytes(w, ins, lane, there, get<uint32_t>(b, lane));
+        change(locate<StateSpace::shared>(w, ins, lane, there, 8, true), [](State &s) { s.pending -= 1; });
+      });
     if (Op == MbarrierOp::complete_tx && ins.op[3] != no_operand)
       need_in_block_of(w.in(ins.op[3])[lane], w, ins, lane, address);
     std::byte *at = locate<S>(w, ins, lane, address, 8, true);

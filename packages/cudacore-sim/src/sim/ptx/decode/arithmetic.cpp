@@ -12,7 +12,7 @@ using exec::IntegerOp;
 
 bool is_float(Type type) {
   return class_of(type) == TypeClass::floating ||
-         class_of(type) == TypeClass::packed && type != Type::u16x2 && type != Type::s16x2;
+         (class_of(type) == TypeClass::packed && type != Type::u16x2 && type != Type::s16x2);
 }
 
 void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = {}) {

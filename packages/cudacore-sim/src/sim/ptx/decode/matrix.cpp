@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor cores: mma, wmma, wgmma, and loads and stores of matrices. The accepted forms are those that ptxas accepts for
- * sm_90 or sm_90a.
+ * Tensor cores: mma, wmma and wgmma. The accepted forms are those that ptxas accepts for sm_90a and sm_120a.
  */
 #include <iterator>
 
@@ -24,8 +23,8 @@ using exec::Spread;
 
 /* --- names ---------------------------------------------------------------------------------------------------- */
 
-constexpr std::string_view element_names[] = {"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2",
-                                              "s4",  "u4",   "s8",   "u8",  "s32", "b1"};
+constexpr std::string_view element_names[] = {"f16",  "bf16", "tf32", "f32", "f64", "e4m3", "e5m2", "e2m3",
+                                              "e3m2", "e2m1", "s4",   "u4",  "s8",  "u8",   "s32",  "b1"};
 static_assert(std::size(element_names) == static_cast<size_t>(Element::b1));
 
 std::string name_of(Element element) { return "." + std::string(element_names[static_cast<size_t>(element) - 1]); }
@@ -94,6 +93,28 @@ constexpr Form wmma_forms[] = {
     {Element::s8, {16, 16, 16}},   {Element::s8, {32, 8, 16}},   {Element::s8, {8, 32, 16}},
     {Element::tf32, {16, 16, 8}},  {Element::f64, {8, 8, 4}},    {Element::s4, {8, 8, 32}},
     {Element::b1, {8, 8, 128}}};
+
+/* The numbers of floating point with 8, 6 or 4 bits, which .kind products can combine with each other. */
+bool is_small_float(Element element) {
+  return is_eight_bit_float(element) || element == Element::e2m3 || element == Element::e3m2 ||
+         element == Element::e2m1;
+}
+
+/* The products with .kind, and how many scales a row of A and a column of B can have. */
+struct KindForm {
+  std::string_view name;
+  MatrixShape shape;
+  bool only_e2m1;              /* both types are e2m1, packed; otherwise any small types */
+  std::string_view scale_size; /* empty: there are no scales */
+  uint32_t scales;
+  bool is_default; /* the size of the scales can be left out */
+  bool has_ue4m3;  /* the scales can have type ue4m3 */
+};
+constexpr KindForm kind_forms[] = {{"kind::f8f6f4", {16, 8, 32}, false, "", 0, true, false},
+                                   {"kind::mxf8f6f4", {16, 8, 32}, false, "scale_vec::1X", 1, true, false},
+                                   {"kind::mxf4", {16, 8, 64}, true, "scale_vec::2X", 2, true, false},
+                                   {"kind::mxf4nvf4", {16, 8, 64}, true, "scale_vec::2X", 2, false, false},
+                                   {"kind::mxf4nvf4", {16, 8, 64}, true, "scale_vec::4X", 4, false, true}};
 
 template <size_t N> void check_form(Coder &c, const Form (&forms)[N], Element a, const MatrixShape &shape) {
   std::string known;
@@ -170,11 +191,6 @@ void emit_product(Coder &c, MatrixProduct &&product) {
   c.emit(exec::matrix_product_handler());
 }
 
-void need_aligned(Coder &c) {
-  if (!c.take("sync") || !c.take("aligned"))
-    c.fail("expected .sync.aligned");
-}
-
 bool take_layout(Coder &c) {
   bool row = c.take("row");
   if (!row && !c.take("col"))
@@ -225,11 +241,69 @@ void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
   product.selector = static_cast<uint32_t>(selector);
 }
 
+/* Takes .kind and, for a product with scales, .block_scale and the number of scales. Returns null if there is no kind.
+ */
+const KindForm *take_kind(Coder &c) {
+  std::string_view name;
+  for (const KindForm &form : kind_forms) {
+    if (form.name != name && !c.take(form.name))
+      continue;
+    name = form.name; /* the next forms can have the same kind, with another number of scales */
+    if (form.scale_size.empty())
+      return &form;
+    if (!c.take(form.scale_size) && !form.is_default)
+      continue;
+    if (!c.take("block_scale"))
+      c.fail("expected .block_scale");
+    return &form;
+  }
+  if (!name.empty())
+    c.fail("expected .scale_vec::2X or .scale_vec::4X");
+  return nullptr;
+}
+
+/* Takes the operands with the scales of A or B: a word, and {byte, thread}. */
+exec::ScaleOperands take_scale_operands(Coder &c, size_t place) {
+  if (!c.is_list(place + 1) || c.operand(place + 1).elements.size() != 2)
+    c.fail("expected {byte, thread}");
+  const std::vector<ast::Operand> &selectors = c.operand(place + 1).elements;
+  return {c.source(place, Type::b32), c.source(selectors[0], Type::u16), c.source(selectors[1], Type::u16)};
+}
+
+/* mma.sync.aligned.shape.row.col.kind{.block_scale{.scale_vec::NX}}.dtype.atype.btype.ctype{.stype} d, a, b, c, ... */
+void mma_of_kind(Coder &c, const KindForm &kind, const MatrixShape &shape) {
+  Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B"), from = need_element(c, "C");
+  bool known = kind.only_e2m1 ? a == Element::e2m1 && b == Element::e2m1 : is_small_float(a) && is_small_float(b);
+  if (!known || !(shape == kind.shape))
+    c.fail("." + std::string(kind.name) + " has no such product,");
+  if (d != from || (d != Element::f32 && (d != Element::f16 || kind.scales)))
+    c.fail("C and D cannot be " + name_of(from) + " and " + name_of(d));
+  if (kind.only_e2m1)
+    a = b = Element::e2m1_packed;
+  MatrixProduct product = product_of(shape, Spread::mma, d, a, b, from);
+  product.at_once = true;
+  take_layouts(c, product.a, product.b);
+  if (!product.a.by_row || product.b.by_row)
+    c.fail("A has to be .row and B .col");
+  product.scales = kind.scales;
+  c.need(kind.scales ? 8 : 4);
+  if (kind.scales) {
+    product.scales_are_powers = c.take("ue8m0");
+    if (!product.scales_are_powers && (!kind.has_ue4m3 || !c.take("ue4m3")))
+      c.fail("expected the type of the scales");
+    product.a_scales = take_scale_operands(c, 4);
+    product.b_scales = take_scale_operands(c, 6);
+  }
+  emit_product(c, std::move(product));
+}
+
 /* mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype d, a, b, c */
 void mma(Coder &c) {
   bool ordered = c.take("sp::ordered_metadata"), sparse = c.take("sp") || ordered;
-  need_aligned(c);
+  c.need_aligned();
   MatrixShape shape = need_shape(c);
+  if (const KindForm *kind = take_kind(c))
+    return sparse ? c.unsupported() : mma_of_kind(c, *kind, shape);
   Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B"), from = need_element(c, "C");
   Spread spread = a == Element::f16 && shape.m == 8 ? Spread::quad_pairs : Spread::mma;
   if (!go_together(a, b))
@@ -289,7 +363,7 @@ void wmma_access(Coder &c, bool store) {
     c.fail("expected which matrix it is of");
   fragment.role = is_a ? MatrixRole::a : is_b ? MatrixRole::b : MatrixRole::c;
   fragment.spread = Spread::wmma;
-  need_aligned(c);
+  c.need_aligned();
   fragment.by_row = take_layout(c);
   fragment.shape = need_shape(c);
   StateSpace space = c.take_space();
@@ -320,7 +394,7 @@ void wmma_mma(Coder &c) {
   has_bits |= c.take("xor");
   if (has_bits && !c.take("popc"))
     c.fail("expected .popc");
-  need_aligned(c);
+  c.need_aligned();
   MatrixShape shape = need_shape(c);
   Element d = need_element(c, "D"), second = need_element(c, "C"), third = take_element(c);
   Element a = Element::f16, b = Element::f16, from = second;
@@ -394,7 +468,7 @@ bool take_choice(Coder &c, size_t place, uint64_t first, uint64_t second, const 
  */
 void group_product(Coder &c) {
   bool sparse = c.take("sp");
-  need_aligned(c);
+  c.need_aligned();
   Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B");
   if (!go_together(a, b))
     c.fail("A and B cannot be " + name_of(a) + " and " + name_of(b));
@@ -455,7 +529,7 @@ void wgmma(Coder &c) {
   size_t order = c.take_one_of(names, std::size(names));
   if (order == std::size(names))
     c.unsupported();
-  need_aligned(c);
+  c.need_aligned();
   bool waits = static_cast<GroupOrder>(order) == GroupOrder::wait;
   c.need(waits ? 1 : 0);
   c.out.mode = static_cast<uint8_t>(order);
@@ -467,70 +541,8 @@ void wgmma(Coder &c) {
   c.emit(exec::group_order_handler());
 }
 
-/* --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------------------- */
-
-void need_eight_rows(Coder &c) {
-  need_aligned(c);
-  if (c.take("m8n16") || c.take("m16n16") || c.take("m16n8"))
-    c.fail("matrices of bytes need sm_100a: on sm_90, there is .m8n8 of .b16 alone");
-  if (!c.take("m8n8"))
-    c.fail("expected .m8n8");
-}
-
-uint32_t take_count(Coder &c) {
-  for (uint32_t count : {1, 2, 4})
-    if (c.take("x" + std::to_string(count)))
-      return count;
-  c.fail("expected .x1, .x2 or .x4");
-}
-
-/* ldmatrix.sync.aligned.m8n8.x4{.trans}{.space}.b16 r, [p]; stmatrix has the same form, with the address first. */
-void rows(Coder &c, bool store) {
-  need_eight_rows(c);
-  uint32_t count = take_count(c);
-  c.out.mode = c.take("trans");
-  StateSpace space = c.take_space();
-  if (space != StateSpace::shared && space != StateSpace::generic)
-    c.fail("the matrix has to be in .shared");
-  if (c.take_type() != Type::b16)
-    c.fail("expected .b16");
-  c.need(2);
-  const ast::Operand &list = c.operand(store ? 1 : 0);
-  bool single = count == 1 && list.kind != ast::Operand::Kind::vector;
-  if (!single && (list.kind != ast::Operand::Kind::vector || list.elements.size() != count))
-    c.fail("expected " + std::to_string(count) + " registers");
-  for (uint32_t i = 0; i < count; ++i) {
-    const ast::Operand &one = single ? list : list.elements[i];
-    c.out.op[i] = store ? c.source(one, Type::b32) : c.destination(one, Type::b32);
-  }
-  c.out.count = static_cast<uint8_t>(count);
-  c.set_address(c.operand(store ? 0 : 1), count, 16);
-  c.emit(store ? exec::store_rows_handler(space) : exec::load_rows_handler(space));
-}
-void ldmatrix(Coder &c) { rows(c, false); }
-void stmatrix(Coder &c) { rows(c, true); }
-
-void movmatrix(Coder &c) {
-  need_eight_rows(c);
-  if (!c.take("trans"))
-    c.fail("expected .trans");
-  if (c.take_type() != Type::b16)
-    c.fail("expected .b16");
-  c.need(2);
-  c.out.op[0] = c.destination(0, Type::b32);
-  c.out.op[1] = c.source(1, Type::b32);
-  c.emit(exec::transpose_handler());
-}
-
-[[noreturn]] void newer(Coder &c) {
-  throw StatementError{"unknown instruction '" + c.text() + "': it is one of devices newer than sm_90",
-                       CompileResult::Failure::unsupported_instruction};
-}
-
 } // namespace
 
-const Decoder matrix_decoders[] = {{"mma", mma},           {"wmma", wmma},           {"ldmatrix", ldmatrix},
-                                   {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {"wgmma", wgmma},
-                                   {"tcgen05", newer},     {nullptr, nullptr}};
+const Decoder matrix_decoders[] = {{"mma", mma}, {"wmma", wmma}, {"wgmma", wgmma}, {nullptr, nullptr}};
 
 } // namespace sim::ptx

@@ -6,23 +6,12 @@
 #include <algorithm>
 
 #include "sim/exec/checker.h"
-#include "sim/isa/matrix.h"
+#include "sim/exec/ops/matrix/shared.h"
 #include "sim/exec/ops/memory.h"
 
 namespace sim::exec {
 
 namespace {
-
-/* Calls f(lanes) once all lanes of the warp that have not ended have reached the instruction, as .aligned requires. */
-template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t lanes, F &&f) {
-  Checker *checker = w.grid->checker.get();
-  uint32_t present = w.gather(lanes, all_lanes, Warp::Meeting::here);
-  if (!present)
-    return;
-  if (checker)
-    checker->aligned(w, ins, present);
-  f(present);
-}
 
 /* Returns the index in MatrixBits of a cell of the matrix. */
 uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
@@ -71,6 +60,26 @@ void scatter(Warp &w, const Fragment &fragment, const OperandIndex *registers, c
   });
 }
 
+/*
+ * Returns the scales of a product. In each group of four lanes, one lane has the scales of a column of B. A pair of
+ * lanes has those of A: the first lane for the group's row, the second one for the row that is 8 rows below.
+ */
+ScaleBits gather_scales(const Warp &w, const MatrixProduct &product, uint32_t first) {
+  ScaleBits scales{};
+  auto take = [&](const ScaleOperands &from, uint32_t line, uint32_t lane, std::array<uint8_t, 64> &to) {
+    uint32_t word = get<uint32_t>(w.in(from.words), lane), byte = get<uint16_t>(w.in(from.byte), first) & 3;
+    for (uint32_t i = 0; i < product.scales; ++i)
+      to[line * product.scales + i] = static_cast<uint8_t>(word >> ((byte + i) & 3) * 8);
+  };
+  uint32_t a_thread = get<uint16_t>(w.in(product.a_scales.thread), first) & 1,
+           b_thread = get<uint16_t>(w.in(product.b_scales.thread), first) & 3;
+  for (uint32_t row = 0; row < product.a.shape.m; ++row)
+    take(product.a_scales, row, row % 8 * 4 + a_thread * 2 + row / 8, scales.a);
+  for (uint32_t column = 0; column < product.b.shape.n; ++column)
+    take(product.b_scales, column, column * 4 + b_thread, scales.b);
+  return scales;
+}
+
 void product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     const MatrixProduct &what = w.grid->program.products[ins.target];
@@ -82,7 +91,10 @@ void product(Warp &w, const Instruction &ins, uint32_t lanes) {
       expand(what, w.in(what.metadata), a);
     gather(w, what.b, b_registers, b);
     gather(w, what.c, c_registers, c);
-    multiply(what, a, b, c, d);
+    ScaleBits scales;
+    if (what.scales)
+      scales = gather_scales(w, what, static_cast<uint32_t>(__builtin_ctz(present)));
+    multiply(what, a, b, c, d, scales);
     scatter(w, what.d, d_registers, d, present);
   });
 }
@@ -108,42 +120,6 @@ void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
 
 /* --- wgmma: four warps, each for its own rows ----------------------------------------------------------------- */
 
-/* Stores the elements of a piece of 16 bytes in the matrix, the first one at index `at`, the others `step` apart. */
-void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
-  uint32_t bytes = bits_of(element) / 8;
-  for (uint32_t i = 0; i < piece_bytes / bytes; ++i)
-    matrix[at + i * step] = load_part(from + i * bytes, bytes);
-}
-
-/*
- * Reads lines of k elements: rows of A, or columns of B. CUDA does not define which thread of a warp reads which line.
- * Here, the first thread reads all lines.
- */
-void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
-                bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
-  const MatrixDescriptor where(w.in(descriptor)[reader]);
-  const uint64_t own = uint64_t{w.block->rank} << shared_rank_shift;
-  const uint32_t k = fragment.role == MatrixRole::a ? fragment.columns() : fragment.rows(),
-                 bytes = bits_of(fragment.element) / 8, together = piece_bytes / bytes;
-  auto piece = [&](uint32_t offset) {
-    return locate<StateSpace::shared>(w, ins, reader, own + offset, piece_bytes, false);
-  };
-  if (by_k) {
-    for (uint32_t line = 0; line < count; ++line)
-      for (uint32_t t = 0; t < k; t += together)
-        put_piece(piece(where.by_k(first + line, t * bytes)), fragment.element, matrix, line * k + t, 1);
-    return;
-  }
-  for (uint32_t line = 0; line < count; line += together)
-    for (uint32_t t = 0; t < k; ++t)
-      put_piece(piece(where.by_line(first + line, t)), fragment.element, matrix, line * k + t, k);
-}
-
-void negate(Element element, uint32_t count, MatrixBits &matrix) {
-  for (uint32_t i = 0; i < count; ++i)
-    matrix[i] ^= uint64_t{1} << (bits_of(element) - 1);
-}
-
 /*
  * Computes a warp's part of a product of four warps. The warp waits until all four warps have reached the product, so
  * it reads the data that any of them has written to memory before. The product is complete when all four warps have
@@ -165,13 +141,14 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (what.a_descriptor == no_operand)
       gather(w, tile.a, d_registers + what.sums(), a);
     else
-      read_lines(w, ins, reader, tile.a, what.a_descriptor, what.a_by_k, w.index % 4 * rows, rows, a);
+      read_lines(w, ins, reader, tile.a.element, tile.a.columns(), w.in(what.a_descriptor)[reader], what.a_by_k,
+                 w.index % 4 * rows, rows, a);
     if (what.negated_a)
       negate(tile.a.element, rows * tile.a.columns(), a);
     if (tile.a.sparse)
       expand(tile, w.in(tile.metadata), a);
     for (uint32_t n = 0; n < what.n; n += columns, d_registers += each) {
-      read_lines(w, ins, reader, tile.b, what.b_descriptor, what.b_by_k, n, columns, b);
+      read_lines(w, ins, reader, tile.b.element, k, w.in(what.b_descriptor)[reader], what.b_by_k, n, columns, b);
       if (what.negated_b)
         negate(tile.b.element, k * columns, b);
       if (adds)

@@ -13,6 +13,23 @@ namespace sim::exec {
 
 namespace {
 
+/* Returns the format of the numbers of floating point of a type. */
+const Format &number_format(Element element) {
+  switch (element) {
+  case Element::e2m3:
+    return format_e2m3;
+  case Element::e3m2:
+    return format_e3m2;
+  case Element::e2m1:
+  case Element::e2m1_packed:
+    return format_e2m1;
+  default:
+    return format_of(element);
+  }
+}
+/* Returns the position of a number in its element. */
+int number_shift(Element element) { return element == Element::tf32 ? 13 : element == Element::e2m1 ? 2 : 0; }
+
 /* A number is significand * 2^exponent if it is finite. `absent`: an element that a sparse matrix does not store. */
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
@@ -54,11 +71,13 @@ struct Model {
  * machine instruction: the numbers are converted to f16 and multiplied in two steps, and C is added without tensor
  * cores. wgmma has such an instruction. It adds all 32 products and C in one sum, and keeps 13 bits below the largest
  * exponent, even for C and for a result in f32. A result in f16 is this sum, rounded once. For all other types, wgmma
- * computes sums like mma.
+ * computes sums like mma. Of later devices only this is documented: f32 has at least its own precision.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;
   uint32_t k = product.a.shape.k;
+  if (product.at_once)
+    return {k, fraction_bits};
   if (format_of(product.a.element).mantissa_bits < 7) {
     if (product.a.spread == Spread::wgmma)
       return {k, 13};
@@ -77,12 +96,13 @@ struct Matrix {
 
 /* Decodes lines of k numbers: rows of A, or columns of B. */
 void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, const Model &model, Matrix &matrix) {
-  const Format &from = format_of(element), &format = model.by_f16 ? format_f16 : from;
+  const Format &from = number_format(element), &format = model.by_f16 ? format_f16 : from;
   const uint32_t together = model.together;
-  int shift = element == Element::tf32 ? 13 : 0;
+  int shift = number_shift(element);
+  uint64_t mask = ~uint64_t{0} >> (63 - from.sign_shift());
   for (uint32_t line = 0; line < lines; ++line)
     for (uint32_t t = 0; t < k; ++t) {
-      uint64_t value = bits[line * k + t] >> shift;
+      uint64_t value = bits[line * k + t] >> shift & mask;
       bool absent = bits[line * k + t] == absent_element;
       if (&from != &format)
         value = round_to(format, value_of(from, value), Rounding::nearest); /* exact, because f16 is the wider format */
@@ -93,6 +113,25 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
       matrix.significand[at] = number.significand;
       matrix.exponent[at] = number.exponent;
       matrix.kind[at] = absent ? Kind::absent : number.kind;
+    }
+}
+
+/* Multiplies lines of k numbers by their scales: the numbers of a line are divided into `count` parts. */
+void scale(Matrix &matrix, uint32_t lines, uint32_t k, uint32_t count, bool is_power,
+           const std::array<uint8_t, 64> &scales) {
+  for (uint32_t line = 0; line < lines; ++line)
+    for (uint32_t t = 0; t < k; ++t) {
+      uint64_t bits = scales[line * count + t * count / k];
+      Number factor;
+      if (is_power)
+        factor = {1, static_cast<int32_t>(bits) - format_ue8m0.bias(),
+                  bits == format_ue8m0.nan ? Kind::nan : Kind::finite};
+      else
+        factor = number_of(format_e4m3, bits & 0x7f);
+      uint32_t at = line * k + t;
+      matrix.significand[at] *= factor.significand;
+      matrix.exponent[at] = matrix.significand[at] ? matrix.exponent[at] + factor.exponent : no_exponent;
+      matrix.kind[at] = std::max(matrix.kind[at], factor.kind);
     }
 }
 
@@ -200,17 +239,22 @@ template <class F> void for_elements(const MatrixShape &shape, F &&f) {
 }
 
 void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
-                     MatrixBits &d) {
+                     MatrixBits &d, const ScaleBits &scales) {
   const MatrixShape &shape = product.a.shape;
   Operands o;
   o.model = model_of(product);
   auto fraction_bits = [&](Element element) {
-    return (o.model.by_f16 ? format_f16 : format_of(element)).mantissa_bits;
+    return (o.model.by_f16 ? format_f16 : number_format(element)).mantissa_bits;
   };
   o.product_bits = fraction_bits(product.a.element) + fraction_bits(product.b.element);
   uint32_t m = shape.m, n = shape.n, k = shape.k;
   decode(product.a.element, a, m, k, o.model, o.a);
   decode(product.b.element, b, n, k, o.model, o.b);
+  if (product.scales) {
+    scale(o.a, m, k, product.scales, product.scales_are_powers, scales.a);
+    scale(o.b, n, k, product.scales, product.scales_are_powers, scales.b);
+    o.product_bits += product.scales_are_powers ? 0 : 2 * format_e4m3.mantissa_bits;
+  }
   auto all_finite = [](const Matrix &matrix, uint32_t count) {
     return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
   };
@@ -312,7 +356,7 @@ void multiply_bits(const MatrixProduct &product, const MatrixBits &a, const Matr
 } // namespace
 
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
-              MatrixBits &d) {
+              MatrixBits &d, const ScaleBits &scales) {
   switch (product.a.element) {
   case Element::f64:
     return multiply_doubles(product, a, b, c, d);
@@ -325,7 +369,7 @@ void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBit
     return multiply_integers(product, a, b, c, d);
   default:
     return product.a.spread == Spread::quad_pairs ? multiply_quad_pairs(product, a, b, c, d)
-                                                  : multiply_floats(product, a, b, c, d);
+                                                  : multiply_floats(product, a, b, c, d, scales);
   }
 }
 
