@@ -9,11 +9,11 @@ from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.options import checked_once
-from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
-from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
+from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, read_array
+from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, read_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
-from cudacore_handles._texture.surface import SurfaceObject, refuse_surface
-from cudacore_handles._texture.texture import TextureObject, TextureObjectOptions, check_texture, refuse_format
+from cudacore_handles._texture.surface import SurfaceObject
+from cudacore_handles._texture.texture import TextureObject, TextureObjectOptions, read_texture, refuse_format
 
 __all__ = [
     "MipmappedArray",
@@ -41,10 +41,9 @@ _native.connect(
     surface=SurfaceObject,
     resource=ResourceDescriptor,
     last_options=_last_options,
-    check_array=checked_once(OpaqueArrayOptions, check_array, _last_options, 0),
-    check_mipmapped_array=checked_once(MipmappedArrayOptions, check_mipmapped_array, _last_options, 1),
-    check_texture=checked_once(TextureObjectOptions, check_texture, _last_options, 2),
+    check_array=checked_once(OpaqueArrayOptions, read_array, _last_options, 0),
+    check_mipmapped_array=checked_once(MipmappedArrayOptions, read_mipmapped_array, _last_options, 1),
+    check_texture=checked_once(TextureObjectOptions, read_texture, _last_options, 2),
     check_memory=check_memory,
     refuse_format=refuse_format,
-    refuse_surface=refuse_surface,
 )

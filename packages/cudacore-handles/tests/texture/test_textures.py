@@ -268,10 +268,11 @@ def test_surface(device: ch.Device, stream: ch.Stream) -> None:
     assert surface.device == device
     assert surface.resource.kind == "array"
     of = ct.ResourceDescriptor
-    with pytest.raises(ValueError, match="without is_surface_load_store=True"):
+    refused = "resource: a surface needs an array that was created with is_surface_load_store=True"
+    with pytest.raises(ValueError, match=refused):
         device.create_surface_object(resource=of.from_opaque_array(make_array(device)))
     buffer = device.allocate(4096, stream=stream)
-    with pytest.raises(ValueError, match="of the kind 'linear'"):
+    with pytest.raises(ValueError, match=refused):
         device.create_surface_object(resource=of.from_linear(buffer, format="uint8", num_channels=1))
     with surface:
         pass

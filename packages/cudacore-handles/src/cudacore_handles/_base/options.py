@@ -15,7 +15,6 @@ from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
-R = TypeVar("R")
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {type(None), bool, int, float, str, bytes}
@@ -92,21 +91,27 @@ def copy_options(options: T) -> T:
 
 
 def checked_once(
-    cls: type[Any], check: Callable[[Any, int], R], last: dict[int, tuple[Any, ...]], number: int
-) -> Callable[[Any, int], R]:
-    """Return ``check(options, device_id)`` with a cache for options of the class that have the same values.
+    cls: type[Any], read: Callable[[Any, int], bytes], last: dict[int, tuple[Any, ...]], number: int
+) -> Callable[[Any, int], tuple[Any, bytes]]:
+    """Return a function that returns a checked copy of options for a device, and ``read(copy, device_id)``.
 
-    The latest options and their result are stored in `last`, by `number` and device. Their users look there first,
-    because it takes a tenth of the time to compare objects.
+    It has a cache for options of the class that have the same values. The latest options and their result are stored in
+    `last`, by `number` and device. Their users look there first, because it takes a tenth of the time to compare
+    objects.
     """
     names = tuple(cls.__dataclass_fields__)
     values_of = attrgetter(*names)
 
+    def check(options: Any, device_id: int) -> tuple[Any, bytes]:
+        copied = copy_options(as_options(cls, options))
+        copied.__post_init__()  # check again, because fields can be assigned
+        return copied, read(copied, device_id)
+
     @lru_cache(32, typed=True)
-    def check_values(device_id: int, types: tuple[type[Any], ...], *values: object) -> R:
+    def check_values(device_id: int, types: tuple[type[Any], ...], *values: object) -> tuple[Any, bytes]:
         return check(cls(*values) if values else None, device_id)
 
-    def check_or_find(options: Any, device_id: int) -> R:
+    def check_or_find(options: Any, device_id: int) -> tuple[Any, bytes]:
         if options is not None and type(options) is not cls:
             return check(options, device_id)
         values = () if options is None else values_of(options)

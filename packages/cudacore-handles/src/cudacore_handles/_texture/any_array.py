@@ -24,7 +24,6 @@ class AnyArray(_native.Handle, Closing, Made):
     #: The functions of the library that return the description of an array, and its context.
     _describe: ClassVar[Any]
     _context: ClassVar[Any]
-    #: For error messages: how to make objects of the class, and how to copy their texels.
 
     def __repr__(self) -> str:
         name = type(self).__name__

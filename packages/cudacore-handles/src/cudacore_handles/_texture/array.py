@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import not_pickled
-from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import size_of
@@ -147,9 +146,7 @@ class OpaqueArray(AnyArray):
         return int(lib.cch_array_size(hold(self)))
 
 
-def check_array(options: Any, device_id: int) -> tuple[OpaqueArrayOptions, bytes]:
-    """Check options for a device; return a copy of them, and the corresponding ``cch_array_desc``."""
-    o = copy_options(as_options(OpaqueArrayOptions, options))
-    o.__post_init__()  # check again, because fields can be assigned
-    o._check_extents(Device(device_id))
-    return o, o._as_desc()
+def read_array(options: OpaqueArrayOptions, device_id: int) -> bytes:
+    """Check options for a device; return the corresponding ``cch_array_desc``."""
+    options._check_extents(Device(device_id))
+    return options._as_desc()

@@ -11,7 +11,6 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.any_array import AnyArray
@@ -96,10 +95,8 @@ class MipmappedArray(AnyArray):
         return int(self._described().levels)
 
 
-def check_mipmapped_array(options: Any, device_id: int) -> tuple[MipmappedArrayOptions, bytes]:
-    """Check options for a device; return a copy of them, and the corresponding ``cch_array_desc``."""
-    o = copy_options(as_options(MipmappedArrayOptions, options))
-    o.__post_init__()  # check again, because fields can be assigned
+def read_mipmapped_array(o: MipmappedArrayOptions, device_id: int) -> bytes:
+    """Check options for a device; return the corresponding ``cch_array_desc``."""
     maximum = max(o.shape).bit_length()
     if o.num_levels > maximum:
         raise ValueError(
@@ -107,4 +104,4 @@ def check_mipmapped_array(options: Any, device_id: int) -> tuple[MipmappedArrayO
             "levels, the last of one texel"
         )
     o._check_extents(Device(device_id), mipmapped=True)
-    return o, o._as_desc(o.num_levels)
+    return o._as_desc(o.num_levels)

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from cudacore_handles import _native
 from cudacore_handles._cffi import lib
 from cudacore_handles._texture.any_object import AnyObject
-from cudacore_handles._texture.resource import ResourceDescriptor
 
 
 class SurfaceObject(AnyObject):
@@ -23,16 +20,6 @@ class SurfaceObject(AnyObject):
     __slots__ = ()
     _made_by = "Device.create_surface_object()"
     _context = staticmethod(lib.cch_surface_context)
-
-
-def refuse_surface(resource: ResourceDescriptor) -> NoReturn:
-    """Raise an error that explains why no surface can be made of the resource."""
-    if resource.kind != "array":
-        raise ValueError(
-            f"resource is of the kind {resource.kind!r}: a surface is made of an OpaqueArray, or of a level of a "
-            "MipmappedArray, get_level()"
-        )
-    raise ValueError("the array was created without is_surface_load_store=True, which a surface needs")
 
 
 _native.register(SurfaceObject, _native.POINTER)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_options, check_flags, copy_options
+from cudacore_handles._base.options import check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._texture.any_object import AnyObject
 from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
@@ -35,6 +35,12 @@ _ADDRESS = {
     AddressModeType.BORDER: lib.CCH_ADDRESS_BORDER,
 }
 _FILTER = {FilterModeType.POINT: lib.CCH_FILTER_POINT, FilterModeType.LINEAR: lib.CCH_FILTER_LINEAR}
+_FLAGS = {
+    "normalized_coords": lib.CCH_TEXTURE_NORMALIZED,
+    "srgb": lib.CCH_TEXTURE_SRGB,
+    "disable_trilinear_optimization": lib.CCH_TEXTURE_NO_TRILINEAR,
+    "seamless_cubemap": lib.CCH_TEXTURE_SEAMLESS,
+}
 _MEMBERS: dict[Any, dict[str, Any]] = {
     cls: {str(member): member for member in cls} for cls in (AddressModeType, FilterModeType, ReadModeType)
 }
@@ -205,23 +211,11 @@ def _border(color: Any) -> tuple[float, float, float, float]:
     return red, green, blue, alpha
 
 
-def check_texture(options: Any, device_id: int) -> tuple[TextureObjectOptions, bytes]:
-    """Check options; return a copy of them, and the bytes of the structure ``sampling`` of the extension module.
-
-    The limits of these options are the same for all devices.
-    """
-    o = copy_options(as_options(TextureObjectOptions, options))
-    o.__post_init__()  # check again, because fields can be assigned
+def read_texture(o: TextureObjectOptions, device_id: int) -> bytes:
+    """Return options as the structure ``sampling`` of the extension module. All devices have the same limits."""
     normalizes = o.read_mode is ReadModeType.NORMALIZED_FLOAT
     flags = 0 if normalizes else lib.CCH_TEXTURE_AS_INTEGER
-    if o.normalized_coords:
-        flags |= lib.CCH_TEXTURE_NORMALIZED
-    if o.srgb:
-        flags |= lib.CCH_TEXTURE_SRGB
-    if o.disable_trilinear_optimization:
-        flags |= lib.CCH_TEXTURE_NO_TRILINEAR
-    if o.seamless_cubemap:
-        flags |= lib.CCH_TEXTURE_SEAMLESS
+    flags |= sum(flag for name, flag in _FLAGS.items() if getattr(o, name))
     filter_mode, mipmap_filter_mode = FilterModeType(o.filter_mode), FilterModeType(o.mipmap_filter_mode)
     desc = ffi.new(
         "cch_texture_desc *",
@@ -241,7 +235,7 @@ def check_texture(options: Any, device_id: int) -> tuple[TextureObjectOptions, b
     formats = formats_linear = _mask(_BYTES if o.srgb else ArrayFormatType)
     if filter_mode is FilterModeType.LINEAR:
         formats &= _mask((*FLOATS, *_SMALL) if normalizes else FLOATS)
-    return o, bytes(ffi.buffer(desc)) + struct.pack("=QQ", formats, formats_linear)
+    return bytes(ffi.buffer(desc)) + struct.pack("=QQ", formats, formats_linear)
 
 
 def _mask(formats: Iterable[ArrayFormatType]) -> int:
@@ -251,7 +245,7 @@ def _mask(formats: Iterable[ArrayFormatType]) -> int:
 def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> NoReturn:
     """Raise an error that explains why texels of this format cannot be sampled with the options.
 
-    ``formats`` in :func:`check_texture` lists the formats that can be sampled.
+    ``formats`` in :func:`read_texture` lists the formats that can be sampled.
     """
     texel = format_of(resource._format)
     given = f"and the format {str(texel)!r}"

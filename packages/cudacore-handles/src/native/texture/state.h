@@ -16,9 +16,8 @@
   X(texture, check_array)  /* (options, device) -> (copy, bytes), see options_read() */                                \
   X(texture, check_mipmapped_array)                                                                                    \
   X(texture, check_texture)                                                                                            \
-  X(texture, check_memory)   /* (resource, device): raises for memory that the device cannot sample */                 \
-  X(texture, refuse_format)  /* (resource, options): raises for texels that cannot be sampled with the options */      \
-  X(texture, refuse_surface) /* (resource): raises if it cannot be used as a surface */
+  X(texture, check_memory)  /* (resource, device): raises for memory that the device cannot sample */                  \
+  X(texture, refuse_format) /* (resource, options): raises for texels that cannot be sampled with the options */
 
 #define TEXTURE_TYPES(X) X(resource) X(texture)
 

@@ -94,8 +94,12 @@ static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py
   resource *reads = resource_of(st, arguments[1]);
   if (reads == NULL)
     return NULL;
-  if (reads->kind != RESOURCE_ARRAY || (reads->flags & CCH_ARRAY_SURFACE) == 0)
-    return PyObject_CallFunctionObjArgs(st->faces.refuse_surface, arguments[1], NULL);
+  if (reads->kind != RESOURCE_ARRAY || (reads->flags & CCH_ARRAY_SURFACE) == 0) {
+    PyErr_SetString(PyExc_ValueError,
+                    "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
+                    "OpaqueArray, or a level of a MipmappedArray, get_level()");
+    return NULL;
+  }
   cch_context *context = context_use(st, arguments[0]);
   if (context == NULL)
     return NULL;
