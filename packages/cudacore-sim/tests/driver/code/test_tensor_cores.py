@@ -58,7 +58,7 @@ def load(cuda: Any, body: str) -> int:
         ),
         (
             product("mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e4m3.e4m3.f32", 4, 4, 2, 4),
-            "unknown instruction 'mma.sync.aligned.kind::f8f6f4",
+            "'mma.kind::f8f6f4' not supported on .target 'sm_90'",
         ),
         (
             product("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", 4, 4, 4, 4, ", %r60, 2"),
