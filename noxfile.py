@@ -575,7 +575,7 @@ def sdists(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation into build/docs; a warning is an error."""
+    """Build the documentation into build/docs; a warning is an error. Check its search, if there is a node."""
     install(session, "docs")
     command = ("sphinx-build", "-W", "--keep-going", "--jobs=auto", "-b", "html", "docs", str(BUILD / "docs"))
     session.run(*command, *session.posargs)

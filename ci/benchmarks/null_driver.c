@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <valgrind/callgrind.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -90,6 +91,10 @@ ANSWER(cuMemPoolGetAccess)(CUmemAccess_flags *out, word pool, const CUmemLocatio
   *out = where->type == CU_MEM_LOCATION_TYPE_DEVICE && pool ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
   return CUDA_SUCCESS;
 }
+
+ANSWER(cuMemPoolExportToShareableHandle)(int *out) { return (*out = dup(STDERR_FILENO)) < 0; }
+
+ANSWER(cuMemPoolExportPointer)(CUmemPoolPtrExportData *out) { return memset(out, 1, sizeof *out) == NULL; }
 
 ANSWER(cuPointerGetAttribute)(void *out, CUpointer_attribute which) {
   if (which == CU_POINTER_ATTRIBUTE_CONTEXT)
@@ -298,7 +303,7 @@ static const struct {
     {"cuInit Set Destroy Release Free Unload Launch Memcpy Memset Record Wait Synchronize Query Update Upload Exchange "
      "Encode Register Unregister cuGraphKernelNodeGet Retain ",
      nothing},
-    {"MemPool Create Instantiate Load cuKernelGetFunction ", handle},
+    {"MemPool Create Instantiate Import Load cuKernelGetFunction ", handle},
     {"cuCtxGetDevice cuDeviceGet cuGraphNodeGetDependentNodes ", zero},
 };
 

@@ -80,6 +80,8 @@ class Row:
         The library whose arrays the row uses. If it is not installed, the row is left out.
     graphs : bool
         Whether the row uses the functions and graphs of graphs.py.
+    shared : bool
+        Whether the row uses the other process of sharing.py.
     pools : bool
         Whether the row uses pools of host and managed memory.
     threads : bool
@@ -102,6 +104,7 @@ class Row:
     over_row: tuple[str, float] | None = None
     needs: str | None = None
     graphs: bool = False
+    shared: bool = False
     pools: bool = False
     threads: bool = False
     per: int = 1
@@ -367,6 +370,14 @@ ROWS = (
         "registered",
         "cudacore.register_host_memory(numpy.zeros(65536, 'u1'))",
         over_row=("copy of 64 KiB to the device, pinned", 1.1),
+    ),
+    Row(
+        "import and close of an IPC buffer",
+        "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
+        500,
+        drain=True,
+        ratio=1.0,
+        shared=True,
     ),
     # These rows are last, because they import other libraries into the process.
     Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),

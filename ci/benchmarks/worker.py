@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import graphs
+import sharing
 from rows import KERNELS, LARGE, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
@@ -238,6 +239,8 @@ def main() -> None:
                 names |= graphs.functions(core, importlib.import_module(f"{module}.graph"), names)
             if row.pools and "managed_pool" not in names:
                 names |= {"pinned_pool": core.PinnedMemoryResource(), "managed_pool": core.ManagedMemoryResource()}
+            if row.shared and "shared_pool" not in names:
+                names |= sharing.names_of(module, core)
             if row.needs and row.needs not in sys.modules:
                 names |= arrays_of(row.needs, names)
             if CODE:
