@@ -579,6 +579,8 @@ def docs(session: nox.Session) -> None:
     install(session, "docs")
     command = ("sphinx-build", "-W", "--keep-going", "--jobs=auto", "-b", "html", "docs", str(BUILD / "docs"))
     session.run(*command, *session.posargs)
+    if shutil.which("node"):
+        session.run("node", "ci/check_search.js", str(BUILD / "docs"), external=True)
 
 
 @nox.session(requires=["build"], default=False)
