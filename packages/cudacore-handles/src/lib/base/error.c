@@ -150,14 +150,14 @@ static _Atomic(cch_report_fn) report = report_to_stderr;
 
 void cch_error_set_report(cch_report_fn function) { atomic_store(&report, function ? function : report_to_stderr); }
 
-void cch__report(int status) {
+int cch__report(int status) {
   /*
    * At exit the driver shuts down before this library. Its resources no longer exist then, as after a context was
    * reset.
    */
   if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
       status == CCH_EGONE)
-    return;
+    return status;
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static struct {
     int code;
@@ -179,6 +179,7 @@ void cch__report(int status) {
   pthread_mutex_unlock(&lock);
   if (!known)
     atomic_load (&report)(&error);
+  return status;
 }
 
 int cch__read_sized(void *into, size_t known, const void *given, size_t size, size_t oldest, const char *name,

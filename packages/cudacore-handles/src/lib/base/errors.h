@@ -39,6 +39,16 @@ void cch__fail_at_node(void *node);
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
+/* Evaluates an expression between the two. The result is its status, whose record is not that of the caller's failure.
+ */
+#define CCH__ASIDE(...)                                                                                                \
+  __extension__({                                                                                                      \
+    cch__destructor_enter();                                                                                           \
+    const int status_aside = (__VA_ARGS__);                                                                            \
+    cch__destructor_leave();                                                                                           \
+    status_aside;                                                                                                      \
+  })
+
 /*
  * Call these before and after an owner's release function, which is ordinary code and may query its own errors. Its
  * failures do not change the error record that was current before.
@@ -51,8 +61,8 @@ typedef struct cch__errors {
 void cch__owner_enter(cch__errors *saved);
 void cch__owner_leave(const cch__errors *saved);
 
-/* Report a failure that cannot be returned to a caller. */
-void cch__report(int status);
+/* Reports a failure that cannot be returned to a caller. Returns the status. */
+int cch__report(int status);
 
 /*
  * Copies a structure of a caller, which can be of another version: later versions have more fields at the end. `size`

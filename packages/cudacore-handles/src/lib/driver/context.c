@@ -45,9 +45,7 @@ bool cch__context_is_lost(const cch_context *context) {
     return context != NULL;
   if (cch__in_callback())
     return false;
-  cch__destructor_enter();
-  int status = cch__context_check(context, "cuCtxGetId");
-  cch__destructor_leave();
+  int status = CCH__ASIDE(cch__context_check(context, "cuCtxGetId"));
   return status == CCH_EGONE;
 }
 

@@ -18,9 +18,7 @@ int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle, size_
   }
   status = CCH__CALL(cuGraphRetainUserObject, (graph, object, references, CU_GRAPH_USER_OBJECT_MOVE));
   if (status != 0) {
-    cch__destructor_enter();
-    cch__report(CCH__CALL(cuUserObjectRelease, (object, references)));
-    cch__destructor_leave();
+    CCH__ASIDE(cch__report(CCH__CALL(cuUserObjectRelease, (object, references))));
     return status;
   }
   *out = object;
@@ -30,7 +28,5 @@ int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle, size_
 void cch__driver_unref(CUgraph graph, CUuserObject object, size_t count) {
   if (object == NULL || count == 0)
     return;
-  cch__destructor_enter();
-  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, (unsigned)count)));
-  cch__destructor_leave();
+  CCH__ASIDE(cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, (unsigned)count))));
 }

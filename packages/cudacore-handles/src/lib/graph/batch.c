@@ -29,11 +29,7 @@ int cch__graph_has_memory(bool *out, const cch_graph *graph) {
 
 /* ---- trying nodes out in a trial graph ---- */
 
-void cch__trial_destroy(CUgraph trial) {
-  cch__destructor_enter();
-  cch__report(CCH__CALL(cuGraphDestroy, (trial)));
-  cch__destructor_leave();
-}
+void cch__trial_destroy(CUgraph trial) { CCH__ASIDE(cch__report(CCH__CALL(cuGraphDestroy, (trial)))); }
 
 /* Adds a node without dependencies to the trial graph. */
 static int add_to_trial(CUgraph trial, cch__node_params *params) {
@@ -202,10 +198,8 @@ static bool has_memory_nodes(const cch_node_spec *specs, size_t count) {
 
 void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
   bool keeps = false;
-  cch__destructor_enter();
   if (count > 0)
-    cch__report(cch__graph_forbids_removal(&keeps, graph));
-  cch__destructor_leave();
+    CCH__ASIDE(cch__report(cch__graph_forbids_removal(&keeps, graph)));
   if (keeps) {
     cch__fail_explain(
         "the nodes of the batch that come before it stay in the graph, because the driver takes no node out of a "

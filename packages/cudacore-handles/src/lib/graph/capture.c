@@ -240,10 +240,7 @@ static void end_abandoned(const cch_graph *graph, const cch__capture *capture) {
 /* Returns whether the stream is still in the capture. The stream's context must be current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
-  cch__destructor_enter();
-  int status = cch__capture_info_of(&info, capture->stream->raw);
-  cch__destructor_leave();
-  return status != 0 || is_in(&info, capture);
+  return CCH__ASIDE(cch__capture_info_of(&info, capture->stream->raw)) != 0 || is_in(&info, capture);
 }
 
 /*

@@ -90,9 +90,7 @@ static int instantiate(cch_graph_exec *out, cch_graph *graph, CUDA_GRAPH_INSTANT
   /* The driver's call can succeed, and still report a failure in `result_out`. */
   if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     if (raw != NULL) {
-      cch__destructor_enter();
-      cch__report(CCH__CALL(cuGraphExecDestroy, (raw)));
-      cch__destructor_leave();
+      CCH__ASIDE(cch__report(CCH__CALL(cuGraphExecDestroy, (raw))));
     }
     status = CUDA_ERROR_INVALID_VALUE;
   }

@@ -207,11 +207,7 @@ static void close_record(cch_graph *graph, CUgraphNode raw) {
 }
 
 void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
-  cch__destructor_enter();
-  int status = CCH__CALL(cuGraphDestroyNode, (raw));
-  cch__report(status);
-  cch__destructor_leave();
-  if (status == 0)
+  if (CCH__ASIDE(cch__report(CCH__CALL(cuGraphDestroyNode, (raw)))) == 0)
     close_record(graph, raw); /* otherwise the node remains, and everything that it uses is kept */
 }
 

@@ -189,9 +189,7 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
     if (status == 0)
       status = check_place(pool, m->ptr.ptr, operation);
     if (status != 0) {
-      cch__destructor_enter();
-      cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, cch__stream_here(stream))));
-      cch__destructor_leave();
+      CCH__ASIDE(cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, cch__stream_here(stream)))));
     }
   }
   cch__relaxed_leave(mode);

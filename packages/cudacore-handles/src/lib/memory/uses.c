@@ -94,9 +94,7 @@ static int query(cch_stream *stream) {
 }
 
 static bool is_done(cch_stream *stream) {
-  cch__destructor_enter();
-  int status = CCH__IN_CONTEXT(stream->context, query(stream));
-  cch__destructor_leave();
+  int status = CCH__ASIDE(CCH__IN_CONTEXT(stream->context, query(stream)));
   return status == 0 || status == CCH_EGONE;
 }
 

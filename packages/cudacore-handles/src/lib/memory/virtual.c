@@ -95,12 +95,7 @@ static size_t mapped(const cch__range *range) {
   return bytes;
 }
 
-static void release(CUmemGenericAllocationHandle handle) {
-  cch__destructor_enter();
-  int status = CCH__CALL(cuMemRelease, (handle));
-  cch__report(status);
-  cch__destructor_leave();
-}
+static void release(CUmemGenericAllocationHandle handle) { CCH__ASIDE(cch__report(CCH__CALL(cuMemRelease, (handle)))); }
 
 /* Maps physical memory at the end of a range. The mapping keeps the memory, so the handle is released. */
 static int map(cch__range *range, CUmemGenericAllocationHandle handle, size_t size) {
@@ -241,11 +236,35 @@ static int new_allocation(cch_deviceptr **out, const cch_virtual_config *config,
   return 0;
 }
 
-/* Undoes the creation of an allocation. If the driver refuses that, the failure is reported. */
-static int undo(cch_deviceptr *ptr, int status) {
+static void append(cch_deviceptr *ptr, cch__range *range) {
+  if (ptr->range_count == 0)
+    ptr->ptr = range->address;
+  ptr->ranges[ptr->range_count++] = range;
+}
+
+/* Reserves addresses at the end of an allocation. */
+static int append_new(cch_deviceptr *ptr, size_t size, size_t parts, const cch_virtual_config *config, CUdeviceptr hint,
+                      const char *operation) {
+  cch__range *range;
+  CCH__RETURN_FAILURE(reserve(&range, size, parts, config, hint, operation));
+  append(ptr, range);
+  return 0;
+}
+
+/*
+ * Stores an allocation whose memory was mapped in *out or, if that failed, undoes its creation. If the driver refuses
+ * that, the failure is reported.
+ */
+static int complete(cch_deviceptr **out, cch_deviceptr *ptr, const cch_virtual_config *config, int status,
+                    const char *operation) {
+  if (status == 0)
+    status = allow(ptr->ptr, ptr->size, config, operation);
+  if (status == 0) {
+    *out = ptr;
+    return 0;
+  }
   cch__destructor_enter();
-  int ended = cch__ranges_destroy(ptr);
-  cch__report(ended);
+  cch__report(cch__ranges_destroy(ptr));
   cch_context_unref(ptr->context);
   cch__destructor_leave();
   free(ptr->ranges);
@@ -253,27 +272,14 @@ static int undo(cch_deviceptr *ptr, int status) {
   return status;
 }
 
-static void append(cch_deviceptr *ptr, cch__range *range) {
-  if (ptr->range_count == 0)
-    ptr->ptr = range->address;
-  ptr->ranges[ptr->range_count++] = range;
-}
-
 static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t size, const char *operation) {
   cch_deviceptr *ptr;
+  CCH__RETURN_FAILURE(round_up(&size, config, size, operation));
   CCH__RETURN_FAILURE(new_allocation(&ptr, config, size, 1, operation));
-  cch__range *range;
-  int status = reserve(&range, size, 1, config, (CUdeviceptr)config->address_hint, operation);
-  if (status != 0)
-    return undo(ptr, status);
-  append(ptr, range);
-  status = add_new(range, config, size);
+  int status = append_new(ptr, size, 1, config, (CUdeviceptr)config->address_hint, operation);
   if (status == 0)
-    status = allow(range->address, size, config, operation);
-  if (status != 0)
-    return undo(ptr, status);
-  *out = ptr;
-  return 0;
+    status = add_new(ptr->ranges[0], config, size);
+  return complete(out, ptr, config, status, operation);
 }
 
 cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
@@ -281,12 +287,7 @@ cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *conf
   cch_virtual_config known;
   CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   cch__poll();
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = round_up(&size, &known, size, __func__);
-  if (status == 0)
-    status = make(out, &known, size, __func__);
-  cch__relaxed_leave(mode);
-  return status;
+  return CCH__RELAXED(make(out, &known, size, __func__));
 }
 
 /*
@@ -304,10 +305,7 @@ static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *ol
     return range_unref(range);
   int status = add_new(range, config, size);
   if (status != 0) {
-    cch__destructor_enter();
-    int ended = range_unref(range);
-    cch__report(ended);
-    cch__destructor_leave();
+    CCH__ASIDE(cch__report(range_unref(range)));
     return status;
   }
   for (size_t i = 0; i < old->range_count; i++) {
@@ -323,31 +321,27 @@ static int grow_elsewhere(cch_deviceptr *ptr, const cch_deviceptr *old, const cc
   size_t parts = 1;
   for (size_t i = 0; i < old->range_count; i++)
     parts += old->ranges[i]->count;
-  cch__range *range;
-  int status = reserve(&range, ptr->size, parts, config, 0, operation);
-  if (status != 0)
-    return status;
-  append(ptr, range);
-  for (size_t i = 0; i < old->range_count && status == 0; i++)
-    status = add_shared(range, old->ranges[i]);
-  return status != 0 ? status : add_new(range, config, ptr->size - old->size);
+  CCH__RETURN_FAILURE(append_new(ptr, ptr->size, parts, config, 0, operation));
+  for (size_t i = 0; i < old->range_count; i++)
+    CCH__RETURN_FAILURE(add_shared(ptr->ranges[0], old->ranges[i]));
+  return add_new(ptr->ranges[0], config, ptr->size - old->size);
 }
 
 static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const cch_virtual_config *config,
                 size_t size, const char *operation) {
   bool in_place = false;
   cch_deviceptr *ptr;
+  CCH__RETURN_FAILURE(round_up(&size, config, size, operation));
+  if (size <= old->size)
+    return cch__fail(CCH_EINVAL, operation, "%zu bytes are not more than the current %zu", size, old->size);
   CCH__RETURN_FAILURE(new_allocation(&ptr, config, size, old->range_count + 1, operation));
   int status = grow_in_place(ptr, &in_place, old, config, operation);
   if (status == 0 && !in_place)
     status = grow_elsewhere(ptr, old, config, operation);
+  status = complete(out, ptr, config, status, operation);
   if (status == 0)
-    status = allow(ptr->ptr, size, config, operation);
-  if (status != 0)
-    return undo(ptr, status);
-  *moved = !in_place;
-  *out = ptr;
-  return 0;
+    *moved = !in_place;
+  return status;
 }
 
 cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
@@ -358,14 +352,7 @@ cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr,
   if (ptr->origin != CCH__FROM_RANGES)
     return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
   cch__poll();
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = round_up(&size, &known, size, __func__);
-  if (status == 0 && size <= ptr->size)
-    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are not more than the current %zu", size, ptr->size);
-  if (status == 0)
-    status = grow(out, moved, ptr, &known, size, __func__);
-  cch__relaxed_leave(mode);
-  return status;
+  return CCH__RELAXED(grow(out, moved, ptr, &known, size, __func__));
 }
 
 /* ---- sharing with other processes ---- */
@@ -425,10 +412,7 @@ cch_status cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch
   if (count != pieces)
     return cch__fail(CCH_EINVAL, __func__, "count is %zu, and the allocation has %zu pieces", count, pieces);
   cch__poll();
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = export_pieces(descriptors, sizes, cch__whole(ptr));
-  cch__relaxed_leave(mode);
-  return status;
+  return CCH__RELAXED(export_pieces(descriptors, sizes, cch__whole(ptr)));
 }
 
 static int import_piece(cch__range *range, const cch_virtual_config *config, int descriptor, size_t size,
@@ -453,20 +437,11 @@ static int import_pieces(cch_deviceptr **out, const cch_virtual_config *config, 
                          const size_t *sizes, size_t count, size_t total, const char *operation) {
   cch_deviceptr *ptr;
   CCH__RETURN_FAILURE(new_allocation(&ptr, config, total, 1, operation));
-  cch__range *range;
-  int status = reserve(&range, total, count, config, (CUdeviceptr)config->address_hint, operation);
-  if (status != 0)
-    return undo(ptr, status);
-  append(ptr, range);
+  int status = append_new(ptr, total, count, config, (CUdeviceptr)config->address_hint, operation);
   for (size_t i = 0; i < count && status == 0; i++)
-    status = import_piece(range, config, descriptors[i], sizes[i], operation);
-  if (status == 0)
-    status = allow(range->address, total, config, operation);
-  if (status != 0)
-    return undo(ptr, status);
+    status = import_piece(ptr->ranges[0], config, descriptors[i], sizes[i], operation);
   ptr->imported = true;
-  *out = ptr;
-  return 0;
+  return complete(out, ptr, config, status, operation);
 }
 
 cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
@@ -483,8 +458,5 @@ cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *con
   if (count == 0)
     return cch__fail(CCH_EINVAL, __func__, "there are no descriptors");
   cch__poll();
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = import_pieces(out, &known, descriptors, sizes, count, total, __func__);
-  cch__relaxed_leave(mode);
-  return status;
+  return CCH__RELAXED(import_pieces(out, &known, descriptors, sizes, count, total, __func__));
 }

@@ -94,9 +94,7 @@ int cch__capture_ask(bool *out, CUstream stream) {
 
 bool cch__is_capturing(CUstream stream) {
   bool is_capturing;
-  cch__destructor_enter(); /* a failure here is not one of the call, whose record it must not replace */
-  cch__capture_ask(&is_capturing, stream);
-  cch__destructor_leave();
+  CCH__ASIDE(cch__capture_ask(&is_capturing, stream));
   return is_capturing;
 }
 
