@@ -94,12 +94,13 @@ def test_headers_without_include_path(build: Build, nvrtc_version: tuple[int, ..
     if not any((Path(place) / "nv" / "target").is_file() for place in wheels(nvrtc_version[0])):
         pytest.skip("needs the wheel of CCCL")
     assert ".entry k" in build(EVERY_KIND).text
+    one = '#include <cuda/std/cstddef>\nextern "C" __global__ void k(cuda::std::size_t *p) { *p = 1; }'
     options = ProgramOptions(arch="sm_90")
-    in_memory = Program('#include "all.h"', "c++", options, headers={"all.h": EVERY_KIND})
+    in_memory = Program('#include "one.h"', "c++", options, headers={"one.h": one})
     assert b".entry k" in in_memory.compile("ptx").code
-    (tmp_path / "all.h").write_text(EVERY_KIND)
-    assert ".entry k" in build('#include "all.h"', include_path=tmp_path).text
-    assert ".entry k" in build("", pre_include=tmp_path / "all.h").text
+    (tmp_path / "one.h").write_text(one)
+    assert ".entry k" in build('#include "one.h"', include_path=tmp_path).text
+    assert ".entry k" in build("", pre_include=tmp_path / "one.h").text
 
 
 def test_own_headers_come_first(build: Build, nvrtc_version: tuple[int, ...], tmp_path: Path) -> None:
