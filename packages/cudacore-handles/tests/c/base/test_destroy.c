@@ -35,18 +35,6 @@ static void end(cch_stream *captured) {
   CHECK_EQ(driver.cuGraphDestroy(graph), 0);
 }
 
-/*
- * Finds a driver function's call number `nth` in the log, where 0 is the first. The result is valid until call_of() is
- * called again.
- */
-static const cudasim_call *call_of(const char *name, int nth) {
-  static cudasim_call call;
-  for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
-    if (strcmp(call.function, name) == 0 && nth-- == 0)
-      return &call;
-  check_fail(__FILE__, __LINE__, "%s was not called so often", name);
-}
-
 enum { DEEP = CHECK_SANITIZED ? 100000 : 1000000 };
 
 static void unref(void *box) { cch_unref(box); }
@@ -192,46 +180,6 @@ static void every_call_drains(void) {
   cch_unref(library);
 }
 
-static cch_deviceptr *of_another_thread, *moved, *pinned_of_another_thread;
-static void allocate_in_thread(int index, void *argument) {
-  cch_stream *own = cch_stream_per_thread();
-  (void)index, (void)argument;
-  OK(cch_context_set_current(context));
-  of_another_thread = buffer(own);
-  OK(cch_deviceptr_set_stream(moved, own));
-  OK(cch_deviceptr_set_stream(pinned_of_another_thread, own));
-  cch_unref(buffer(own));
-  /* On the thread that allocated, CU_STREAM_PER_THREAD is the stream of the allocation. */
-  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD);
-  OK(cch_context_set_current(NULL));
-}
-
-/*
- * Memory that is used on one thread's default stream would be freed on another thread's, which does not wait for the
- * use.
- */
-static void per_thread_stream_is_the_allocating_threads(void) {
-  cch_context *other;
-  OK(cch_context_primary(&other, 1));
-  moved = buffer(stream);
-  OK(cch_deviceptr_alloc_host(&pinned_of_another_thread, context, 64, 0));
-  sim.reset();
-  check_threads(1, allocate_in_thread, NULL);
-  OK(cch_context_set_current(other));
-  sim.reset();
-  cch_unref(of_another_thread);
-  cch_unref(moved);
-  for (int i = 0; i < 2; i++) {
-    CHECK_PTR(call_of("cuMemFreeAsync", i)->stream, CU_STREAM_LEGACY);
-    CHECK_PTR(call_of("cuMemFreeAsync", i)->context, cch_context_raw(context));
-  }
-  cch_unref(pinned_of_another_thread);
-  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* the free waits for this event */
-  CHECK_EQ(sim.calls("cuEventSynchronize"), 1);
-  OK(cch_context_set_current(NULL));
-  cch_context_unref(other);
-}
-
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 500 : 5000 };
 
 static atomic_int turns;
@@ -271,7 +219,6 @@ int main(void) {
   RUN(refused_boxes_cost_little);
   RUN(waiting_retries_few_boxes);
   RUN(every_call_drains);
-  RUN(per_thread_stream_is_the_allocating_threads);
   RUN(threads_retry_what_was_refused);
   return 0;
 }

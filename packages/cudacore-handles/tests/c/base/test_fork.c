@@ -95,40 +95,6 @@ static void fork_after_init(void) {
   world_close(&w);
 }
 
-static int released;
-static void release(void *owner) {
-  (void)owner;
-  released++;
-}
-
-static void drop_wrapped(void *argument) {
-  cch_event_unref(argument);
-  CHECK_EQ(released, 0);
-}
-
-/* A foreign owner, which belongs to the parent, would be released in the child. */
-static void owners_are_the_parents(void) {
-  world w;
-  cch_event *wrapped;
-  world_open(&w);
-  OK(cch_event_wrap(&wrapped, w.foreign_event, &w, release));
-  in_child(drop_wrapped, wrapped);
-  cch_event_unref(wrapped);
-  CHECK_EQ(released, 1);
-  world_close(&w);
-}
-
-static void grandchild(void *argument) { use_world_in_child(argument); }
-static void child_that_forks(void *argument) { in_child(grandchild, argument); }
-
-/* The grandchild of a process that initialised CUDA would use CUDA. */
-static void fork_twice(void) {
-  world w;
-  world_open(&w);
-  in_child(child_that_forks, &w);
-  world_close(&w);
-}
-
 static atomic_bool stop;
 
 static void *hammer(void *argument) {
@@ -227,8 +193,6 @@ int main(void) {
   RUN(fork_after_failed_init);
   RUN(fork_before_init);
   RUN(fork_after_init);
-  RUN(owners_are_the_parents);
-  RUN(fork_twice);
   RUN(fork_while_locks_are_held);
   return 0;
 }

@@ -4,38 +4,6 @@
 
 #include <pthread.h>
 
-/* A node would have two boxes at the same time, or its record would be lost with its box. */
-static void nodes_have_one_box(void) {
-  cch_graph *g = new_graph();
-  cch_bundle *kept = new_bundle();
-  CUgraphConditionalHandle condition;
-  OK(cch_graph_condition(&condition, g, world.context, 0, 0));
-  cch_conditional_node branch = {
-      .size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_WHILE, .count = 1};
-  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, NULL, NULL), *again;
-  cch_graph *body = child_of(b, 0);
-  cch_graph_node *node = add_kernel(body, NULL, kept);
-  CUgraphNode raw = cch_graph_node_raw(node), raw_of_b = cch_graph_node_raw(b);
-  again = node_of(body, raw);
-  CHECK(again == node);
-  cch_graph_node_unref(again);
-  cch_graph_node_unref(node);
-  cch_graph_unref(body); /* now neither the body nor its node has a box */
-  CHECK_AFTER(cch_graph_node_unref(b), cch_live_count(CCH_KIND_GRAPH), 1);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
-  b = node_of(g, raw_of_b);
-  body = child_of(b, 0);
-  node = node_of(body, raw);
-  cch_graph_node_unref(b);
-  cch_graph_unref(body);
-  cch_bundle *told = cch_graph_node_bundle(node);
-  CHECK(told == kept);
-  cch_bundle_unref(told);
-  cch_bundle_unref(kept);
-  cch_graph_node_unref(node);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-}
-
 /*
  * A box would be used after CUDA has destroyed its resource together with a node, or a new resource at the same address
  * would be mistaken for the old one.
@@ -232,7 +200,6 @@ int main(void) {
   RUN(nodes_go_in_all_ways);
   RUN(last_nodes_end_the_graph_once);
   RUN(references_go_lightly);
-  RUN(nodes_have_one_box);
   RUN(boxes_outlive_what_cuda_destroys);
   RUN(boxes_die_on_other_threads);
   return 0;

@@ -14,24 +14,6 @@ static void close(void) {
   device_close();
 }
 
-/* A free on a default stream would be made without a context, or in a context of another device. */
-static void default_stream_remembers_the_context(void) {
-  cch_stream *legacy = cch_stream_legacy();
-  cch_deviceptr *ptr;
-  OK(cch_context_set_current(context));
-  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, legacy));
-  CHECK(cch_deviceptr_context(ptr) == context);
-  OK(cch_context_set_current(other));
-  cch_deviceptr_unref(ptr);
-  cudasim_call call = {0};
-  for (size_t i = 0; sim.log(i, &call, 1) == 1 && strcmp(call.function, "cuMemFreeAsync") != 0;)
-    i++;
-  CHECK_STR(call.function, "cuMemFreeAsync");
-  CHECK_PTR(call.context, cch_context_raw(context));
-  OK(cch_context_set_current(NULL));
-  cch_stream_unref(legacy);
-}
-
 /* As an argument of a kernel, a pointer to another device's memory, or to memory unknown to CUDA, would be accepted. */
 static void pointers_are_checked(void) {
   cch_deviceptr *here, *there, *pinned;
@@ -56,7 +38,6 @@ static void pointers_are_checked(void) {
 int main(void) {
   check_open();
   check_around(open, close);
-  RUN(default_stream_remembers_the_context);
   RUN(pointers_are_checked);
   return 0;
 }
