@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-import pytest
 from kernel_sources import PTX
 
 from cudacore_handles import (
@@ -20,7 +19,7 @@ from cudacore_handles import (
     ObjectCode,
 )
 from cudacore_handles._base.attribute import Attribute
-from cudacore_handles._base.html import _in_larger_units, attributes_table
+from cudacore_handles._base.html import attributes_table
 
 
 def read(html: str) -> dict[str, tuple[str, str]]:
@@ -61,23 +60,6 @@ def test_an_attribute_that_cannot_be_had() -> None:
         "old": ("CUDA_ERROR_INVALID_VALUE", "What is <new>, in bytes."),
         "known": ("True", "What is known."),
     }
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "shown"),
-    [
-        (-1, ""),
-        (0, ""),
-        (1023, ""),
-        (1024, " (1 KiB)"),
-        (3 << 29, " (1.5 GiB)"),
-        (1 << 60, " (1.049e+06 TiB)"),
-        (2**64 - 1, " (no limit)"),
-    ],
-)
-def test_larger_units(nbytes: int, shown: str) -> None:
-    """A size would be shown in the wrong unit."""
-    assert _in_larger_units(nbytes) == shown
 
 
 def test_a_pool(device: Device) -> None:

@@ -31,12 +31,6 @@ def kernel(device: ch.Device) -> ch.Kernel:
     return ch.ObjectCode.from_ptx(PTX).get_kernel("add")
 
 
-def test_cannot_be_made_directly() -> None:
-    """A kernel could be made without code."""
-    with pytest.raises(RuntimeError, match=r"use ObjectCode\.get_kernel\(\)"):
-        ch.Kernel()
-
-
 @pytest.mark.parametrize(("name", "parameters"), SIGNATURES)
 def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, int]]) -> None:
     """Arguments would be packed at other offsets than those from which the kernel reads them."""
@@ -122,12 +116,6 @@ def test_the_handle_of_a_closed_kernel(device: ch.Device) -> None:
     kernel.close()
     with pytest.raises(ch.ClosedError, match="Kernel has been closed"):
         _ = kernel.handle
-
-
-def test_cannot_be_pickled(kernel: ch.Kernel) -> None:
-    """A kernel would arrive in another process as an address that means nothing there."""
-    with pytest.raises(TypeError, match=r"cannot be pickled or copied: pickle the ObjectCode"):
-        pickle.dumps(kernel)
 
 
 # ---- objects that keep code loaded

@@ -101,14 +101,6 @@ def test_numbers_are_cudas() -> None:
     assert numbers == cuda_attributes(driver.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_", newest=15)
 
 
-def test_instantiation() -> None:
-    """A KernelAttributes object could be made without a kernel."""
-    with pytest.raises(RuntimeError, match=r"use Kernel\.attributes"):
-        KernelAttributes()
-    with pytest.raises(RuntimeError, match=r"use Kernel\.occupancy"):
-        KernelOccupancy()
-
-
 def test_attributes_are_read_only() -> None:
     """An assignment to an attribute would be accepted silently without changing anything."""
     with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):

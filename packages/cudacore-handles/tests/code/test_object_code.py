@@ -111,15 +111,6 @@ def test_short_repr() -> None:
         assert "..." in repr(code)
 
 
-def test_cannot_be_made_directly() -> None:
-    """An ObjectCode could be made without code."""
-    with pytest.raises(
-        RuntimeError,
-        match=r"^ObjectCode objects cannot be instantiated directly; use Program\.compile\(\)",
-    ):
-        ch.ObjectCode()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("module", [b"code", "/nowhere/k"])
 def test_pickle(kind: str, module: Any) -> None:

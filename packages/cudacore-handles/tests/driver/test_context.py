@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pickle
 import weakref
 from typing import Any
 
@@ -9,12 +8,6 @@ import pytest
 from closing import check_closing
 
 import cudacore_handles as ch
-
-
-def test_cannot_be_made_directly() -> None:
-    """A Context could be made without a CUDA context."""
-    with pytest.raises(RuntimeError, match=r"use Device\(\.\.\.\)\.context"):
-        ch.Context()
 
 
 def test_identity(device: ch.Device, other_device: ch.Device) -> None:
@@ -75,12 +68,6 @@ def test_can_be_referred_to_weakly(device: ch.Device) -> None:
     assert reference() is context
     del context
     assert reference() is None
-
-
-def test_cannot_be_pickled(device: ch.Device) -> None:
-    """A context would become an invalid object in another process."""
-    with pytest.raises(TypeError, match=r"cannot be pickled or copied: pickle the Device"):
-        pickle.dumps(device.context)
 
 
 def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -> None:

@@ -50,14 +50,6 @@ def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
     assert (kind.value, count.value) == (1, sm.sm_count)  # CU_DEV_RESOURCE_TYPE_SM
 
 
-def test_not_made_directly() -> None:
-    """An object of these classes could be made without the driver's resource."""
-    classes: list[Any] = [ch.DeviceResources, ch.SMResource, ch.WorkqueueResource]
-    for cls in classes:
-        with pytest.raises(RuntimeError, match=f"{cls.__name__} objects cannot be instantiated directly; use "):
-            cls()
-
-
 def test_split(sm: ch.SMResource) -> None:
     """Groups of multiprocessors would have another size than requested, or the remaining ones would be lost."""
     size = unit(sm)

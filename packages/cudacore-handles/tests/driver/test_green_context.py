@@ -402,14 +402,6 @@ def test_two_devices(device: ch.Device, other_device: ch.Device) -> None:
         stream.sync()
 
 
-def test_not_pickled(green: ch.Context) -> None:
-    """A green context would become an invalid object in another process."""
-    import pickle
-
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(green)
-
-
 # ---- green contexts of other libraries
 
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import pickle
 import re
 import sys
 import weakref
@@ -23,12 +22,6 @@ Content = Callable[[ch.Buffer], bytes]
 
 
 # ---- identity
-
-
-def test_cannot_be_made_directly() -> None:
-    """A Buffer could be made without memory."""
-    with pytest.raises(RuntimeError, match=r"use Device\.allocate\(\)"):
-        ch.Buffer()
 
 
 def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
@@ -59,12 +52,6 @@ def test_identity(device: ch.Device, buffer: ch.Buffer, pinned: Pinned) -> None:
     assert buffer != pinned(64)
     assert buffer != buffer.handle
     assert len({buffer, view, half}) == 2
-
-
-def test_cannot_be_pickled(buffer: ch.Buffer) -> None:
-    """A buffer would arrive in another process as an address that means nothing there."""
-    with pytest.raises(TypeError, match="not IPC-enabled: it cannot be pickled"):
-        pickle.dumps(buffer)
 
 
 def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:

@@ -130,27 +130,6 @@ def test_a_part_keeps_the_memory(device: ch.Device, stream: ch.Stream, first: st
     stream.sync()
 
 
-def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would be reused while a part is still in use on another stream."""
-    second = device.create_stream()
-    for order in range(2):
-        buffer = device.allocate(1 << 20, stream=stream)
-        buffer.fill(1, stream=stream)
-        second.wait(stream)
-        part = buffer[: 1 << 19]
-        part.fill(2, stream=second)
-        assert ch.live_counts()["stream"] >= 2
-        if order:
-            part.close(second)
-            buffer.close()
-        else:
-            part.set_deallocation_stream(second)
-            buffer.close()
-            part.close()
-        device.allocate(1 << 20, stream=stream).fill(3, stream=stream)
-    device.sync()
-
-
 def test_parts_for_the_host(pinned: Pinned) -> None:
     """The host would see bytes outside of the part, or freed memory."""
     buffer = pinned(SIZE)

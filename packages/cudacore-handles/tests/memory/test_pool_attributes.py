@@ -24,12 +24,6 @@ def test_numbers_are_cudas() -> None:
     assert numbers == cuda_attributes(driver.CUmemPool_attribute, "CU_MEMPOOL_ATTR_", newest=8)
 
 
-def test_instantiation() -> None:
-    """A set of pool attributes could be made without a pool."""
-    with pytest.raises(RuntimeError, match="memory resource's attributes"):
-        MemPoolAttributes(None)
-
-
 def set_attribute(mr: DeviceMemoryResource, name: str, value: object) -> None:
     attribute = getattr(driver.CUmemPool_attribute, f"CU_MEMPOOL_ATTR_{name.upper()}")
     assert driver.cuMemPoolSetAttribute(mr.handle, attribute, value) == (0,)

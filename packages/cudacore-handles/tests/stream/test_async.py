@@ -295,34 +295,6 @@ def test_a_capture_meanwhile(run: Run, device: ch.Device, stream: ch.Stream, gat
     run(main())
 
 
-def test_an_event_that_is_recorded_in_a_capture(run: Run, device: ch.Device, stream: ch.Stream, gate: Gate) -> None:
-    """A query of the event would invalidate the capture of another task (13.0, H200)."""
-    pytest.importorskip("cudacore_graph")
-
-    async def wait(event: ch.Event) -> ch.Event:
-        return await event
-
-    async def main() -> None:
-        event = stream.record()
-        task = asyncio.ensure_future(wait(event))
-        await asyncio.sleep(0)
-        builder = device.create_graph_builder()
-        builder.begin_building()
-        builder.stream.record(event)
-        with pytest.raises(ch.CUDAError, match="The event was recorded in a capture"):
-            await task
-        for ask in (event.sync, lambda: event.is_done):
-            with pytest.raises(ch.CUDAError, match="The event was recorded in a capture"):
-                ask()
-        builder.end_building().complete()
-        builder.close()
-        stream.record(event)
-        gate.open()
-        assert await wait(event) is event
-
-    run(main())
-
-
 def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
     """Waiting for a captured stream would never end, or would invalidate the capture, instead of raising an error."""
     pytest.importorskip("cudacore_graph")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import pickle
 from array import array as python_array
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -226,13 +225,6 @@ def test_closing(device: ch.Device) -> None:
     for function in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot be pickled or copied"):
             function(other)
-
-
-@pytest.mark.parametrize("cls", [OpaqueArray, MipmappedArray])
-def test_cannot_be_made_directly(cls: Callable[[], object]) -> None:
-    """An array without memory could be created."""
-    with pytest.raises(RuntimeError, match=r"use Device\.create_"):
-        cls()
 
 
 def test_levels(device: ch.Device, stream: ch.Stream) -> None:
