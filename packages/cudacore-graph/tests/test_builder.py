@@ -55,18 +55,6 @@ class TestCapture:
         assert builder.is_closed
         assert not is_capturing(stream)
 
-    def test_copies_and_fills(self, stream: ch.Stream, numbers: Numbers) -> None:
-        """A copy or a fill would run at once."""
-        other = Numbers(16)
-        with stream.create_graph_builder() as builder:
-            numbers.buffer.fill(b"\x05\x00\x00\x00", stream=builder)
-            other.buffer.copy_from(numbers.buffer, stream=builder)
-        kinds = {type(node) for node in builder.graph_definition.nodes()}
-        assert kinds == {cg.MemsetNode, cg.MemcpyNode}
-        assert numbers[0] == 0
-        launch(builder.complete(), stream)
-        assert other[15] == 5
-
     def test_keeps_what_it_uses(self, stream: ch.Stream, code: ch.ObjectCode) -> None:
         """Kernels, buffers and arrays would be freed while a captured graph uses them (cuda.core frees them)."""
         numbers, copy = Numbers(4), Numbers(4)
@@ -391,18 +379,6 @@ class TestForks:
 
 
 class TestConditionals:
-    def test_while_body(self, stream: ch.Stream, conditional: ch.ObjectCode, add: ch.Kernel, numbers: Numbers) -> None:
-        """The body of a loop could not be captured."""
-        numbers[1] = 4
-        with stream.create_graph_builder() as builder:
-            condition = builder.create_condition(1)
-            with builder.while_loop(condition) as body:
-                ch.launch(body, ONE, add, numbers.buffer, 1)
-                ch.launch(body, ONE, conditional.get_kernel("count_down"), condition, numbers.at(1))
-            ch.launch(builder, ONE, add, numbers.buffer, 100)
-        launch(builder.complete(), stream)
-        assert numbers[0] == 104
-
     def test_branches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """The wrong body of an if, an if-else or a switch would be captured or run."""
         with stream.create_graph_builder() as builder:
@@ -485,17 +461,6 @@ class TestConditionals:
         builder.close()
         launch(graph, stream)
         assert view[0] == 2
-
-    def test_condition_of_another_graph(self, stream: ch.Stream) -> None:
-        """A condition could be used in another graph than its own, or by two nodes."""
-        other = cg.GraphDefinition().create_condition()
-        with stream.create_graph_builder() as builder:
-            with pytest.raises(ValueError, match="is of another graph"):
-                builder.if_then(other)
-            condition = builder.create_condition()
-            builder.if_then(condition)
-            with pytest.raises(ValueError, match="a conditional node already uses"):
-                builder.while_loop(condition)
 
 
 def test_debug_dot_print(stream: ch.Stream, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import driver_version
-from threads_at_once import in_threads
 
 
 @pytest.fixture
@@ -289,19 +288,6 @@ class TestViews:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
         assert [call.name for call in made if "Graph" in call.name] == [set_function]
 
-    def test_disable(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
-        """A disabled node would run, or one that was enabled again would not."""
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        graph = definition.instantiate()
-        view: Any = graph[node]
-        assert view.is_enabled
-        view.disable()
-        assert not view.is_enabled
-        launch(graph)
-        view.enable()
-        launch(graph)
-        assert numbers[0] == 1
-
     def test_other_types(
         self, definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
@@ -440,27 +426,3 @@ class TestOptions:
         with pytest.raises(ch.CUDAError) as caught:
             definition.instantiate(cg.GraphCompleteOptions(device_launch=True))
         assert "cuGraphInstantiateWithParams" in str(caught.value)
-
-
-def test_threads(device: ch.Device, add: ch.Kernel, code: ch.ObjectCode) -> None:
-    """Threads that build and launch at the same time would corrupt a graph, or stop each other forever."""
-    shared = cg.GraphDefinition()
-    first = shared.empty()
-    numbers = [Numbers(1) for _ in range(4)]
-
-    def work(mine: Numbers) -> None:
-        device.set_current()
-        stream = device.create_stream()
-        for _ in range(30):
-            node = first.launch(ONE, add, mine.buffer, 1)
-            shared.nodes()
-            node.callback(lambda: None)
-            own = cg.GraphDefinition()
-            own.launch(ONE, add, mine.buffer, 1)
-            graph = own.instantiate()
-            graph.launch(stream)
-            stream.sync()
-
-    in_threads(work, numbers)
-    assert len(shared.nodes()) == 1 + 4 * 30 * 2
-    assert [mine[0] for mine in numbers] == [30] * 4

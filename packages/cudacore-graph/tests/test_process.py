@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 from collections.abc import Callable
-from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-import cudacore_graph
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,21 +59,6 @@ def test_import_is_light(run_python: Run) -> None:
         """
     )
     assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_no_circle_of_imports() -> None:
-    """A module could not be read, tested or imported without all the others."""
-    folder = Path(cudacore_graph.__file__).parent
-    names = {f"cudacore_graph.{path.stem}" for path in folder.glob("*.py")}
-    imports: dict[str, set[str]] = {}
-    for path in folder.glob("[!_]*.py"), folder.glob("_[!_]*.py"):
-        for module in path:
-            found = imports[f"cudacore_graph.{module.stem}"] = set()
-            for node in ast.parse(module.read_text()).body:
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)} & names
-    assert sum(map(len, imports.values())) > 5
-    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules of the cycle
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from pathlib import Path
-
 import cudacore_handles as ch
 from cudacore_handles._cffi import ffi, lib
-
-
-def test_every_function_that_is_named_is_bound() -> None:
-    """A call would fail with an AttributeError: the module has only the functions that its package names."""
-    files = [file for folder in (ch.__file__, __file__) for file in Path(folder).parent.rglob("*.py")]
-    named = {name for file in files for name in re.findall(r"\blib\.(cch_\w+)", file.read_text(encoding="utf-8"))}
-    assert named <= {name for name in dir(lib) if name.startswith("cch_")}
 
 
 def test_versions() -> None:
@@ -40,25 +29,6 @@ def test_live_counts_has_every_kind() -> None:
     """``live_counts`` would lack a kind, so that its leaks would not be noticed."""
     assert len(ch.live_counts()) == lib.CCH_KIND_COUNT
     assert {"context", "deviceptr", "nvvm_program"} <= set(ch.live_counts())
-
-
-def test_rooms_are_connected_completely(run_on_driver: Callable[..., str]) -> None:
-    """A room of the extension module could be connected without a class or function that it needs, and would crash."""
-    run_on_driver("""
-        from cudacore_handles import _native
-
-        for room, faces, message in (
-            ("graph", {"graph": object()}, "connect(): adjacency of the room 'graph' is missing"),
-            ("graph", {"stream": object()}, "connect(): the room 'graph' has no 'stream'"),
-            ("launch", {}, None),
-        ):
-            try:
-                _native.connect(room, **faces)
-            except TypeError as error:
-                assert str(error) == message, error
-            else:
-                assert message is None
-        """)
 
 
 def test_numbers_are_not_statuses() -> None:

@@ -174,21 +174,6 @@ def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch
     assert numbers[0] == 21
 
 
-def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """A clone of the graph would use memory that was freed with the graph."""
-    stream = device.create_stream()
-    memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=(owner := Foreign.__new__(Foreign)))
-    alive = weakref.ref(owner)
-    capture = Foreign(stream)
-    ch.launch(stream, ONE, add, memory, 3)
-    capture.end()
-    clone = call_driver("cuGraphClone", capture.graph)
-    del memory, owner
-    capture.close()
-    capture.graph, capture.executable = clone, call_driver("cuGraphInstantiate", clone, 0)
-    check_kept(device, capture, alive, numbers, 3)
-
-
 def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
     """The graph would keep the memory that it allocates. Then it would not free the memory, and could run only once."""
     stream = device.create_stream()

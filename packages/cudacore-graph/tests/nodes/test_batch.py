@@ -13,22 +13,6 @@ import cudacore_handles as ch
 
 
 class TestBatch:
-    def test_chain(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-        """Nodes of a batch would differ from those of single calls, or have other dependencies."""
-        start = definition.memset(numbers.buffer, 0, 16)
-        items: list[tuple[Any, ...]] = [("launch", start, ONE, add, numbers.buffer, 1)]
-        items += [("launch", index, ONE, add, numbers.buffer, 1) for index in range(50)]
-        items += [("empty", (start, 50)), ("memcpy", 51, numbers.at(1), numbers.buffer, 4), ("callback", [51], print)]
-        nodes = definition.add_many(items)
-        assert [type(node) for node in nodes[-3:]] == [cg.EmptyNode, cg.MemcpyNode, cg.HostCallbackNode]
-        assert nodes[0].pred == {start}
-        assert nodes[51].pred == {start, nodes[50]}
-        assert nodes[52].pred == {nodes[51]}
-        assert definition.nodes() == {start, *nodes}
-        nodes[-1].destroy()
-        run(definition)
-        assert (numbers[0], numbers[1]) == (51, 51)
-
     def test_nothing(self, definition: cg.GraphDefinition) -> None:
         """An empty batch would be an error."""
         assert definition.add_many([]) == []

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import threading
 import weakref
@@ -20,17 +19,6 @@ import cudacore_handles as ch
 
 
 class TestCallback:
-    def test_python_function(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """A Python function would not be called, or be called at the wrong time."""
-        called: list[str] = []
-        first = definition.callback(functools.partial(called.append, "a"))
-        node = first.callback(lambda: called.append("b"))
-        node.callback(lambda: called.append("c"))  # a host node has the same methods as all nodes
-        run(definition)
-        assert called == ["a", "b", "c"]
-        assert callable(node.function)
-        assert isinstance(first.function, functools.partial)
-
     def test_update(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
         """After a node of its definition is updated, an executable graph would call the new function, not its own."""
         called: list[int] = []

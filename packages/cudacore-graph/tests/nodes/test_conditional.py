@@ -33,18 +33,6 @@ class TestConditionals:
         run(definition)
         assert numbers[0] == expected
 
-    @pytest.mark.parametrize(("value", "expected"), [(0, 10), (1, 1)])
-    def test_if_else(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
-    ) -> None:
-        """The wrong body of an if-else node would run."""
-        node = definition.if_else(definition.create_condition(value))
-        node.then.launch(ONE, add, numbers.buffer, 1)
-        node.else_.launch(ONE, add, numbers.buffer, 10)
-        assert node.branches == (node.then, node.else_)
-        run(definition)
-        assert numbers[0] == expected
-
     @pytest.mark.parametrize("rounds", [1, 5])
     def test_while(
         self, definition: cg.GraphDefinition, add: ch.Kernel, conditional: ch.ObjectCode, numbers: Numbers, run: Run,
@@ -68,18 +56,6 @@ class TestConditionals:
         definition.while_loop(definition.create_condition(0)).body.launch(ONE, add, numbers.buffer, 1)
         run(definition)
         assert numbers[0] == 0
-
-    @pytest.mark.parametrize(("value", "expected"), [(0, 1), (2, 100), (3, 0), (99, 0)])
-    def test_switch(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
-    ) -> None:
-        """A switch would run the wrong body, or would run a body although no body has the index."""
-        node = definition.switch(definition.create_condition(value), 3)
-        for index, body in enumerate(node.branches):
-            body.launch(ONE, add, numbers.buffer, 10**index)
-        assert node.cond_type is GraphConditionalType.SWITCH
-        run(definition)
-        assert numbers[0] == expected
 
     def test_of_a_closed_definition(self, definition: cg.GraphDefinition) -> None:
         """A condition would lose its graph when the definition that created it is closed."""

@@ -54,22 +54,6 @@ class TestEvents:
 
 
 class TestChild:
-    def test_runs(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-        """A child graph would not run, or share its nodes with the graph that it was copied from."""
-        child = cg.GraphDefinition()
-        inner = child.launch(ONE, add, numbers.buffer, 1)
-        node = definition.embed(child)
-        inner.update(args=(numbers.buffer, 100))
-        run(definition)
-        assert numbers[0] == 1
-        node.update(child)
-        run(definition)
-        assert numbers[0] == 101
-        (copied,) = node.child_graph.nodes()
-        copied.update(args=(numbers.buffer, 1000))
-        run(definition)
-        assert numbers[0] == 1101
-
     def test_keeps_what_it_uses(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
         """Memory of a child graph would be freed with the graph from which it was copied."""
         numbers = Numbers(1)

@@ -18,16 +18,6 @@ SCALE = b".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry _Z5scal
 
 
 class TestKernel:
-    def test_runs_in_order(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
-    ) -> None:
-        """Kernels would not run, or not one after the other."""
-        definition.launch(ONE, add, numbers.buffer, 3).launch(ONE, times, numbers.buffer, 5).launch(
-            ONE, add, numbers.at(0), 2
-        )
-        run(definition)
-        assert numbers[0] == 17
-
     def test_tells(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
         """A node would report a wrong geometry or kernel."""
         kernel = code.get_kernel("nothing")
@@ -117,17 +107,6 @@ class TestKernel:
         unknown.update(args=unknown.args)
         assert unknown.args == (b"\1\0\0\0", b"12345678")
 
-    def test_kinds_of_the_code(self, definition: cg.GraphDefinition) -> None:
-        """The node's own kernel would not know the types in the code, and 1 for a float would arrive as an integer."""
-        source = SCALE.replace(b"_Z5scalePf(.param .u64 x)", b"scale(.param .f32 x)")
-        node = definition.launch(ONE, ch.ObjectCode.from_ptx(source).get_kernel("scale"), 1.5)
-        gc.collect()
-        assert node.args == (1.5,)
-        node.update(args=(1,))
-        assert node.args == (1.0,)
-        definition.update_many([node], [2])
-        assert node.args == (2.0,)
-
     def test_types_of_arrays(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
         """A node would run with an array of another type than the kernel's pointer."""
         kernel = ch.ObjectCode.from_ptx(SCALE).get_kernel("_Z5scalePf")
@@ -163,26 +142,6 @@ class TestKernel:
         run(definition)
         assert numbers[0] == 30
         node.update()
-
-    def test_update_of_what_others_use(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, stream: ch.Stream, numbers: Numbers
-    ) -> None:
-        """An executable graph would use memory that the node of its definition has released."""
-        other = Numbers(1)
-        view = other.view
-        node = definition.launch(ONE, add, other.buffer, 3)
-        graph = definition.instantiate()
-        node.update(args=(numbers.buffer, 1))
-        other.buffer.close()
-        del other
-        gc.collect()
-        graph.launch(stream)
-        stream.sync()
-        assert view[0] == 3
-        node.destroy()
-        graph.launch(stream)
-        stream.sync()
-        assert view[0] == 6
 
     def test_keeps_its_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
         """A buffer, or an array of another library, would be freed while a node uses it."""

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from dlpack_producers import (
     CPU,
-    CUDA,
-    CUDA_HOST,
     Exporter,
     Managed,
     Versioned,
@@ -302,56 +300,12 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
 
 
 @BOTH_WITH_NUMPY
-def test_read_capsule(versioned: bool) -> None:
-    """A kernel would get a wrong pointer for an array of another library."""
-    array = np.arange(10, dtype=np.int32)[3:]
-    capsule = export(array, versioned)
-    assert _native.read_capsule(capsule)[:3] == (array.ctypes.data, CPU, 0)
-    structure(capsule).tensor.byte_offset = 8
-    assert _native.read_capsule(capsule)[:3] == (array.ctypes.data + 8, CPU, 0)
-    structure(capsule).tensor.byte_offset = 0
-    assert np.from_dlpack(Exporter(capsule)).tolist() == [3, 4, 5, 6, 7, 8, 9]
-
-
-def test_read_capsule_of_a_device(device: Device) -> None:
-    """A pointer to a device's memory would be attributed to the host."""
-    int8 = 0 | 8 << 8
-    stream = device.default_stream
-    for memory, kind in (
-        (device.allocate(16, stream=stream), CUDA),
-        (LegacyPinnedMemoryResource().allocate(16), CUDA_HOST),
-    ):
-        assert _native.read_capsule(export_buffer(memory, False)) == (memory.handle, kind, 0, int8)
-
-
-@BOTH_WITH_NUMPY
 def test_read_capsule_that_was_used(versioned: bool) -> None:
     """The structure in a capsule that was already consumed would be read, although it may be freed."""
     capsule = export(np.zeros(3), versioned)
     np.from_dlpack(Exporter(capsule))
     with pytest.raises(ValueError, match='name is "used_dltensor'):
         _native.read_capsule(capsule)
-
-
-def test_read_capsule_of_something_else() -> None:
-    """A capsule that does not contain a tensor would be read as one."""
-    import _datetime
-
-    with pytest.raises(ValueError, match=r'name is "datetime\.datetime_CAPI"'):
-        _native.read_capsule(_datetime.datetime_CAPI)
-    with pytest.raises(TypeError, match=r"capsule is needed, not <class 'numpy.ndarray'>; call __dlpack__"):
-        _native.read_capsule(np.zeros(3))
-
-
-@needs_versioned_numpy
-def test_read_capsule_of_another_layout() -> None:
-    """A tensor of DLPack 2, whose layout is not known, would be read as one of DLPack 1."""
-    capsule = export(np.zeros(3), versioned=True)
-    structure(capsule).major = 2
-    with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):
-        _native.read_capsule(capsule)
-    structure(capsule).major = 1
-    _native.read_capsule(capsule)
 
 
 class Closes(LegacyPinnedMemoryResource):

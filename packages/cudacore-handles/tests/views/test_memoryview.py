@@ -397,24 +397,6 @@ def test_a_view_of_a_buffer_by_an_interface_keeps_its_memory(device: Device, str
     assert live_counts()["deviceptr"] == live - 1
 
 
-def test_interpreter_exit_with_views(run_on_driver: Callable[..., str]) -> None:
-    """Views in globals, in cycles, and exported ones would crash, or print warnings, at the interpreter's exit."""
-    run_on_driver("""
-        import numpy as np
-        from cudacore_handles import Device, StridedMemoryView
-
-        device = Device()
-        device.set_current()
-        buffer = device.allocate(64, stream=device.create_stream())
-        view = buffer.view("float32", (4, 4))
-        capsule = view.__dlpack__()
-        other = StridedMemoryView.from_any_interface(np.zeros(4))
-        array = np.from_dlpack(other)
-        cycle = [view, other, array]
-        cycle.append(cycle)
-    """)
-
-
 # ---- views of buffers
 
 

@@ -25,7 +25,7 @@ from cudacore_handles import (
     StridedMemoryView,
 )
 from cudacore_handles._views import copy_kernel, view_copy
-from cudacore_handles._views.copy_plan import Axis, Plan, plan
+from cudacore_handles._views.copy_plan import Axis, plan
 
 View = StridedMemoryView
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -467,66 +467,6 @@ def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_hos
 
 
 # ---- the plan of a copy
-
-
-def strided(shape: tuple[int, ...], steps: list[int], address: int) -> list[int]:
-    """Return the address of each element, in C order."""
-    return [address + sum(i * step for i, step in zip(index, steps, strict=True)) for index in np.ndindex(*shape)]
-
-
-def moved(what: Plan) -> set[tuple[int, int]]:
-    """Return the bytes that a plan copies, as pairs: the offset in the destination, the offset in the source."""
-    axes = [(axis.extent, axis.to, axis.origin) for axis in what.axes]
-    pairs = set()
-    for index in np.ndindex(*(extent for extent, _, _ in axes)):
-        to = what.to + sum(i * axis[1] for i, axis in zip(index, axes, strict=True))
-        origin = what.origin + sum(i * axis[2] for i, axis in zip(index, axes, strict=True))
-        pairs |= {(to + i, origin + i) for i in range(what.width)}
-    return pairs
-
-
-@settings(max_examples=80, deadline=None)
-@given(data=st.data())
-def test_plans(data: st.DataObject) -> None:
-    """A plan would copy other bytes than the elements, for example if it uses larger units, rows or dense memory."""
-    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 8, 16]), max_size=3).map(tuple))
-    itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
-    order = data.draw(st.permutations(range(len(shape))))
-    to_steps, reach = [0] * len(shape), itemsize
-    for axis in order:  # elements of the destination do not overlap
-        to_steps[axis] = reach * data.draw(st.sampled_from([1, 1, 2, -1]))
-        reach = abs(to_steps[axis]) * shape[axis]
-    steps = [itemsize * data.draw(st.sampled_from([0, 1, 1, 2, 3, -1, -8, 16])) for _ in shape]
-    what = plan(4096, 65536, shape, to_steps, steps, itemsize)
-    elements = zip(strided(shape, to_steps, 4096), strided(shape, steps, 65536), strict=True)
-    expected = {(to + i, origin + i) for to, origin in elements for i in range(itemsize)}
-    assert moved(what) == expected
-    assert what.nbytes == len(expected)
-    assert all(axis.to > 0 for axis in what.axes)
-    assert what.is_dense == (max(to for to, _ in expected) - min(to for to, _ in expected) + 1 == len(expected))
-    low, high = what.origin_span()
-    assert (low, high) == (min(origin for _, origin in expected), max(origin for _, origin in expected) + 1)
-    unit, axes = what.units()
-    assert moved(Plan(what.to, what.origin, unit, axes)) == expected
-    assert all(number % unit == 0 for axis in axes for number in (axis.to, axis.origin, what.to, what.origin))
-    there, back = dict(moved(what.to_dense(0))), dict(moved(what.from_dense(0)))
-    assert sorted(there) == list(range(len(expected)))
-    assert {(to, there[at]) for to, at in back.items()} == expected
-    distinct = what.unrepeated()
-    there, back = dict(moved(distinct.to_dense(0))), dict(moved(what.repeated_from(0)))
-    assert sorted(there) == list(range(distinct.nbytes))
-    assert {(to, there[at]) for to, at in back.items()} == expected
-    for count in (1, 3, 8):
-        parts = [moved(part) for part in what.divided(count)]
-        assert set().union(*parts) == expected
-        assert sum(map(len, parts)) == len(expected)
-    rows = what.rows()
-    if rows is not None:
-        slices = Axis(rows.depth, rows.to_height * rows.to_pitch, rows.origin_height * rows.origin_pitch)
-        lines = Axis(rows.height, rows.to_pitch, rows.origin_pitch)
-        assert moved(what._replace(axes=(slices, lines))) == expected
-        assert rows.to_height >= rows.height
-        assert rows.to_pitch >= what.width <= rows.origin_pitch
 
 
 @pytest.mark.parametrize(
