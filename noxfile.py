@@ -98,6 +98,8 @@ CLIENTS = {
     ),
     "taichi": (["taichi==1.7.*", "numpy"], ["with_taichi.py"]),
     "halide": (["halide==21.*", "numpy"], ["with_halide.py"]),
+    "tinygrad": (["tinygrad==0.14.*", "numpy", "nvidia-cuda-nvrtc==13.*"], ["with_tinygrad.py"]),
+    "jax": (["jax==0.10.*", "jax-cuda13-plugin==0.10.*", "nvidia-cuda-runtime==13.*"], ["refused.py jax"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }

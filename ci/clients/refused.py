@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that programs that need the CUDA runtime fail with an error that gives the reason: ``refused.py cupy|warp``."""
+"""Check that programs that need the CUDA runtime fail, and say why: ``refused.py cupy|jax|warp``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import sys
 
 PROGRAMS = {
     "cupy": "import cupy; print(int(cupy.arange(10).sum()))",
+    "jax": """
+import os
+os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"  # which looks for cuDNN and other large libraries first
+from jax._src import xla_bridge
+from jaxlib import xla_client
+xla_bridge.discover_pjrt_plugins()
+print(xla_client.make_c_api_client("cuda", {}, None))""",
     "warp": "import warp; warp.init(); print(warp.array([1.0], device='cuda:0').numpy())",
 }
 

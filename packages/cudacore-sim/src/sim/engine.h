@@ -186,15 +186,21 @@ struct Checks {
   bool any() const { return sync || init || race || order; }
 };
 
-/*
- * A range of bytes that one instruction of a kernel has read or written, with the same kind of access to all of them.
- */
+/* A range of bytes that a kernel has read or written, with the same kind of access to all of them. */
 struct Touch {
   uint64_t begin, end;
   bool write;
-  bool plain, strong;                       /* both are set if some accesses were plain and others strong */
-  std::shared_ptr<const std::string> place; /* a description of the instruction's place in the code */
+  bool plain, strong; /* both are set if some accesses were plain and others strong */
+  bool is_like(const Touch &other) const {
+    return write == other.write && plain == other.plain && strong == other.strong;
+  }
 };
+struct Touched {
+  std::vector<Touch> ranges;
+  /* Describes the place in the code of the instruction that accessed a byte; empty if there was no such access. */
+  std::function<std::string(uint64_t address, bool write)> place;
+};
+using TouchedPtr = std::shared_ptr<const Touched>;
 
 struct Fault;
 
@@ -229,7 +235,7 @@ struct Launch {
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   Checks checks;
   std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */
-  std::function<void(std::vector<Touch>)> touched; /* called once, at the end of the launch */
+  std::function<void(const TouchedPtr &)> touched; /* called once, at the end of the launch */
   std::byte fill{0};                               /* the initial value of each byte of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* once this is true, the launch ends soon and without a fault */
   uint64_t instruction_limit = 0; /* maximum for each thread, which stops endless loops in tests; 0: no limit */

@@ -91,6 +91,8 @@ KINDS = {
     r"Invalid __global__ read": "read outside",
     r"Invalid __global__ write": "write outside",
     r"Potential invalid __shared__ \w+": "use of a block that may not be there",
+    r"Warpgroup instruction executed with an incomplete warpgroup": "an incomplete warpgroup",
+    r"Illegal instruction": "illegal instruction",
     r"Use-before-alloc": "use before the allocation",
     r"Use-after-free": "use after the free",
 }

@@ -125,3 +125,34 @@ def test_two_mappings_of_the_same_bytes(run_python: Run, begin: int, is_found: b
     found = [one for one in json.loads(said) if one.startswith("order: ")]
     assert len(found) == is_found
     assert all(f"writes 32 bytes at {address}" in one for one in found), found
+
+
+MANY = """extern "C" __global__ void fill(WORD *to) {
+  to[blockIdx.x * 256 + threadIdx.x] = 1;
+}"""
+MANY_BLOCKS = """
+cuda = Cuda(cu)
+module = cuda.out("cuModuleLoadData", open(PATH, "rb").read() + b"\\0")
+memory = cuda.allocate(1 << 20)
+one, other = (cuda.out("cuStreamCreate", 1) for _ in range(2))
+cuda.launch(module, "fill", 512, 256, 0, memory, stream=one)
+cuda.cuMemsetD8Async(c_uint64(memory.value + AT), 1, c_size_t(10), other)
+cuda.cuCtxSynchronize()
+print(json.dumps([one.replace(hex(memory.value + AT), "PLACE") for one in cudacore_sim.reports()]))
+"""
+
+
+@pytest.mark.parametrize("word", ["char", "int"])
+@pytest.mark.parametrize("at", [0, 70001, -10])
+def test_many_blocks(run_python: Run, tmp_path: Path, word: str, at: int) -> None:
+    """Accesses of blocks that run on other threads of the host would be lost, or others would be added."""
+    path = tmp_path / "many.ptx"
+    path.write_text(compile_to_ptx(MANY.replace("WORD", word), "many.cu"))
+    size = 512 * 256 * (1 if word == "char" else 4)
+    code = RUN + MANY_BLOCKS.replace("PATH", repr(str(path)))
+    for place, is_found in ((at % size, True), (size, False)):
+        result = run_python(code.replace("AT", str(place)), CHECK="order")
+        assert result.returncode == 0, result.stderr
+        found = [said for said in json.loads(result.stdout) if said.startswith("order: ")]
+        assert len(found) == is_found
+        assert all("writes 10 bytes at PLACE" in said and "/many.cu:2]" in said for said in found), found

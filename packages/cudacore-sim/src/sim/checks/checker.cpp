@@ -53,11 +53,16 @@ std::string text_of(const Dim3 &at) {
 Checker::Checker(Grid &grid) : grid_(grid), checks_(grid.launch.checks) {
   if (checks_.race)
     races_ = std::make_unique<Races>(grid, *this);
-  if (checks_.order && grid.launch.touched)
-    touches_ = std::make_unique<Touches>(grid.program);
 }
 
 Checker::~Checker() = default;
+
+Touches *Checker::new_touches() {
+  if (!checks_.order || !grid_.launch.touched)
+    return nullptr;
+  std::lock_guard<std::mutex> hold(lock_);
+  return touches_.emplace_back(std::make_unique<Touches>()).get();
+}
 
 void Checker::find(Fault what, const Instruction &ins, uint64_t other) {
   {
@@ -89,8 +94,16 @@ void Checker::ended(Unit &unit) {
 void Checker::finish() {
   if (races_)
     races_->finish();
-  if (touches_)
-    grid_.launch.touched(touches_->all());
+  if (touches_.empty())
+    return;
+  std::shared_ptr<Touches> all = std::move(touches_.front());
+  for (size_t i = 1; i < touches_.size(); ++i)
+    all->merge(std::move(*touches_[i]));
+  auto place = [all, module = grid_.launch.instance->module](uint64_t address, bool write) {
+    int64_t pc = all->place(address, write);
+    return pc < 0 ? "" : lines_of(module->program, module->program.code[static_cast<size_t>(pc)]);
+  };
+  grid_.launch.touched(std::make_shared<const Touched>(Touched{all->ranges(), place}));
 }
 
 std::string Checker::variable_at(const Spot &spot) const {
@@ -266,8 +279,8 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
   initialised(w, ins, lane, spot, bytes, write);
   if (races_)
     races_->global(w, ins, lane, spot, bytes, write);
-  if (touches_)
-    touches_->add(w, ins, spot.address, bytes, write);
+  if (Touches *touches = w.block->unit->touches)
+    touches->add(w, ins, spot.address, bytes, write);
 }
 
 /*
@@ -275,8 +288,8 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
  * after the allocation of the memory, or before its free.
  */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
-  if (touches_)
-    touches_->add(w, ins, address, bytes, write);
+  if (Touches *touches = w.block->unit->touches)
+    touches->add(w, ins, address, bytes, write);
 }
 
 void Checker::heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {

@@ -8,60 +8,92 @@
 
 namespace sim::exec {
 
+void Touches::Page::split() {
+  if (bytes)
+    return;
+  bytes = std::make_unique<std::array<Mark, page_bytes>>();
+  for (uint64_t i = 0; i < page_bytes; ++i)
+    (*bytes)[i] = words[i / word_bytes];
+}
+
 void Touches::add(const Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (static_cast<Window>(address >> window_shift) != Window::memory)
     return;
-  bool is_strong = ins.access & access_strong;
-  for (uint64_t at = address; at < address + bytes; ++at) {
-    if (at / page_bytes != last_number_) {
-      last_number_ = at / page_bytes;
-      std::unique_ptr<Page> &page = pages_[last_number_];
+  const bool is_strong = ins.access & access_strong;
+  const Mark mark{w.pc & ((1u << 30) - 1), !is_strong, is_strong};
+  Pages &pages = pages_[write];
+  for (uint64_t at = address, end = address + bytes; at < end;) {
+    const uint64_t offset = at % page_bytes, size = std::min(end - at, page_bytes - offset);
+    if (at / page_bytes != pages.last_number) {
+      pages.last_number = at / page_bytes;
+      std::unique_ptr<Page> &page = pages.by_number[pages.last_number];
       if (!page)
         page = std::make_unique<Page>();
-      last_ = page.get();
+      pages.last = page.get();
     }
-    Mark &mark = (write ? last_->written : last_->read)[at % page_bytes];
-    if (!mark.any() || (!mark.plain && !is_strong))
-      mark.pc = w.pc & ((1u << 30) - 1);
-    if (is_strong)
-      mark.strong = 1;
+    Page &page = *pages.last;
+    if ((offset | size) % word_bytes)
+      page.split();
+    if (page.bytes)
+      for (uint64_t i = offset; i < offset + size; ++i)
+        (*page.bytes)[i].add(mark);
     else
-      mark.plain = 1;
+      for (uint64_t i = offset / word_bytes; i < (offset + size) / word_bytes; ++i)
+        page.words[i].add(mark);
+    at += size;
   }
 }
 
-std::vector<Touch> Touches::all() const {
-  std::map<uint32_t, std::shared_ptr<const std::string>> places;
-  auto place_of = [&](uint32_t pc) {
-    std::shared_ptr<const std::string> &place = places[pc];
-    if (!place)
-      place = std::make_shared<const std::string>(lines_of(program_, program_.code[pc]));
-    return place;
-  };
-  std::vector<uint64_t> numbers;
-  for (const auto &entry : pages_)
-    numbers.push_back(entry.first);
-  std::sort(numbers.begin(), numbers.end());
+void Touches::merge(Touches &&other) {
+  for (size_t write = 0; write < pages_.size(); ++write)
+    for (auto &[number, theirs] : other.pages_[write].by_number) {
+      std::unique_ptr<Page> &page = pages_[write].by_number[number];
+      if (!page) {
+        page = std::move(theirs);
+        continue;
+      }
+      if (theirs->bytes)
+        page->split();
+      for (uint64_t i = 0; page->bytes && i < page_bytes; ++i)
+        (*page->bytes)[i].add(theirs->at(i));
+      for (uint64_t i = 0; !page->bytes && i < page->words.size(); ++i)
+        page->words[i].add(theirs->words[i]);
+    }
+}
+
+std::vector<Touch> Touches::ranges() const {
   std::vector<Touch> found;
   for (bool write : {false, true}) {
-    Mark last{};
-    for (uint64_t number : numbers) {
-      const Page &page = *pages_.at(number);
-      for (uint64_t i = 0; i < page_bytes; ++i) {
-        Mark mark = (write ? page.written : page.read)[i];
-        uint64_t at = number * page_bytes + i;
+    std::vector<std::pair<uint64_t, const Page *>> pages;
+    for (const auto &[number, page] : pages_[write].by_number)
+      pages.emplace_back(number, page.get());
+    std::sort(pages.begin(), pages.end());
+    for (const auto &[number, page] : pages) {
+      const uint64_t step = page->bytes ? 1 : word_bytes;
+      for (uint64_t i = 0, end = 0; i < page_bytes; i = end) {
+        const Mark mark = page->at(i);
+        for (end = i + step; end < page_bytes && page->at(end).is_like(mark);)
+          end += step;
         if (!mark.any())
           continue;
-        if (!found.empty() && found.back().end == at && found.back().write == write && mark == last) {
-          ++found.back().end;
-          continue;
-        }
-        found.push_back({at, at + 1, write, mark.plain != 0, mark.strong != 0, place_of(mark.pc)});
-        last = mark;
+        const uint64_t at = number * page_bytes;
+        const Touch touch{at + i, at + end, write, mark.plain != 0, mark.strong != 0};
+        if (!found.empty() && found.back().end == touch.begin && found.back().is_like(touch))
+          found.back().end = touch.end;
+        else
+          found.push_back(touch);
       }
     }
   }
   return found;
+}
+
+int64_t Touches::place(uint64_t address, bool write) const {
+  auto found = pages_[write].by_number.find(address / page_bytes);
+  if (found == pages_[write].by_number.end())
+    return -1;
+  const Mark mark = found->second->at(address % page_bytes);
+  return mark.any() ? int64_t{mark.pc} : -1;
 }
 
 } // namespace sim::exec

@@ -10,37 +10,48 @@ namespace sim::exec {
 
 /*
  * Records the bytes of global memory that a grid accesses, and the places of the accesses in the grid's code. The
- * driver compares these accesses with those of other work in flight. With this check, a single host thread runs the
- * grid.
+ * driver compares these accesses with those of other work in flight. Each thread of the host that runs the grid has a
+ * record of its own; they are merged when the grid has ended.
  */
 class Touches {
 public:
-  explicit Touches(const Program &program) : program_(program) {}
-
   void add(const Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write);
-  std::vector<Touch> all() const;
+  void merge(Touches &&other);
+  std::vector<Touch> ranges() const;
+  /* Returns the index of the instruction that accessed a byte, or -1 if there was no such access. */
+  int64_t place(uint64_t address, bool write) const;
 
 private:
-  static constexpr uint64_t page_bytes = 512;
+  static constexpr uint64_t page_bytes = 512, word_bytes = 4;
   /*
-   * The first instruction that accessed a byte, and whether it was a plain or a strong access. A plain access replaces
-   * a strong one.
+   * The first instruction in the code that accessed some bytes, and whether there were plain and strong accesses. Among
+   * these, only plain accesses count if there are any.
    */
   struct Mark {
     uint32_t pc : 30, plain : 1, strong : 1;
-    bool operator==(const Mark &other) const {
-      return pc == other.pc && plain == other.plain && strong == other.strong;
-    }
     bool any() const { return plain || strong; }
+    bool is_like(Mark other) const { return plain == other.plain && strong == other.strong; }
+    void add(Mark other) {
+      if (!any() || other.plain > plain || (other.plain == plain && other.any() && other.pc < pc))
+        pc = other.pc;
+      plain |= other.plain;
+      strong |= other.strong;
+    }
   };
   struct Page {
-    std::array<Mark, page_bytes> read{}, written{};
+    std::array<Mark, page_bytes / word_bytes> words{};
+    std::unique_ptr<std::array<Mark, page_bytes>> bytes; /* instead of `words`, after an access to a part of a word */
+
+    void split();
+    Mark at(uint64_t offset) const { return bytes ? (*bytes)[offset] : words[offset / word_bytes]; }
+  };
+  struct Pages {
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> by_number;
+    uint64_t last_number = ~uint64_t{0};
+    Page *last = nullptr;
   };
 
-  const Program &program_;
-  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  uint64_t last_number_ = ~uint64_t{0};
-  Page *last_ = nullptr;
+  std::array<Pages, 2> pages_; /* of reads and of writes */
 };
 
 } // namespace sim::exec

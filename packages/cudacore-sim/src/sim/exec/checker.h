@@ -33,6 +33,11 @@ public:
   explicit Checker(Grid &grid);
   ~Checker();
 
+  /* Returns a new record for the accesses of a thread of the host; null: they are not recorded. */
+  Touches *new_touches();
+  /* Whether global memory is checked. If not, accesses need not be reported. */
+  bool watches_memory() const { return checks_.init || checks_.race || checks_.order; }
+
   void begins(Block &block);
   void ended(Unit &unit); /* called when all threads of the unit have ended */
   void finish();          /* called when the grid has ended */
@@ -104,8 +109,8 @@ private:
   Grid &grid_;
   const Checks checks_;
   std::unique_ptr<Races> races_;
-  std::unique_ptr<Touches> touches_;
   std::mutex lock_;
+  std::vector<std::unique_ptr<Touches>> touches_; /* by thread of the host */
   std::set<std::pair<const Instruction *, uint64_t>> found_;
 };
 

@@ -15,6 +15,7 @@ constexpr uint32_t max_warps = 32;     /* maximum number of warps of a block */
 constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together: warps 0 to 3, 4 to 7, and so on */
 
 class Checker;
+class Touches;
 
 /* A launch that is running. The worker threads share it. */
 struct Grid {
@@ -121,7 +122,8 @@ struct Unit {
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
-  uint64_t wake_at = 0; /* when the next sleeping lanes continue, if all lanes sleep or wait; otherwise 0 */
+  Touches *touches = nullptr; /* the record of accesses of the thread that runs the unit; null: there is none */
+  uint64_t wake_at = 0;       /* when the next sleeping lanes continue, if all lanes sleep or wait; otherwise 0 */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

@@ -49,7 +49,8 @@ void work(Grid &grid, uint64_t resident_limit) {
   std::fesetenv(FE_DFL_ENV); /* the GPU does not use the caller's modes for rounding and subnormal numbers */
   std::deque<std::unique_ptr<Unit>> parked;
   uint64_t next_wake = UINT64_MAX; /* the earliest time at which a sleeping unit can continue */
-  size_t asleep = 0;               /* how many units in a row were sleeping; 0 as soon as a unit makes progress */
+  Touches *touches = grid.checker ? grid.checker->new_touches() : nullptr;
+  size_t asleep = 0; /* how many units in a row were sleeping; 0 as soon as a unit makes progress */
   try {
     while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;
@@ -58,6 +59,7 @@ void work(Grid &grid, uint64_t resident_limit) {
         if (number >= grid.units)
           continue;
         unit = store.take();
+        unit->touches = touches;
         unit->start(grid, number);
       } else if (!parked.empty()) {
         if (asleep >= parked.size()) {
@@ -229,7 +231,7 @@ Fault run(const Launch &launch) {
     return fault;
   }
   exec::Grid grid(launch);
-  if (launch.checks.race || launch.checks.order || exec::Pool::size() == 0 || grid.units == 1 ||
+  if (launch.checks.race || exec::Pool::size() == 0 || grid.units == 1 ||
       grid.units * grid.warps * grid.cluster_size <= exec::inline_warps)
     exec::work(grid, grid.resident_limit);
   else

@@ -321,8 +321,13 @@ void ModuleBuilder::check_externals() {
     bool used = function.address_taken || function.is_entry;
     for (const exec::Function &caller : functions)
       used = used || std::find(caller.callees.begin(), caller.callees.end(), symbol->index) != caller.callees.end();
-    if (used)
-      error(one.line, {"unresolved function '" + function.name + "'", CompileResult::Failure::unresolved});
+    if (!used)
+      continue;
+    const bool is_launch =
+        function.name.rfind("cudaLaunchDevice", 0) == 0 || function.name.rfind("cudaGetParameterBuffer", 0) == 0;
+    error(one.line, {"unresolved function '" + function.name + "'" +
+                         (is_launch ? ", because launches from kernels are not simulated: launch from the host" : ""),
+                     CompileResult::Failure::unresolved});
   }
 }
 

@@ -31,6 +31,11 @@ INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED, INVALID_PTX, INVALID_IMAGE, NO_BIN
         ),
         (HEADER + ".entry f() {\n bra nowhere;\n}\n", INVALID_PTX, "line 5: unknown label 'nowhere': bra nowhere;"),
         (HEADER + ".extern .func g();\n.entry f() { call g; ret; }\n", INVALID_PTX, "unresolved function 'g': .extern"),
+        (
+            HEADER + ".extern .func cudaLaunchDeviceV2();\n.entry f() { call cudaLaunchDeviceV2; ret; }\n",
+            INVALID_PTX,
+            "unresolved function 'cudaLaunchDeviceV2', because launches from kernels are not simulated",
+        ),
         (HEADER + ".extern .global .u32 x;\n.entry f() { ret; }\n", INVALID_PTX, "undefined reference to 'x'"),
         (
             HEADER + ".entry f() {\n .reg .b32 %r;\n add.u33 %r, %r, %r; }\n",
@@ -101,6 +106,9 @@ def test_what_is_not_simulated(cuda: Any) -> None:
     """Features that are not simulated would be refused without a reason."""
     assert cuda.code("cuTexRefCreate", None) == NOT_SUPPORTED
     assert cudacore_sim.why() == "cuTexRefCreate is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
+    for name in ("cuMemGetLocationInfo", "cuDeviceGetP2PAtomicCapabilities", "cuTensorMapEncodeIm2colWide"):
+        assert cuda.code(name, *[None] * 16) == NOT_SUPPORTED
+        assert cudacore_sim.why() == f"{name} is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
     table = c_void_p()
     assert cuda.code("cuGetExportTable", byref(table), b"\0" * 16) == NOT_SUPPORTED
     assert "CUDA runtime (libcudart" in cudacore_sim.why()

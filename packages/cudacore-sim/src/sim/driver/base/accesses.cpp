@@ -13,19 +13,17 @@ namespace {
 
 constexpr size_t max_findings = 1000; /* how many findings are remembered, so that each is reported only once */
 
-using CodeLocation =
-    std::shared_ptr<const std::string>; /* names a place in a kernel's code; null if the unit is not a kernel */
-
 /* An access of a unit to some bytes. */
 struct Access {
   OrderedPtr unit;
   AccessKind kind;
   bool plain, strong;
   bool word; /* an atomic copy or fill of one word: kernels may wait for the word, or change it at the same time */
-  CodeLocation location;
+  TouchedPtr touched; /* the accesses of the kernel; null if the unit is not a kernel */
+  uint64_t shift;     /* was added to the addresses by which the unit accessed the bytes: see for_each_part() */
   bool operator==(const Access &other) const {
     return unit == other.unit && kind == other.kind && plain == other.plain && strong == other.strong &&
-           word == other.word && location == other.location;
+           word == other.word && touched == other.touched && shift == other.shift;
   }
   bool writes() const { return kind != AccessKind::read; }
   bool is_atomic() const { return strong && !plain; }
@@ -86,7 +84,10 @@ bool conflicts(const Access &one, const Access &other) {
          !has_communicated(first, second) && !host_may_order(first, second) && !host_may_order(second, first);
 }
 
-std::string location_text(const Access &access) { return access.location != nullptr ? *access.location : ""; }
+/* Returns the place in the code of a kernel's access to a byte. `address` is the one by which it was recorded. */
+std::string location_text(const Access &access, uint64_t address) {
+  return access.touched != nullptr ? access.touched->place(address - access.shift, access.writes()) : "";
+}
 
 /* The number of the allocation that contains an address; 0: no allocation contains it. */
 uint64_t allocation_at(uint64_t address) {
@@ -101,16 +102,19 @@ void report_new(const std::string &key, const std::string &text) {
     report(text);
 }
 
+/* Reports accesses to the same bytes. `begin` and `end` are the addresses by which they were recorded. */
 void report_conflict(const Access &now, const Access &then, uint64_t begin, uint64_t end) {
-  auto side = [](const Access &one) {
-    return one.unit->what + one.unit->call + std::to_string(one.unit->stream) + text_of(one.kind) + location_text(one);
+  auto side = [&](const Access &one) {
+    return one.unit->what + one.unit->call + std::to_string(one.unit->stream) + text_of(one.kind) +
+           location_text(one, begin);
   };
   std::string one = side(now), other = side(then);
-  report_new(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(begin)),
+  const uint64_t address = begin - now.shift;
+  report_new(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(address)),
              "order: " + text_of(*now.unit) + " " + text_of(now.kind) + " " + std::to_string(end - begin) +
-                 " bytes at " + hex(begin) + location_text(now) + ", which " + text_of(*then.unit) + " " +
-                 text_of(then.kind) + location_text(then) +
-                 ", with nothing that orders the two: " + state().memory.explain(begin));
+                 " bytes at " + hex(address) + location_text(now, begin) + ", which " + text_of(*then.unit) + " " +
+                 text_of(then.kind) + location_text(then, begin) +
+                 ", with nothing that orders the two: " + state().memory.explain(address));
 }
 
 /* Removes the accesses of units that the host knows to be done, because all later work is ordered after them. */
@@ -169,13 +173,11 @@ template <class Look> void for_each_part(uint64_t begin, uint64_t end, Look look
 }
 
 /* Adds an access. Reports conflicting accesses that are not ordered before or after this one: once for each unit. */
-void add_part(uint64_t begin, uint64_t end, uint64_t shift, const Access &access, std::set<const Ordered *> &reported) {
-  begin += shift;
-  end += shift;
+void add_part(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
   for_each(begin, end, [&](uint64_t from, uint64_t to, const std::vector<Access> &accesses) {
     for (const Access &one : accesses)
       if (conflicts(one, access) && reported.insert(one.unit.get()).second)
-        report_conflict(access, one, from - shift, to - shift);
+        report_conflict(access, one, from, to);
   });
   split(begin);
   split(end);
@@ -203,9 +205,11 @@ void add_part(uint64_t begin, uint64_t end, uint64_t shift, const Access &access
   join(begin, end);
 }
 
-void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
-  for_each_part(begin, end,
-                [&](uint64_t from, uint64_t to, uint64_t shift) { add_part(from, to, shift, access, reported); });
+void add(uint64_t begin, uint64_t end, Access access, std::set<const Ordered *> &reported) {
+  for_each_part(begin, end, [&](uint64_t from, uint64_t to, uint64_t shift) {
+    access.shift = shift;
+    add_part(from + shift, to + shift, access, reported);
+  });
 }
 
 /*
@@ -239,12 +243,12 @@ void find_communication(Ordered &unit, const std::vector<Touch> &touches) {
 
 } // namespace
 
-void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches) {
+void record_accesses(const OrderedPtr &unit, const TouchedPtr &touched) {
   std::set<const Ordered *> reported;
-  find_communication(*unit, touches);
-  for (const Touch &one : touches)
+  find_communication(*unit, touched->ranges);
+  for (const Touch &one : touched->ranges)
     add(one.begin, one.end,
-        {unit, one.write ? AccessKind::write : AccessKind::read, one.plain, one.strong, false, one.place}, reported);
+        {unit, one.write ? AccessKind::write : AccessKind::read, one.plain, one.strong, false, touched, 0}, reported);
 }
 
 void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, AccessKind kind) {
@@ -253,14 +257,14 @@ void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Acc
   std::set<const Ordered *> reported;
   bool is_access = kind == AccessKind::read || kind == AccessKind::write;
   bool is_word = is_access && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
-  add(address, address + bytes, {unit, kind, true, false, is_word, nullptr}, reported);
+  add(address, address + bytes, {unit, kind, true, false, is_word, nullptr, 0}, reported);
 }
 
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
   if (unit == nullptr)
     return;
   std::set<const Ordered *> reported;
-  add(address, address + bytes, {unit, AccessKind::write, false, true, false, nullptr}, reported);
+  add(address, address + bytes, {unit, AccessKind::write, false, true, false, nullptr, 0}, reported);
 }
 
 void forget_accesses(uint64_t address, uint64_t bytes) {

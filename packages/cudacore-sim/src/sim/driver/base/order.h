@@ -77,7 +77,7 @@ enum class AccessKind { read, write, allocate, free };
 /* Records that a unit accesses memory. Call this before the unit is done. A null unit is ignored. */
 void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, AccessKind kind);
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
-void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* records the accesses of a kernel */
+void record_accesses(const OrderedPtr &unit, const TouchedPtr &touched); /* records the accesses of a kernel */
 
 void forget_accesses(uint64_t address, uint64_t bytes);
 void forget_all_accesses();

@@ -182,9 +182,9 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
       report(describe_fault(fault));
     };
   if (launch.checks.order)
-    launch.touched = [&s, unit = Executor::running()->ordered](const std::vector<Touch> &touches) {
+    launch.touched = [&s, unit = Executor::running()->ordered](const TouchedPtr &touched) {
       std::lock_guard<std::mutex> guard(s.mutex);
-      record_accesses(unit, touches);
+      record_accesses(unit, touched);
     };
   Fault fault = run(launch);
   launch.memory = nullptr;

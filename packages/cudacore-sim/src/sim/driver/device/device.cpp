@@ -348,6 +348,19 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
   }
 }
 
+/* As CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED says, the link to the host supports no atomics itself. */
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
+                                           unsigned int count, CUdevice dev) {
+  Device *device = nullptr;
+  SIM_RETURN_FAILURE(find_device(dev, device));
+  SIM_REQUIRE(capabilities != nullptr && operations != nullptr && count != 0);
+  if (std::any_of(operations, operations + count,
+                  [](CUatomicOperation one) { return one < 0 || one >= CU_ATOMIC_OPERATION_MAX; }))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::fill_n(capabilities, count, 0u);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   Device *device = nullptr, *peer = nullptr;
   SIM_REQUIRE(canAccessPeer != nullptr);

@@ -61,7 +61,8 @@ const Range &range_of(Warp &w, const Instruction &ins, uint32_t lane, uint64_t a
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   const Range &range = range_of(w, ins, lane, address, bytes, write);
   uint64_t offset = address - range.begin;
-  if (Checker *checker = w.grid->checker.get()) /* not caching the range lets the checks see all accesses */
+  Checker *checker = w.grid->checker.get();
+  if (checker && checker->watches_memory()) /* not caching the range lets the checks see all accesses */
     checker->global(w, ins, lane,
                     {"global", address, range.host + offset, range.written ? range.written + offset : nullptr}, bytes,
                     write);
