@@ -89,31 +89,16 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         CUDAError
             If the device or the pool does not have enough memory left.
         """
-        if type(size) is not int or not 0 < size < _MAX_BYTES:
-            size = check_size(size)
-        if self.is_closed:
-            raise closed(self)
-        if size == 0:
-            Stream_accept(stream, allow_stream_protocol=True)
-            return empty_buffer(self._buffer_class, self)
-        try:
-            return _native.allocate(self._buffer_class, self._pool, size, stream, self)
-        except CUDAError as error:
-            if not isinstance(error, OutOfMemoryError) or not collect_garbage(self, stream):
-                raise self._explained(error, size)  # noqa: B904 - it is the same error, or has it as its cause
-        try:
-            return _native.allocate(self._buffer_class, self._pool, size, stream, self)
-        except CUDAError as error:
-            raise self._explained(error, size)  # noqa: B904
+        return self._allocate_for(self, None, size, stream)
 
     def _allocate_for(
         self,
         mr: MemoryResource,
-        trackers: tuple[_native.Handle, ...],
-        size: int,
+        trackers: tuple[_native.Handle, ...] | None,
+        size: SupportsIndex,
         stream: Stream | IsStreamType | None,
     ) -> Buffer:
-        """Allocate like :meth:`allocate`, and count the memory in an adaptor's trackers."""
+        """Allocate for this resource, or for an adaptor, whose trackers count the memory."""
         if type(size) is not int or not 0 < size < _MAX_BYTES:
             size = check_size(size)
             if size == 0:
