@@ -8,8 +8,12 @@ from cudacore_graph._nodes.alloc import AllocNode
 from cudacore_graph._nodes.child_graph import ChildGraphNode, ExecutableChildGraphNode
 from cudacore_graph._nodes.conditional import ConditionalNode, IfElseNode, IfNode, SwitchNode, WhileNode
 from cudacore_graph._nodes.empty import EmptyNode
-from cudacore_graph._nodes.event_record import EventRecordNode, ExecutableEventRecordNode
-from cudacore_graph._nodes.event_wait import EventWaitNode, ExecutableEventWaitNode
+from cudacore_graph._nodes.event import (
+    EventRecordNode,
+    EventWaitNode,
+    ExecutableEventRecordNode,
+    ExecutableEventWaitNode,
+)
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.free import FreeNode
 from cudacore_graph._nodes.host_callback import ExecutableHostCallbackNode, HostCallbackNode
