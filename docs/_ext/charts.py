@@ -9,8 +9,7 @@ bar. Options:
 - ``relative``: the bars of a row are in proportion to the row's first one, and have this ratio. Default: to the largest
   of all.
 - ``rate``: the figures are microseconds, and are shown as thousands a second.
-- ``lines``: a line for each column instead of bars, over the rows, on a logarithmic scale. There is no picture before
-  the file was measured.
+- ``lines``: a line for each column instead of bars, over the rows, on a logarithmic scale.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ WRONG = {
     "masked": (TypeError, "argument 1 has masked", (0, np.ma.array(np.zeros(2, "u4"), mask=[0, 1])), {}),
     "item": (TypeError, "node 1: argument 1: ", (0, [1, "a"]), {}),
     "value": (TypeError, "argument 1: ", (0, "a"), {"count": 2}),
-    "arguments": (TypeError, "takes 2 arguments but 1 columns", ([1],), {}),
+    "arguments": (TypeError, "takes 2 arguments, .*, not 1", ([1],), {}),
     "backwards": (ValueError, "edge 1 leads from node 1 to node 0", (0, [1, 2]), {"edges": [(0, 1), (1, 0)]}),
     "backwards array": (
         ValueError,
@@ -321,6 +321,12 @@ def test_other_graphs(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
         other.launch_many(ONE, add, 0, [1])
     with pytest.raises(ch.ClosedError):
         nodes[0]
+
+
+def test_range(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
+    """A range, which has a value for each node, would be refused."""
+    nodes = definition.launch_many(ONE, add, numbers.buffer, range(3))
+    assert [node.args[1] for node in nodes] == [0, 1, 2]
 
 
 def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> None:

@@ -39,7 +39,7 @@ WRONG = {
     "config": (TypeError, "config must be a LaunchConfig", (0, 1), {"config": 3}),
     "type": (TypeError, "argument 1: .*of the type int64", (0, np.zeros(8, "i8")), {}),
     "item": (TypeError, "node 1: argument 1: ", (0, [1, "a"] * 4), {}),
-    "arguments": (TypeError, "takes 2 arguments but 1 columns", (0,), {}),
+    "arguments": (TypeError, "takes 2 arguments, .*, not 1", (0,), {}),
 }
 
 

@@ -233,14 +233,14 @@ def _take(index: int, column: Any) -> Any:
         first = view[0] if len(view) and letter in _FORMATS else None
         place = (copy.buffer_info()[0], view.itemsize)
         return _Array(copy, len(view), place, _FORMATS.get(letter, "V"), view.itemsize, f"'{view.format}'", first)
-    return list(column) if isinstance(column, (list, tuple)) else column
+    return list(column) if isinstance(column, (list, tuple, range)) else column
 
 
 def _check_columns(kernel: Kernel, given: list[Any]) -> tuple[Any, ...]:
     """Check the columns, and return them in the form that the extension module reads."""
     parameters = kernel.arguments_info
     if len(parameters) != len(given):
-        raise TypeError(f"the kernel takes {len(parameters)} arguments but {len(given)} columns were given")
+        raise TypeError(f"the kernel takes {len(parameters)} arguments, each a column or one value, not {len(given)}")
     for index, (column, parameter) in enumerate(zip(given, parameters, strict=True)):
         if isinstance(column, _Array):
             column.check(index, parameter)

@@ -404,7 +404,7 @@ def test_fields_of_structures(device: ch.Device, stream: ch.Stream) -> None:
             found = np.zeros(expected[name].shape, expected[name].dtype)
             field.copy_to(found, stream)
             np.testing.assert_array_equal(found, expected[name])
-    x = particles.field("x")
+    x = particles["x"]  # the same as field("x")
     del particles, part, field
     x.copy_from(np.full((3, 2), 7, np.float32), stream)
     found = np.zeros((3, 2), np.float32)
@@ -420,6 +420,8 @@ def test_fields_that_cannot_be_viewed(device: ch.Device, stream: ch.Stream) -> N
     packed = device.to_device(np.zeros(4, [("a", "i4"), ("b", "f8")]), stream=stream)
     with pytest.raises(ValueError, match=r"no field 'c': .* its fields are 'a', 'b'"):
         packed.field("c")
+    with pytest.raises(ValueError, match=r"no field \['a'\]: "):
+        packed.field(["a"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"strides must be divisible by itemsize, and they are \(12,\) bytes"):
         packed.field("b")
     assert packed.field("a").strides == (3,)

@@ -136,6 +136,7 @@ class KernelNode(GraphNode):
         """tuple of int, float, bool or bytes: The kernel's arguments, by the kinds of its parameters.
 
         Pointers are addresses, which keep no memory alive. Structs, and parameters whose kind is unknown, are bytes.
+        Only a C++ name says which integers have a sign: -1 in an ``extern "C"`` kernel is 4294967295.
         For nodes that another library added, a driver for CUDA 12.4 is needed.
 
         Examples

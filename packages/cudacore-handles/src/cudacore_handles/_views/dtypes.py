@@ -55,7 +55,7 @@ _MAX_ELEMENT_TYPES = 1000
 def field_of(dtype: Any, name: str) -> tuple[Any, int]:
     """Return the dtype of a field of a structured type, and its offset in bytes."""
     fields = getattr(dtype, "fields", None) or {}
-    if name not in fields:
+    if not isinstance(name, str) or name not in fields:
         has = f"its fields are {', '.join(map(repr, fields))}" if fields else "it is not a structure"
         raise ValueError(f"there is no field {name!r}: the type is {dtype}, and {has}")
     kind, offset = fields[name][:2]

@@ -122,8 +122,8 @@ class StridedMemoryView(_native.ViewHandle):
     __reduce__ = not_pickled("copy what it views to the host, and pickle that")
 
     def __getitem__(self, key: Any) -> StridedMemoryView:
-        """Return a view of a part: integers and slices, as for an array of NumPy."""
-        return self.view(self._layout[key])
+        """Return a view of a part: integers, slices or the name of a field, as for an array of NumPy."""
+        return self.field(key) if isinstance(key, str) else self.view(self._layout[key])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array of the same memory, which the host must be able to access.
