@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "list": (lambda p: p.launch([1, 2], 0.1, 4), "argument 0: cannot pass a 'list' to a kernel; pass an int, float"),
     "host array": (
         lambda p: p.launch(np.zeros(4, np.float32), 0.1, 4),
-        "copy it to the device and pass the array that is there",
+        "copy it to the device by device.to_device(array, stream=stream), and",
     ),
     "missing": (lambda p: p.launch(p.buffer, 0.1), "takes 3 arguments (parameter sizes: 8, 4, 4 bytes) but 2 were"),
     "order": (
@@ -193,6 +193,9 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "RawKernel": (lambda p: getattr(core, "RawKernel"), "'RawKernel': write Program(code, 'c++').compile('cubin')"),  # noqa: B009
     "all devices": (lambda p: getattr(core, "synchronize"), "use Device.sync(), Stream.sync() or Event.sync()"),  # noqa: B009
     "graph": (lambda p: getattr(core.graph, "GraphDefintion"), "did you mean 'GraphDefinition'"),  # noqa: B009
+    "class of a module": (lambda p: getattr(core, "GraphDefinition"), "'GraphDefinition': it is in cudacore.graph"),  # noqa: B009
+    "view of a module": (lambda p: getattr(core, "StridedMemoryView"), "it is in cudacore.utils"),  # noqa: B009
+    "list as array": (lambda p: p.device.to_device([1, 2], stream=p.stream), "; write np.array(values, dtype=...)"),  # type: ignore[arg-type]
     "utils": (lambda p: getattr(core.utils, "StridedMemoryVew"), "did you mean 'StridedMemoryView'"),  # noqa: B009
     "texture": (lambda p: getattr(core.texture, "TextureObjet"), "did you mean 'TextureObject'"),  # noqa: B009
     "typing": (lambda p: getattr(core.typing, "SourceCodeTyp"), "did you mean 'SourceCodeType'"),  # noqa: B009
@@ -220,7 +223,7 @@ def test_message_says_what_to_do(name: str, program: Program, on_sim: bool) -> N
     mistake, text = MISTAKES[name]
     if not on_sim and name in ("extern in PTX", "full pool"):
         pytest.skip("a GPU has other words or limits")
-    with pytest.raises((TypeError, ValueError, AttributeError, RuntimeError, MemoryError)) as caught:
+    with pytest.raises((TypeError, ValueError, AttributeError, RuntimeError, MemoryError, BufferError)) as caught:
         mistake(program)
     assert re.search(re.escape(text), str(caught.value)), str(caught.value)
 

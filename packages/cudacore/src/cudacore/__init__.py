@@ -181,12 +181,11 @@ _LAZY = {
 
 
 # What to use instead of names of CuPy, PyCUDA, Numba, PyTorch and the CUDA runtime, which newcomers try.
-_MEMORY = "memory = device.allocate(array.nbytes, stream=stream), then memory.copy_from(array, stream=stream)"
 _PROGRAM = "write Program(code, 'c++').compile('cubin').get_kernel(name)"
 _COPY = "use Buffer.copy_from(array, stream=stream) and copy_to(array, stream=stream)"
 _INSTEAD = {
     **dict.fromkeys(("malloc", "mem_alloc", "alloc", "empty", "zeros", "allocate"), "use Device.allocate()"),
-    **dict.fromkeys(("array", "asarray", "to_device"), _MEMORY),
+    **dict.fromkeys(("array", "asarray", "to_device"), "use Device.to_device(array, stream=stream)"),
     **dict.fromkeys(("memcpy", "memcpy_htod", "memcpy_dtoh", "copy", "asnumpy"), _COPY),
     **dict.fromkeys(("RawKernel", "RawModule", "SourceModule", "ElementwiseKernel", "compile", "jit"), _PROGRAM),
     **dict.fromkeys(("synchronize", "sync"), "use Device.sync(), Stream.sync() or Event.sync()"),

@@ -38,12 +38,13 @@ def finish_module(
 
     def get(name: str) -> Any:
         if name not in where:
+            # No suggestions for private names: the import system reads names of private modules here, and introspection
+            # reads special names that packages lack.
+            meant = ""
             if name in instead:
                 meant = f": {instead[name]}"
-            else:
-                # No suggestions for private names: the import system reads names of private modules here, and
-                # introspection reads special names that packages lack.
-                meant = "" if name.startswith("_") else suggestion(name, namespace["__all__"])
+            elif not name.startswith("_"):
+                meant = _place(package, modules.get("", ()), name) or suggestion(name, namespace["__all__"])
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
         if where[name]:
             value = getattr(importlib.import_module(where[name], package), name)
@@ -54,6 +55,18 @@ def finish_module(
 
     namespace["__getattr__"] = get
     namespace["__dir__"] = lambda: [*namespace["__all__"], *(name for name in namespace if name.startswith("__"))]
+
+
+def _place(package: str, modules: Iterable[str], name: str) -> str:
+    """Return which of a package's modules has a name, as a part of an error; empty if none has it."""
+    for module in modules:
+        try:
+            found = importlib.import_module(f".{module}", package)
+        except ImportError:  # it needs a package that is not installed
+            continue
+        if name in getattr(found, "__all__", ()):
+            return f": it is in {package}.{module}"
+    return ""
 
 
 def public(cls: _T) -> _T:

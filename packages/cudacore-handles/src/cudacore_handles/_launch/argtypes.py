@@ -36,7 +36,7 @@ _Place = tuple[int, int, object] | tuple[int, int, object, int]
 _Answer = bytes | int | float | _Place
 
 _POINTER_SIZE = 8
-_ON_DEVICE = "copy it to the device and pass the array that is there"
+_ON_DEVICE = "copy it to the device by device.to_device(array, stream=stream), and pass that"
 
 # NumPy scalars by dtype.kind: how they are packed, and the item sizes for which CUDA C++ has a type.
 _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
@@ -290,7 +290,9 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
     if device_type == _native.DL_CPU:
         return _read_host_array(value, size, kind)
     if device_type not in (_native.DL_CUDA, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED):
-        raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
+        raise TypeError(
+            f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); copy it to the device first"
+        )
     address, capsule, element = _read_dlpack(value, device_type)
     return address, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, capsule, element
 

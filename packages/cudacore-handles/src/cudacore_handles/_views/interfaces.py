@@ -48,6 +48,8 @@ def read_address(interface: dict[str, Any], name: str) -> int:
 def no_protocol(obj: object) -> BufferError:
     """Return the error for an object that no protocol can read."""
     text, cause = why_no_array(obj)
+    if isinstance(obj, (list, tuple, int, float)):
+        text += "; write np.array(values, dtype=...)"
     error = BufferError(_NO_PROTOCOL.format(type(obj).__name__) + text)
     error.__cause__ = cause
     return error
