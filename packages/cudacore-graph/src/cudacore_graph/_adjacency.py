@@ -55,7 +55,7 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
             self._change(lost=(value,) if value in self else (), gained=(value,), edge_type=number)
             return
         try:
-            self._change(gained=(value,))
+            _native.change_edges(self._node, self._forward, (), (value,), 0)
         except CUDAError as error:
             if error.code != results.INVALID_VALUE or value not in self:
                 raise
@@ -63,7 +63,7 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     def discard(self, value: GraphNode) -> None:
         """Remove an edge (cuGraphRemoveDependencies), if it exists."""
         try:  # the edges are listed only after a failure: there can be thousands
-            self._change(lost=(value,))
+            _native.change_edges(self._node, self._forward, (value,), (), 0)
         except (TypeError, ValueError, CUDAError):
             if value in self:
                 raise

@@ -161,22 +161,23 @@ static int resolve(cch_stream **out, const cch_pool *pool, cch_stream *stream) {
   return status;
 }
 
-/* Checks that memory of an imported pool is at the location that was stated for the pool. */
-static int check_place(const cch_pool *pool, CUdeviceptr address, const char *operation) {
+/*
+ * Queries the real size of mapped memory, because the other process may have sent a wrong one, and checks that it is at
+ * the location that was stated for its pool. cuMemGetAddressRange does not support host memory that no device has
+ * access to.
+ */
+static int query_mapped(size_t *size, const cch_pool *pool, CUdeviceptr address, const char *operation) {
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   int device = pool->location_id;
-  int status = is_of_device(pool)
-                   ? CCH__CALL(cuPointerGetAttribute, (&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
-                   : 0;
+  void *values[] = {size, &device};
+  int status = CCH__CALL(cuPointerGetAttributes, (is_of_device(pool) ? 2 : 1, wanted, values, address));
   if (status != 0 || device == pool->location_id)
     return status;
   return cch__fail(CCH_EINVAL, operation, "the memory is of device %d, and its pool was imported as one of device %d",
                    device, pool->location_id);
 }
 
-/*
- * Maps the memory that a handle names, and queries its real size, because the other process may have sent a wrong one.
- * The context of the mapping must be current.
- */
+/* Maps the memory that a handle names. The context of the mapping must be current. */
 static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream,
                const char *operation) {
   CUmemPoolPtrExportData data;
@@ -184,10 +185,7 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
   if (status == 0) {
-    /* cuMemGetAddressRange does not support host memory that no device has access to. */
-    status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
-    if (status == 0)
-      status = check_place(pool, m->ptr.ptr, operation);
+    status = query_mapped(&m->ptr.size, pool, m->ptr.ptr, operation);
     if (status != 0) {
       CCH__ASIDE(cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, cch__stream_here(stream)))));
     }

@@ -28,6 +28,39 @@ static Py_ssize_t find_face(PyObject *room, PyObject *name) {
   return -1;
 }
 
+/* Sets an attribute of a class, which takes over the new descriptor, if the class inherits it from `base`. */
+static int replace_inherited(PyObject *cls, PyObject *base, const char *name, PyObject *descriptor) {
+  PyObject *inherited = PyObject_GetAttrString(base, name), *found = PyObject_GetAttrString(cls, name);
+  int status = descriptor != NULL && inherited != NULL && found != NULL ? 0 : -1;
+  if (status == 0 && found == inherited)
+    status = PyObject_SetAttrString(cls, name, descriptor);
+  Py_XDECREF(found);
+  Py_XDECREF(inherited);
+  Py_XDECREF(descriptor);
+  return status;
+}
+
+/*
+ * Gives a class its own descriptors for the methods and properties that it inherits from types of this module. CPython
+ * calls a method directly only if the descriptor is of the object's own class; otherwise each call searches the bases.
+ */
+static int own_descriptors(const state *st, PyObject *face) {
+  PyTypeObject *cls = (PyTypeObject *)face, *base = cls;
+  while ((base = PyType_GetSlot(base, Py_tp_base)) != NULL && PyType_GetModuleState(base) == st) {
+    PyMethodDef *method = PyType_GetSlot(base, Py_tp_methods);
+    for (; method != NULL && method->ml_name != NULL; method++)
+      if ((method->ml_flags & (METH_CLASS | METH_STATIC)) == 0 &&
+          replace_inherited(face, (PyObject *)base, method->ml_name, PyDescr_NewMethod(cls, method)) < 0)
+        return -1;
+    PyGetSetDef *property = PyType_GetSlot(base, Py_tp_getset);
+    for (; property != NULL && property->name != NULL; property++)
+      if (replace_inherited(face, (PyObject *)base, property->name, PyDescr_NewGetSet(cls, property)) < 0)
+        return -1;
+  }
+  PyErr_Clear(); /* the last base is not a type of this module */
+  return 0;
+}
+
 static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   if (check_argument_count("connect(room, **faces)", count, 1) < 0)
     return NULL;
@@ -43,6 +76,8 @@ static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_s
     Py_INCREF(arguments[count + k]);
     *slot = arguments[count + k];
     Py_XDECREF(old);
+    if (PyType_Check(*slot) && own_descriptors(st, *slot) < 0)
+      return NULL;
   }
   for (size_t i = 0; i < FACE_COUNT; i++)
     if (is_of_room(arguments[0], i) && *face_at(st, i) == NULL)
