@@ -270,13 +270,14 @@ def test_another_driver_after_the_first(run_python: Run) -> None:
         warnings.simplefilter("error")
         device = ch.Device()
         device.set_current()
+        ptx = b".version 8.0 .target sm_80 .address_size 64 .entry k() { ret; }"
         for same in (sim.get_library(), "sim", "SIM", "libcuda.so.1", "gpu", ""):  # all of them the loaded library
             os.environ["CUDACORE_DRIVER"] = same
-            device.create_stream()
+            ch.ObjectCode.from_ptx(ptx).get_kernel("k")
         for other in ("/nowhere/libcuda.so.1", "libm.so.6"):
             os.environ["CUDACORE_DRIVER"] = other
             try:
-                device.create_stream()
+                ch.ObjectCode.from_ptx(ptx).get_kernel("k")
             except RuntimeWarning as warning:
                 assert f"CUDACORE_DRIVER is {other!r}, and this process has loaded another driver" in str(warning)
             else:

@@ -291,7 +291,7 @@ class GraphBuilder(Builder, Made):
         with self._alone("split", self):
             own = self._own_stream()
             check(lib.cch_capture_gather(hold(own)))
-            streams = [Stream._create(own.context, None) for _ in range(number - 1)]
+            streams = [own.context.create_stream() for _ in range(number - 1)]
             forks: list[GraphBuilder] = []
             try:
                 for stream in streams:
@@ -470,7 +470,7 @@ class GraphBuilder(Builder, Made):
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
         possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # capture_add() raises if not
         context = self._own_stream().context
-        streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
+        streams = [context.create_stream() for _ in range(bodies if possible else 0)]
         node = self._add("add a conditional node", kind, condition, *count)
         return tuple(
             GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.shared))

@@ -4,6 +4,11 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cudacore_handles._driver.context import Context
+from cudacore_handles._option_dicts import EventOptionsDict, StreamOptionsDict
+from cudacore_handles._stream.event import Event
+from cudacore_handles._stream.options import EventOptions, StreamOptions
+from cudacore_handles._stream.stream import Stream
 from cudacore_handles.typing import IsStreamType, KernelArgumentType
 
 _H = TypeVar("_H", bound=Handle)
@@ -11,8 +16,6 @@ _T = TypeVar("_T")
 _M = TypeVar("_M", bound=TensorMapHandle)
 _R = TypeVar("_R", bound=ResourceHandle)
 _V = TypeVar("_V", bound=ViewHandle)
-_E = TypeVar("_E", bound=EventHandle)
-_S = TypeVar("_S", bound=StreamHandle)
 _B = TypeVar("_B", bound=BufferHandle)
 _Trackers = tuple[Handle, ...] | None
 _Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None, str] | object
@@ -375,8 +378,8 @@ def call_interruptibly(function: Callable[[], _T], /) -> _T:
 def join_threads() -> None:
     """Wait until all calls that :func:`call_on_thread` began in this interpreter have ended."""
 
-def create_event(cls: type[_E], context: Handle, flags: int, /) -> _E:
-    """Return a new event of a class in a context (cuEventCreate)."""
+def create_event(context: Context, options: EventOptions | EventOptionsDict | None, /) -> Event:
+    """Return a new event in a context (cuEventCreate)."""
 
 def sync_context(context: Handle, /) -> None:
     """Wait until all work of a context is done (cuCtxRecordEvent, cuCtxSynchronize).
@@ -384,8 +387,8 @@ def sync_context(context: Handle, /) -> None:
     On the main thread, signals are handled during the wait, and end it if their handler raises an exception.
     """
 
-def create_stream(cls: type[_S], context: Handle, flags: int, priority: int, /) -> _S:
-    """Return a new stream of a class in a context (cuStreamCreateWithPriority)."""
+def create_stream(context: Context, options: StreamOptions | StreamOptionsDict | None, /) -> Stream:
+    """Return a new stream in a context (cuStreamCreateWithPriority)."""
 
 def deallocation_stream(memory: int, /) -> Any:
     """Return the stream that the memory of a cch_deviceptr is freed on, as a new object; None if there is none."""

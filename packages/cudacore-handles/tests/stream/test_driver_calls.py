@@ -35,6 +35,7 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
         "record": lambda: stream.record(event),
         "wait": lambda: stream.wait(event),
         "is_done": lambda: event.is_done,
+        "stream": lambda: device.create_stream().close(),
         "event": lambda: device.create_event().close(),
         "allocation": lambda: device.allocate(64, stream=stream).close(),
         "set_current": device.set_current,
@@ -52,6 +53,7 @@ OPERATIONS = {
     "record": {**RESET, **CAPTURED, "cuEventRecord": 1},
     "wait": {**RESET, "cuStreamWaitEvent": 1},
     "is_done": {**RESET, "cuEventQuery": 1},
+    "stream": {"cuCtxGetId": 2, "cuStreamCreateWithPriority": 1, "cuStreamDestroy": 1},
     "event": {"cuCtxGetId": 2, "cuEventCreate": 1, "cuEventDestroy": 1},
     "allocation": {
         "cuCtxGetId": 2,

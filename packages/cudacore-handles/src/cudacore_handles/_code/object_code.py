@@ -16,6 +16,7 @@ from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
+from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 
@@ -269,6 +270,8 @@ class ObjectCode(Made):
                 f'Unsupported code type "{self._code_type}": it cannot be loaded; link it to a cubin first. '
                 f"The driver loads {', '.join(_LOADABLE)}"
             )
+        if lib.cch_driver_is_other():
+            warn_other_driver(stacklevel=3)
         image = self._read()
         out = out_box("cch_library")
         status = lib.cch_library_load(out, image, len(image))

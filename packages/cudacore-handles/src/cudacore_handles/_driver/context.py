@@ -67,15 +67,11 @@ class Context(_native.Handle, Closing, Made):
 
         Streams of a green context are always non-blocking (cuGreenCtxStreamCreate).
         """
-        from cudacore_handles._stream.stream import Stream
-
-        return Stream._create(self, options)
+        return _native.create_stream(self, options)
 
     def create_event(self, options: EventOptions | EventOptionsDict | None = None) -> Event:
         """Create an event in this context; see :meth:`Device.create_event`."""
-        from cudacore_handles._stream.event import Event
-
-        return Event._create(self, options)
+        return _native.create_event(self, options)
 
     @property
     def device(self) -> Device:

@@ -13,7 +13,6 @@ from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.siblings import graph_package, upper_package
-from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     )
     from cudacore_handles.typing import AnyArrayType
 
-_BufferHandle = _native.BufferHandle
+_BufferHandle, _create_event, _create_stream = _native.BufferHandle, _native.create_event, _native.create_stream
 _TEXT_SIZE = 256  # longer than the name of any device
 _upper: dict[str, Callable[..., Any]] = {}  # functions of upper rooms, which this room does not import
 
@@ -215,10 +214,8 @@ class Device:
         ValueError
             If both `obj` and `options` are given, or `obj` is a stream of another device.
         """
-        if lib.cch_driver_is_other():
-            warn_other_driver(stacklevel=3)
         if obj is None:
-            return Stream._create(self._target(), options)
+            return _create_stream(self._target(), options)
         if options is not None:
             raise ValueError("obj and options cannot be both specified: options are for a new stream")
         if not hasattr(obj, "__cuda_stream__"):
@@ -241,7 +238,7 @@ class Device:
         options : EventOptions or dict of its fields, optional
             Options of the event. Default: no timing, no blocking.
         """
-        return Event._create(self._target(), options)
+        return _create_event(self._target(), options)
 
     def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory from the device's :attr:`memory_resource`.
@@ -356,7 +353,7 @@ class Device:
             context = _thread.contexts.get(self._id)
             if context is not None and not context.is_closed:
                 return context
-        return self._primary or self._retain()
+        return self._retain() if self._primary is None else self._primary
 
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.options import EventOptions
 
 
-DEFAULT_FLAGS: int = lib.CCH_EVENT_DISABLE_TIMING
-
-
 class Event(_native.EventHandle, Closing, Made):
     """A point in a stream's work, to wait for or to measure time.
 
@@ -75,17 +72,6 @@ class Event(_native.EventHandle, Closing, Made):
 
     def __repr__(self) -> str:
         return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"
-
-    @classmethod
-    def _create(cls, context: Context, options: EventOptions | EventOptionsDict | None) -> Event:
-        flags = DEFAULT_FLAGS
-        if options is not None:
-            from cudacore_handles._stream.options import EventOptions
-
-            flags = as_options(EventOptions, options)._flags()
-            if flags & lib.CCH_EVENT_INTERPROCESS:
-                check_events(context)
-        return _native.create_event(cls, context, flags)
 
     @classmethod
     def from_ipc_descriptor(cls, ipc_descriptor: IPCEventDescriptor) -> Event:
@@ -149,6 +135,16 @@ class Event(_native.EventHandle, Closing, Made):
         from cuda.bindings import driver
 
         return driver.CUevent(self._raw)
+
+
+def event_flags(context: Context, options: EventOptions | EventOptionsDict) -> int:
+    """Return the flags for a new event in a context."""
+    from cudacore_handles._stream.options import EventOptions
+
+    flags = as_options(EventOptions, options)._flags()
+    if flags & lib.CCH_EVENT_INTERPROCESS:
+        check_events(context)
+    return flags
 
 
 def raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:

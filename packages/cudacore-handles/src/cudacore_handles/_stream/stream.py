@@ -18,7 +18,7 @@ from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
 from cudacore_handles._stream.callback import host_function
-from cudacore_handles._stream.event import Event, raise_not_elapsed
+from cudacore_handles._stream.event import Event, event_flags, raise_not_elapsed
 from cudacore_handles.typing import IsStreamType as IsStreamType
 
 if TYPE_CHECKING:
@@ -76,22 +76,6 @@ class Stream(_native.StreamHandle, Closing, Made):
         stream = hold(self)
         context = int(ffi.cast("uintptr_t", lib.cch_context_raw(lib.cch_stream_context(stream))))
         return f"<Stream handle={self._raw:#x} context={context:#x}>"
-
-    @classmethod
-    def _create(cls, context: Context, options: StreamOptions | StreamOptionsDict | None) -> Stream:
-        flags, priority = _NON_BLOCKING, 0
-        if options is not None:
-            from cudacore_handles._stream.options import StreamOptions
-
-            options = as_options(StreamOptions, options)
-            flags = _NON_BLOCKING if options.nonblocking else 0
-            if options.priority is not None:
-                priority = _check_priority(options.priority, context)
-            if not options.nonblocking and context.is_green:
-                raise ValueError(
-                    "StreamOptions.nonblocking must not be False: streams of green contexts are non-blocking"
-                )
-        return _native.create_stream(cls, context, flags, priority)
 
     @staticmethod
     def from_handle(handle: int) -> Stream:
@@ -214,6 +198,17 @@ LEGACY_DEFAULT_STREAM = share(Stream, lib.cch_stream_legacy())  # these boxes ar
 PER_THREAD_DEFAULT_STREAM = share(Stream, lib.cch_stream_per_thread())
 
 
+def _stream_flags(context: Context, options: StreamOptions | StreamOptionsDict) -> tuple[int, int]:
+    """Return the flags and the priority for a new stream in a context."""
+    from cudacore_handles._stream.options import StreamOptions
+
+    options = as_options(StreamOptions, options)
+    priority = 0 if options.priority is None else _check_priority(options.priority, context)
+    if not options.nonblocking and context.is_green:
+        raise ValueError("StreamOptions.nonblocking must not be False: streams of green contexts are non-blocking")
+    return _NON_BLOCKING if options.nonblocking else 0, priority
+
+
 def default_stream() -> Stream:
     """Return the default stream: the legacy one, or the per-thread one if the environment selects it.
 
@@ -281,7 +276,7 @@ def _accept(arg: object) -> Stream:
 
 
 def _new_event(stream: Stream, options: EventOptions | None) -> Event:
-    return Event._create(stream.context, options)
+    return _native.create_event(stream.context, options)
 
 
 def is_capturing(stream: Stream) -> bool:
@@ -303,6 +298,8 @@ _native.connect(
     accept_stream=_accept,
     event=Event,
     new_event=_new_event,
+    event_flags=event_flags,
+    stream_flags=_stream_flags,
     raise_not_elapsed=raise_not_elapsed,
     host_function=host_function,
     show_printed=_show_printed,

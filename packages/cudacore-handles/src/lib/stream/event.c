@@ -127,7 +127,7 @@ cch_status cch_event_behind_context(cch_event **out, cch_context *context) {
  * refused, the driver is asked by cuEventElapsedTime, which affects no capture. For an event without timing, it may not
  * have an answer.
  */
-static int check_recorded(const cch_event *event, const char *operation) {
+static inline int check_recorded(const cch_event *event, const char *operation) {
   bool captured = atomic_load_explicit(&event->captured, memory_order_relaxed);
   if ((captured || !event->box.owned) && cch__driver.cuEventElapsedTime != NULL) {
     float ignored;

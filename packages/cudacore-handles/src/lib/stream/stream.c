@@ -197,17 +197,7 @@ cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
 }
 
 bool cch__stream_destroy(cch_stream *stream) {
-  if (!stream->box.owned)
-    return true;
-  cch__current current;
-  int entered = cch__current_enter(&current, stream->context);
-  if (cch__is_retryable(entered))
-    return false;
-  cch__report(entered);
-  int status = CCH__CALL(cuStreamDestroy, (stream->raw));
-  if (entered == 0)
-    cch__current_leave(&current);
-  return cch__destroyed(status);
+  return !stream->box.owned || cch__destroyed(CCH__CALL_ON(stream, cuStreamDestroy, (stream->raw)));
 }
 
 void cch__stream_unref_held(cch_stream *stream) { cch_context_unref(stream->context); }

@@ -16,16 +16,18 @@ static inline cch_context *cch__stream_needs(const cch_stream *stream) {
  * Calls the driver for work on a stream: CCH__CALL_ON(stream, cuEventRecord, (event->raw, cch__stream_here(stream))).
  * The driver uses the context of the stream. Any context may be current, but there must be one. So the first call is
  * made directly. If it fails because no context is current, it is repeated in the context of the stream. For a default
- * stream, whose handle means a stream of the current context, only that call is made. Not for functions that cuda.h
- * renames by macros, because messages would have the other name.
+ * stream, whose handle means a stream of the current context, only that call is made.
  */
 #define CCH__CALL_ON(stream, name, arguments)                                                                          \
   __extension__({                                                                                                      \
     int result_on = CUDA_ERROR_INVALID_CONTEXT;                                                                        \
     if (!cch__stream_is_default(stream) && cch__driver.name != NULL)                                                   \
       result_on = (int)cch__driver.name arguments;                                                                     \
-    result_on != CUDA_ERROR_INVALID_CONTEXT ? cch__checked(result_on, #name)                                           \
-                                            : CCH__IN_CONTEXT((stream)->context, CCH__CALL(name, arguments));          \
+    result_on != CUDA_ERROR_INVALID_CONTEXT                                                                            \
+        ? cch__checked(result_on, #name)                                                                               \
+        : CCH__IN_CONTEXT((stream)->context, cch__driver.name == NULL                                                  \
+                                                 ? cch__fail_missing(#name)                                            \
+                                                 : cch__checked((int)cch__driver.name arguments, #name));              \
   })
 
 /* ---- resolve.c ---- */

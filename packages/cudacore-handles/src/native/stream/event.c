@@ -5,21 +5,26 @@
 
 static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
-  if (check_argument_count("create_event(cls, context, flags)", count, 3) < 0)
+  if (check_argument_count("create_event(context, options)", count, 2) < 0)
     return NULL;
-  unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
-  if (flags == (unsigned long)-1 && PyErr_Occurred())
-    return NULL;
-  cch_context *context = context_use(st, arguments[1]);
+  unsigned long flags = CCH_EVENT_DISABLE_TIMING;
+  if (arguments[1] != Py_None) {
+    PyObject *made = PyObject_CallFunctionObjArgs(st->faces.event_flags, arguments[0], arguments[1], NULL);
+    flags = made != NULL ? PyLong_AsUnsignedLong(made) : 0;
+    Py_XDECREF(made);
+    if (PyErr_Occurred())
+      return NULL;
+  }
+  cch_context *context = context_use(st, arguments[0]);
   if (context == NULL)
     return NULL;
   cch_event *event = NULL;
   int status;
   WITHOUT_GIL(status = cch_event_create(&event, context, (unsigned)flags));
-  handle_done(arguments[1]);
+  handle_done(arguments[0]);
   if (status != 0)
     return raise_status(st, status);
-  return handle_make(st, (PyTypeObject *)arguments[0], event);
+  return handle_make(st, (PyTypeObject *)st->faces.event, event);
 }
 
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {

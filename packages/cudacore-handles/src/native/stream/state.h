@@ -10,6 +10,8 @@
   X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
   X(stream, event)             /* the class Event */                                                                   \
   X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
+  X(stream, event_flags)       /* (context, options) -> the flags for a new event */                                   \
+  X(stream, stream_flags)      /* (context, options) -> the flags and the priority for a new stream */                 \
   X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
   X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */
 

@@ -14,22 +14,27 @@ PyObject *stream_accept(const state *st, PyObject *argument) {
 
 static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
-  if (check_argument_count("create_stream(cls, context, flags, priority)", count, 4) < 0)
+  if (check_argument_count("create_stream(context, options)", count, 2) < 0)
     return NULL;
-  unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
-  long priority = PyLong_AsLong(arguments[3]);
-  if (PyErr_Occurred())
-    return NULL;
-  cch_context *context = context_use(st, arguments[1]);
+  unsigned flags = CCH_STREAM_NON_BLOCKING;
+  int priority = 0;
+  if (arguments[1] != Py_None) {
+    PyObject *made = PyObject_CallFunctionObjArgs(st->faces.stream_flags, arguments[0], arguments[1], NULL);
+    bool parsed = made != NULL && PyArg_ParseTuple(made, "Ii", &flags, &priority);
+    Py_XDECREF(made);
+    if (!parsed)
+      return NULL;
+  }
+  cch_context *context = context_use(st, arguments[0]);
   if (context == NULL)
     return NULL;
   cch_stream *stream = NULL;
   int status;
-  WITHOUT_GIL(status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority));
-  handle_done(arguments[1]);
+  WITHOUT_GIL(status = cch_stream_create(&stream, context, flags, priority));
+  handle_done(arguments[0]);
   if (status != 0)
     return raise_status(st, status);
-  return handle_make(st, (PyTypeObject *)arguments[0], stream);
+  return handle_make(st, (PyTypeObject *)st->faces.stream, stream);
 }
 
 /*
