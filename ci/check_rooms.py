@@ -58,7 +58,6 @@ UPWARD = {
     ("src/lib/base/reclaim.c", "driver"): "boxes are queued where the driver permits no calls",
     ("src/lib/base/registry.c", "driver"): "the handle of a lost resource now belongs to another resource",
     ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
-    ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
     ("src/cudacore_handles/_memory/arrays.py", "_views"): "arrays that only a view can read",
     ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",

@@ -44,6 +44,27 @@ assert pool.attributes.used_mem_current == 0 and len(pool.peer_accessible_by) ==
 pool.close()
 """
 
+FIRST_RESULT = f"""
+import sys
+import cudacore_handles as ch
+
+device = ch.Device(0)
+device.set_current()
+stream = device.create_stream()
+kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
+buffer = device.allocate(256, stream=stream)
+ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, buffer, 41)
+buffer.copy_to(ch.LegacyPinnedMemoryResource().allocate(256), stream=stream)
+stream.sync()
+"""
+
+
+def test_the_first_result_needs_no_tables_of_attributes(run_on_driver: Callable[..., str]) -> None:
+    """A program that runs one kernel would import all properties of devices and pools."""
+    lists = ("_base.attribute", "_driver.device_properties", "_memory.pool_attributes", "_base.html")
+    imported = f"[name for name in {lists!r} if 'cudacore_handles.' + name in sys.modules]"
+    run_on_driver(f"{FIRST_RESULT}imported = {imported}\nassert not imported, imported\n")
+
 
 def test_the_main_path_needs_no_bindings(run_on_driver: Callable[..., str]) -> None:
     """A program that only compiles and launches would import cuda.bindings, which takes a tenth of a second."""

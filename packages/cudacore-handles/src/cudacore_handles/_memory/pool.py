@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
 _MAX_BYTES = 2**63
+_RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 
 
 class Pool(_native.Handle):
@@ -170,9 +171,10 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         """Take over a pool. If its release threshold is 0, set it so that the pool keeps all freed memory."""
         self._pool = adopt(Pool, out)
         self._is_handle_owned = owned
-        attributes = self.attributes
-        if attributes.release_threshold == 0:
-            attributes.release_threshold = 2**64 - 1
+        box, threshold = hold(self._pool), ffi.new("uint64_t *")
+        check(lib.cch_pool_attribute(threshold, box, _RELEASE_THRESHOLD))
+        if threshold[0] == 0:
+            check(lib.cch_pool_set_attribute(box, _RELEASE_THRESHOLD, 2**64 - 1))
 
     def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
         """Create a pool, and take it over."""

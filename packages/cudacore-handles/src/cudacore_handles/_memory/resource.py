@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import call_driver
+from cudacore_handles._base.errors import call_driver, check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.names import check_type
-from cudacore_handles._cffi import lib
+from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import current_context
 from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_size
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _B = TypeVar("_B", bound=Buffer)
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for all contexts
+_MEMORY_POOLS_SUPPORTED = 115  # CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 _MEM_ATTACH_GLOBAL = 1  # the memory can be used on all streams of all devices
 _PTR = "ptr must be an int, the memory's address"
 
@@ -272,8 +273,9 @@ def _make_memory_resource(device: Device) -> MemoryResource:
     """Return the initial memory resource of a device."""
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
 
-    pools = device.properties.memory_pools_supported
-    return DeviceMemoryResource(device) if pools else _SynchronousMemoryResource(device.device_id)
+    pools = ffi.new("int *")  # queried directly: the modules of Device.properties take time to import
+    check(lib.cch_device_attribute(pools, _MEMORY_POOLS_SUPPORTED, device.device_id))
+    return DeviceMemoryResource(device) if pools[0] else _SynchronousMemoryResource(device.device_id)
 
 
 def _check_memory_resource(device: Device, mr: MemoryResource) -> None:
