@@ -4,11 +4,6 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cudacore_handles._driver.context import Context
-from cudacore_handles._option_dicts import EventOptionsDict, StreamOptionsDict
-from cudacore_handles._stream.event import Event
-from cudacore_handles._stream.options import EventOptions, StreamOptions
-from cudacore_handles._stream.stream import Stream
 from cudacore_handles.typing import IsStreamType, KernelArgumentType
 
 _H = TypeVar("_H", bound=Handle)
@@ -378,7 +373,7 @@ def call_interruptibly(function: Callable[[], _T], /) -> _T:
 def join_threads() -> None:
     """Wait until all calls that :func:`call_on_thread` began in this interpreter have ended."""
 
-def create_event(context: Context, options: EventOptions | EventOptionsDict | None, /) -> Event:
+def create_event(context: Handle, options: Any, /) -> Any:
     """Return a new event in a context (cuEventCreate)."""
 
 def sync_context(context: Handle, /) -> None:
@@ -387,7 +382,7 @@ def sync_context(context: Handle, /) -> None:
     On the main thread, signals are handled during the wait, and end it if their handler raises an exception.
     """
 
-def create_stream(context: Context, options: StreamOptions | StreamOptionsDict | None, /) -> Stream:
+def create_stream(context: Handle, options: Any, /) -> Any:
     """Return a new stream in a context (cuStreamCreateWithPriority)."""
 
 def deallocation_stream(memory: int, /) -> Any:
