@@ -80,6 +80,14 @@ def test_pointer_code() -> None:
         one(quantity(_native.POINTER, 1), 8)
 
 
+@pytest.mark.parametrize("cls", [int, bool, float, complex, type(None), bytes, bytearray, memoryview])
+def test_builtin_types_cannot_be_registered(cls: type) -> None:
+    """One package could change what an int means for all kernels of the process."""
+    with pytest.raises(ValueError, match="cannot be registered"):
+        _native.register(cls, _native.SIGNED)
+    assert _native.registered(cls) is None
+
+
 def returning(result: Any) -> Callable[[Any, int, int], Any]:
     return lambda value, size, kind: result
 
