@@ -107,23 +107,6 @@ def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream,
 
 
 class TestUpdate:
-    def test_parameters(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
-        """An update would not set the parameters of the given graph, or the objects that they use would not be kept."""
-        definition.launch(ONE, add, numbers.buffer, 1)
-        graph = definition.instantiate()
-        other, second = cg.GraphDefinition(), Numbers(1)
-        view = second.view
-        other.launch(ONE, add, second.buffer, 10)
-        graph.update(other)
-        other.close()
-        second.buffer.close()
-        gc.collect()
-        launch(graph)
-        assert (numbers[0], view[0]) == (0, 10)
-        graph.update(definition)
-        launch(graph)
-        assert numbers[0] == 1
-
     def test_from_a_builder(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
         """A graph could not be updated from a new capture."""
 

@@ -193,11 +193,6 @@ def send_back(channel: Any, rounds: int = 1) -> None:
     channel.recv()
 
 
-def pass_on(source: Any, target: Any) -> None:
-    target.send(source.recv())
-    source.recv()
-
-
 def use_parts(channel: Any, *parts: ch.Buffer) -> None:
     """Write to parts of a buffer, report their offsets, and pass one part on to two more processes."""
     assert all(part.is_mapped for part in parts)

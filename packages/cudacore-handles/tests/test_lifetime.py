@@ -131,27 +131,6 @@ for i in range(60):
 """)
 
 
-def test_closing_and_collecting(run: Callable[[str], str]) -> None:
-    """A closed object would be freed a second time when it is closed again, or collected."""
-    run("""
-stream = device.create_stream()
-things = [
-    device.create_stream(), device.create_event(), stream.record(), device.context, device.allocate(64, stream=stream),
-    ch.LegacyPinnedMemoryResource().allocate(64), ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()),
-    ch.Buffer.from_handle(4096, 0, owner=object()),
-]
-for thing in things:
-    assert not thing.is_closed
-    thing.close()
-    thing.close()
-    assert thing.is_closed
-stream.close()
-del thing, things
-gc.collect()
-assert counts() == begin
-""")
-
-
 def test_garbage_cycles(run: Callable[[str], str]) -> None:
     """Objects that the garbage collector destroys would be freed in an order that crashes, or never."""
     run("""

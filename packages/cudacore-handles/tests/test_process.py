@@ -341,30 +341,6 @@ for thread in threads:
     )
 
 
-def test_forked_worker_processes(run_on_driver: Callable[..., str]) -> None:
-    """A forked worker's error about using CUDA would not reach the parent unchanged."""
-    run_on_driver(
-        BEGIN
-        + """
-import multiprocessing
-
-def work(_):
-    return ch.Device(0).create_stream()
-
-alive = use_everything()
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    try:
-        pool.map(work, range(2))
-    except ch.CUDAError as error:
-        assert error.code_name == "CCH_EFORKED", error
-        assert "'spawn'" in error.hint, error
-    else:
-        raise AssertionError
-alive[1].sync()
-"""
-    )
-
-
 # ---- spawn
 
 
@@ -394,30 +370,6 @@ if __name__ == "__main__":
         assert device is alive[0]
         assert (twin.code, twin.name, twin.symbol_mapping) == (code.code, code.name, code.symbol_mapping)
         assert (config, was) == (one_block, amount)
-"""
-    )
-
-
-def test_errors_of_worker_processes(run_on_driver: Callable[..., str]) -> None:
-    """An error of a worker would be lost on its way to the parent, because it cannot be pickled."""
-    run_on_driver(
-        BEGIN
-        + """
-import multiprocessing
-
-def work(name):
-    ch.Device(0).set_current()
-    ch.ObjectCode.from_ptx(PTX).get_kernel(name)
-
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        try:
-            pool.map(work, ["missing"])
-        except ch.CUDAError as error:
-            assert error.code_name == "CUDA_ERROR_NOT_FOUND", error
-            assert error.hint == "The code has no kernel 'missing'; it has: add, nothing", error
-        else:
-            raise AssertionError
 """
     )
 

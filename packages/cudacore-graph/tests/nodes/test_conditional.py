@@ -33,22 +33,6 @@ class TestConditionals:
         run(definition)
         assert numbers[0] == expected
 
-    @pytest.mark.parametrize("rounds", [1, 5])
-    def test_while(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, conditional: ch.ObjectCode, numbers: Numbers, run: Run,
-        rounds: int,
-    ) -> None:  # fmt: skip
-        """A loop would run too often, or not often enough."""
-        numbers[1] = rounds
-        condition = definition.create_condition(1)
-        node = definition.while_loop(condition)
-        node.body.launch(ONE, add, numbers.buffer, 1).launch(
-            ONE, conditional.get_kernel("count_down"), condition, numbers.at(1)
-        )
-        assert node.cond_type is GraphConditionalType.WHILE
-        run(definition)
-        assert numbers[0] == rounds
-
     def test_while_without_a_round(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run
     ) -> None:

@@ -10,31 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_tools import ONE, Numbers, Run
+from graph_tools import Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph.typing import GraphMemoryType
 
 
 class TestMemory:
-    def test_allocate_and_free(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, device: ch.Device
-    ) -> None:
-        """Memory of a graph could not be used in it, or would have a wrong size or location."""
-        memory = definition.allocate(64)
-        assert memory.dptr
-        assert memory.bytesize == 64
-        assert memory.device_id == device.device_id
-        assert memory.memory_type is GraphMemoryType.DEVICE
-        assert memory.peer_access == ()
-        node = memory.memset(memory.dptr, 0, 64).launch(ONE, add, memory.dptr, 9)
-        node = node.memcpy(numbers.buffer, memory.dptr, 4)
-        free = node.deallocate(memory.dptr)
-        assert free.dptr == memory.dptr
-        run(definition)
-        assert numbers[0] == 9
-
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
         """Invalid sizes, kinds of memory and addresses would reach the driver."""
         bad: Any = "x"

@@ -260,17 +260,6 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
-@settings(deadline=None, max_examples=40)  # a busy machine can be slow
-@given(st.lists(types(), min_size=1, max_size=6))
-def test_fuzzed_parameters(parameters: list[str]) -> None:
-    """The parser would end a nested type too early, and read all later parameters incorrectly."""
-    found = name_parameters("_Z1f" + "".join(parameters))
-    assert found is not None
-    single = [name_parameters("_Z1f" + p) for p in parameters]
-    assert found == [one for each in single if each is not None for one in each]
-    assert [p.kind is ParamKind.POINTER for p in found] == [p.startswith("P") for p in parameters]
-
-
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.text(alphabet="NEIJLTXSPKRFDpfdijvZ_0123456789sth", max_size=40))
 def test_any_text_as_a_name(text: str) -> None:

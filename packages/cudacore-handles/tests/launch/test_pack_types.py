@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import struct
 import subprocess
 import sys
@@ -121,26 +120,6 @@ def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-class CustomError(ValueError):
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@pytest.mark.parametrize("error", [KeyError("x"), CustomError(3), KeyboardInterrupt(), MemoryError()])
-def test_other_errors_of_converters_pass_unchanged(error: BaseException) -> None:
-    """An exception with a custom constructor would be changed, or an interrupt would be lost."""
-
-    def converter(value: Any, size: int, kind: int) -> bytes:
-        raise error
-
-    args = error.args
-    with pytest.raises(type(error)) as caught:
-        one(quantity(converter, 0), 4)
-    assert caught.value is error
-    assert error.args == args
-
-
 def test_error_whose_message_fails() -> None:
     """An exception that cannot be printed would be replaced by its failure to print."""
 
@@ -178,27 +157,6 @@ def test_class_with_strange_names_can_be_reported() -> None:
 # ---- converters that run code with side effects
 
 
-def test_converter_that_replaces_itself() -> None:
-    """A converter that replaces itself would be freed while it runs."""
-
-    class Self:
-        def __call__(self, value: Any, size: int, kind: int) -> int:
-            for i in range(500):  # so many types that the registry moves to a larger block of memory
-                cls = type(f"T{i}", (), {})
-                kept.append(cls)
-                _native.register(cls, _native.SIGNED)
-            _native.register(type(value), _native.SIGNED)
-            return 1
-
-    kept: list[type] = []
-    converter = Self()
-    alive = weakref.ref(converter)
-    value = quantity(converter, 2)
-    del converter
-    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 2)
-    assert alive() is None
-
-
 def test_values_that_live_only_in_the_tuple() -> None:
     """A value that only the tuple of arguments refers to would be freed while it is converted."""
 
@@ -210,40 +168,6 @@ def test_values_that_live_only_in_the_tuple() -> None:
     _native.register(cls, converter)
     assert _native.pack(layout(8, 8), (cls(1), cls(2))) == struct.pack("=2Q", 1, 2)
     assert _native.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
-
-
-def test_converter_that_packs() -> None:
-    """If a converter itself packs arguments, both packings would use the same buffer."""
-    inner = layout(4, 4)
-    value = quantity(lambda value, size, kind: _native.pack(inner, (1, 2)), 0)
-    assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
-
-
-def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
-    """A value whose class changes after the lookup of its type would be packed like an object of the old class."""
-
-    class Before:
-        pass
-
-    class After:
-        def __index__(self) -> int:
-            return 5
-
-    def become(value: Any, size: int, kind: int) -> int:
-        value.__class__ = After
-        return 1
-
-    _native.register(Before, become)
-    value = Before()
-    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 5)
-
-    def resolve(cls: type, value: Any) -> bool:
-        _native.register(cls, _native.POINTER)
-        value.__class__ = After
-        return True
-
-    resolver(resolve)
-    assert one(type("Brief", (), {})(), 8) == struct.pack("=Q", 5)
 
 
 # ---- the resolver of types that are not registered
@@ -264,30 +188,6 @@ def test_registry_does_not_keep_types_alive() -> None:
         if gone() is not None:
             gc.collect()
         assert gone() is None
-
-
-def test_registry_under_random_use() -> None:
-    """A type would be lost, or mistaken for another one, when neighbouring types are removed from the table."""
-    rng = random.Random(5)
-    model: dict[type, int] = {}
-    for step in range(4000):
-        if model and rng.random() < (0.3 if step < 2000 else 0.7):
-            cls = rng.choice(list(model))
-            del model[cls]
-            del cls
-        elif model and rng.random() < 0.3:
-            cls = rng.choice(list(model))
-            model[cls] = rng.choice([_native.SIGNED, _native.FLOAT | 4 << 8])
-            _native.register(cls, model[cls])
-        else:
-            cls = type("Some", (), {"__slots__": ()})
-            model[cls] = _native.UNSIGNED | 8 << 8
-            _native.register(cls, model[cls])
-        cls = object
-        if step % 100 == 0:
-            gc.collect()
-            assert {c: _native.registered(c) for c in model} == model
-    assert one(True, 4) == (1).to_bytes(4, sys.byteorder)
 
 
 def test_no_references_leak() -> None:

@@ -281,23 +281,6 @@ def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, 
     assert joined(process) == 0
 
 
-def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process could not pass on an object that it has received."""
-    mr = new_pool()
-    buffer = mr.allocate(SIZE, stream=stream)
-    buffer.fill(3, stream=stream)
-    event = stream.record(options=SHARED_EVENT)
-    pipes = [multiprocessing.Pipe() for _ in range(3)]
-    first = start(children.pass_on, pipes[0][1], pipes[1][0])
-    second = start(children.pass_on, pipes[1][1], pipes[2][0])
-    pipes[0][0].send((mr, buffer, buffer[8:16], event))
-    assert pipes[2][1].poll(TIMEOUT)
-    assert pipes[2][1].recv() == (mr, buffer, buffer[8:16], event)
-    for end in (pipes[0][0], pipes[1][0]):
-        end.send(None)
-    assert joined(first) == joined(second) == 0
-
-
 def test_threads_import_an_event(
     device: ch.Device, exporter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -365,21 +365,6 @@ def test_fork(device: ch.Device) -> None:
     )
 
 
-def test_exit_with_registered_memory(device: ch.Device) -> None:
-    """The interpreter would crash at exit, or write to stderr."""
-    _run(
-        """
-        import numpy as np, cudacore_handles as ch
-        ch.Device().set_current()
-        array = np.zeros(100)
-        kept = ch.register_host_memory(array)
-        cycle = [ch.register_host_memory(np.zeros(7))]; cycle.append(cycle)
-        print("end")
-        """,
-        "end\n",
-    )
-
-
 def _run(code: str, expected: str, *, reports: bool = False) -> None:
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -174,20 +174,6 @@ def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
     assert released == [[0, 1, 2, 3]]
 
 
-@needs_versioned_numpy
-def test_many_capsules_leave_nothing(device: Device) -> None:
-    """Exports would leak references to the memory, whether a consumer has used them or not."""
-    memory = wrap(Owner(64))
-    before = live_counts()["deviceptr"]
-    for i in range(2000):
-        capsule = export_buffer(memory, bool(i % 2))
-        if i % 3:
-            np.from_dlpack(Exporter(capsule))
-    del capsule
-    memory.close()
-    assert live_counts()["deviceptr"] == before - 1
-
-
 @BOTH_WITH_NUMPY
 def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -> None:
     """When a consumer drops an array, with the GIL held, a free that waits for the device could deadlock."""
