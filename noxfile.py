@@ -78,31 +78,8 @@ PINS = {"3.10": ["numpy==1.26.*"], "3.11": ["numpy==2.0.*"], "3.12": ["numpy==2.
 # Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that major
 # version, but their PTX runs only on a driver of the same version or a newer one.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
-# Packages of other projects. Programs in ci/clients use the packages on the simulator. Each program lists the cases
-# that are known to fail, with the reason.
-CLIENTS = {
-    "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
-    "numba-cuda": (
-        ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
-        ["numba_suite.py"],
-    ),
-    # The wheels of the next three packages have no tests, so the programs listed for them contain our own tests.
-    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba.py"]),
-    "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
-    "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
-    # PyCUDA has no wheels: the program builds it with pip.
-    "pycuda": (["cuda-toolkit[nvcc,cudart,curand,profiler]==13.0.*", "numpy", "pip", "pytest"], ["pycuda_suite.py"]),
-    "triton": (
-        ["triton==3.9.*", "ml_dtypes", "numpy", "pytest"],
-        [f"with_triton.py {target}" for target in ("8.0", "9.0", "10.0", "12.0")],
-    ),
-    "taichi": (["taichi==1.7.*", "numpy"], ["with_taichi.py"]),
-    "halide": (["halide==21.*", "numpy"], ["with_halide.py"]),
-    "tinygrad": (["tinygrad==0.14.*", "numpy", "nvidia-cuda-nvrtc==13.*"], ["with_tinygrad.py"]),
-    "jax": (["jax==0.10.*", "jax-cuda13-plugin==0.10.*", "nvidia-cuda-runtime==13.*"], ["refused.py jax"]),
-    "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
-    "warp": (["warp-lang"], ["refused.py warp"]),
-}
+# Packages of other projects, with the programs that use them on the simulator.
+CLIENTS = nox.project.load_toml(ROOT / "ci" / "clients" / "clients.toml")
 # The packages that use cuda.core. The session runs each with cuda.core, and again with cudacore in its place.
 ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
@@ -475,7 +452,7 @@ def clients(session: nox.Session, client: str) -> None:
     cases that fail in the first; the programs list known failures with the reason. This downloads packages that no
     other session needs.
     """
-    packages, programs = CLIENTS[client]
+    packages, programs = CLIENTS[client]["packages"], CLIENTS[client]["programs"]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
     if client in ON_CUDACORE:
         session.install(*(str(wheel) for wheel in WHEELS.glob("*.whl")))
