@@ -47,12 +47,10 @@ static PyMethodDef *const functions[] = {
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
 #ifdef Py_GIL_DISABLED
-  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-    PyErr_SetString(PyExc_ImportError,
-                    "cudacore_handles cannot be imported in a subinterpreter of free-threaded CPython, because cffi "
-                    "cannot: use threads of the main interpreter, or CPython with a GIL");
-    return -1;
-  }
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+    return raise_error(PyExc_ImportError,
+                       "cudacore_handles cannot be imported in a subinterpreter of free-threaded CPython, because cffi "
+                       "cannot: use threads of the main interpreter, or CPython with a GIL");
 #endif
   st->base.runtime = runtime_of_interpreter();
   if (st->base.runtime == NULL)

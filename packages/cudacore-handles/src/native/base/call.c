@@ -11,6 +11,14 @@ PyObject *integer_of(const state *st, PyObject *value) {
   return NULL;
 }
 
+int raise_error(PyObject *exception, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(exception, format, arguments);
+  va_end(arguments);
+  return -1;
+}
+
 PyObject *raise_status(const state *st, int status) {
   return PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status)); /* NULL: it always raises */
 }
@@ -19,8 +27,7 @@ PyObject *raise_invalid(const state *st, int status) {
   cch_error record = *cch_error_last();
   if (status != CCH_EINVAL || record.code != status)
     return raise_status(st, status);
-  PyErr_SetString(PyExc_ValueError, record.message);
-  return NULL;
+  return PyErr_Format(PyExc_ValueError, "%s", record.message);
 }
 
 const state *state_of_type(PyTypeObject *type) {
@@ -53,9 +60,8 @@ int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
   if (given == expected)
     return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
-               given == 1 ? "was" : "were");
-  return -1;
+  return raise_error(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
+                     given == 1 ? "was" : "were");
 }
 
 /*
@@ -76,11 +82,9 @@ static void raise_no_argument(const char *function, const char *const *names, Py
 
 int sort_named_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
                          PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
-  if (count > positional) {
-    PyErr_Format(PyExc_TypeError, "%s() takes at most %zd positional argument%s, but %zd were given", function,
-                 positional, positional == 1 ? "" : "s", count);
-    return -1;
-  }
+  if (count > positional)
+    return raise_error(PyExc_TypeError, "%s() takes at most %zd positional argument%s, but %zd were given", function,
+                       positional, positional == 1 ? "" : "s", count);
   Py_ssize_t named = keywords != NULL ? PyTuple_Size(keywords) : 0;
   for (Py_ssize_t k = 0; k < named; k++) {
     PyObject *name = PyTuple_GetItem(keywords, k);
@@ -91,10 +95,8 @@ int sort_named_arguments(const char *function, const char *const *names, Py_ssiz
       raise_no_argument(function, names, wanted, name);
       return -1;
     }
-    if (i < count) {
-      PyErr_Format(PyExc_TypeError, "%s() got %R by position and by name", function, name);
-      return -1;
-    }
+    if (i < count)
+      return raise_error(PyExc_TypeError, "%s() got %R by position and by name", function, name);
     out[i] = arguments[count + k];
   }
   return 0;

@@ -64,11 +64,9 @@ int add_api_capsule(PyObject *module) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
-  if (api == NULL) {
-    PyErr_SetString(PyExc_ImportError,
-                    "libcudacore_handles is older than cudacore_handles: reinstall cudacore-handles");
-    return -1;
-  }
+  if (api == NULL)
+    return raise_error(PyExc_ImportError,
+                       "libcudacore_handles is older than cudacore_handles: reinstall cudacore-handles");
   PyObject *capsule = PyCapsule_New((void *)(uintptr_t)api, api_name, NULL);
   int status = capsule != NULL ? PyModule_AddObjectRef(module, "api", capsule) : -1;
   Py_XDECREF(capsule);

@@ -24,8 +24,7 @@ static Py_ssize_t find_face(PyObject *room, PyObject *name) {
   for (Py_ssize_t i = 0; i < FACE_COUNT; i++)
     if (is_of_room(room, (size_t)i) && PyUnicode_CompareWithASCIIString(name, face_names[i].name) == 0)
       return i;
-  PyErr_Format(PyExc_TypeError, "connect(): the room %R has no %R", room, name);
-  return -1;
+  return raise_error(PyExc_TypeError, "connect(): the room %R has no %R", room, name);
 }
 
 /* Sets an attribute of a class, which takes over the new descriptor, if the class inherits it from `base`. */

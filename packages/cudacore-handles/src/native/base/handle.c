@@ -64,11 +64,10 @@ void *handle_hold(PyObject *face) {
     handle_done(face);
     return box;
   }
-  if (self->st == NULL || self->st->faces.closed == NULL) {
-    PyErr_Format(PyExc_ValueError, "%R was never opened; objects of CUDA are made by methods, not by their classes",
-                 Py_TYPE(face));
-    return NULL;
-  }
+  if (self->st == NULL || self->st->faces.closed == NULL)
+    return PyErr_Format(PyExc_ValueError,
+                        "%R was never opened; objects of CUDA are made by methods, not by their classes",
+                        Py_TYPE(face));
   if ((shared_get(&self->uses) & (USE_OPEN | USE_TAKEN)) != 0) { /* it was only taken, and can be open again by now */
     PyErr_SetString(PyExc_RuntimeError,
                     "another call is using the GraphBuilder of this stream; a builder belongs to one thread at a time");

@@ -67,6 +67,9 @@ static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *
   return (const PyObject *)Py_TYPE(object) == usual || PyType_IsSubtype(Py_TYPE(object), base) != 0;
 }
 
+/* Raises an exception like PyErr_Format(), which returns NULL; returns -1. */
+int raise_error(PyObject *exception, const char *format, ...) __attribute__((cold));
+
 /* Raises the exception for the library call that has just failed on this thread; returns NULL. */
 PyObject *raise_status(const state *st, int status);
 /*

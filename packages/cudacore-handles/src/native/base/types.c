@@ -146,11 +146,9 @@ static int read_code(PyObject *code, type_entry *out) {
       break;
     }
   }
-  if (!valid) {
-    PyErr_Format(PyExc_ValueError,
-                 "code must be packing | itemsize << 8, with a size that the packing can have, not %R", code);
-    return -1;
-  }
+  if (!valid)
+    return raise_error(PyExc_ValueError,
+                       "code must be packing | itemsize << 8, with a size that the packing can have, not %R", code);
   out->packing = (packing)(number & 0xFF);
   out->itemsize = (uint32_t)itemsize;
   out->has_value = has_value;
@@ -186,8 +184,7 @@ static int read_given(PyObject *given, type_entry *out) {
   if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
     if (read_exchange_api(given, out))
       return 0;
-    PyErr_SetString(PyExc_ValueError, "the exchange API is of another DLPack, or makes no tensors on the stack");
-    return -1;
+    return raise_error(PyExc_ValueError, "the exchange API is of another DLPack, or makes no tensors on the stack");
   }
   if (PyTuple_Check(given)) {
     out->packing = PACKING_PATHS;
@@ -202,12 +199,11 @@ static int read_given(PyObject *given, type_entry *out) {
         out->attributes[DTYPE_STEP].name = PyTuple_GetItem(given, 2);
       return 0;
     }
-    PyErr_Format(
+    return raise_error(
         PyExc_ValueError,
         "code must have the names of the attributes (two at most) that lead to the address, and to the device or None; "
         "and optionally the name of the attribute with the dtype, not %R",
         given);
-    return -1;
   }
   if (PyCallable_Check(given)) {
     out->packing = PACKING_CONVERTER;

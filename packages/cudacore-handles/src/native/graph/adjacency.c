@@ -270,10 +270,8 @@ PyObject *get_adjacency(PyObject *node, void *forward) {
 }
 
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
-  if (nodes == NULL) {
-    PyErr_SetString(PyExc_AttributeError, "a node's neighbours can be cleared, but not deleted");
-    return -1;
-  }
+  if (nodes == NULL)
+    return raise_error(PyExc_AttributeError, "a node's neighbours can be cleared, but not deleted");
   PyObject *set = get_adjacency(node, forward);
   /* "(O)", because "O" alone would unpack a tuple. */
   PyObject *result = set != NULL ? PyObject_CallMethod(set, "replace", "(O)", nodes) : NULL;

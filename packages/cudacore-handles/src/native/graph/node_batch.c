@@ -41,8 +41,7 @@ static int read_dependency(batch *self, size_t place, PyObject *item) {
     size_t index = PyLong_AsSize_t(item);
     if (index == (size_t)-1 || index >= place) {
       PyErr_Clear();
-      PyErr_Format(PyExc_ValueError, "%R is not the number of an earlier node of the batch", item);
-      return -1;
+      return raise_error(PyExc_ValueError, "%R is not the number of an earlier node of the batch", item);
     }
     if (grow((void **)&self->indices, &self->index_room, self->index_count + 1, sizeof *self->indices) < 0)
       return -1;
@@ -91,10 +90,8 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
 
 /* Reads one node of the batch, a tuple (method, after, *arguments). */
 static int read_item(batch *self, size_t place, PyObject *item) {
-  if (!PyTuple_Check(item) || PyTuple_Size(item) < 2) {
-    PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (method, after, *arguments), not %R", item);
-    return -1;
-  }
+  if (!PyTuple_Check(item) || PyTuple_Size(item) < 2)
+    return raise_error(PyExc_TypeError, "a node of a batch is a tuple (method, after, *arguments), not %R", item);
   self->methods[place] = node_method_find(PyTuple_GetItem(item, 0));
   if (self->methods[place] == NULL || read_dependencies(self, place, PyTuple_GetItem(item, 1)) < 0)
     return -1;

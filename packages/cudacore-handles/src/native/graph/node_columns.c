@@ -29,10 +29,8 @@ static void *allocate(size_t count, size_t size) {
 
 /* Reads a tuple of two integers. */
 static int read_pair(PyObject *pair, unsigned long long *first, long long *second) {
-  if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
-    PyErr_SetString(PyExc_TypeError, "a tuple of two integers is needed");
-    return -1;
-  }
+  if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
+    return raise_error(PyExc_TypeError, "a tuple of two integers is needed");
   *first = PyLong_AsUnsignedLongLong(PyTuple_GetItem(pair, 0));
   *second = PyErr_Occurred() ? -1 : PyLong_AsLongLong(PyTuple_GetItem(pair, 1));
   return PyErr_Occurred() ? -1 : 0;
@@ -87,10 +85,8 @@ static int read_column(additions *self, const layout *params, size_t index, PyOb
 static int read_columns(additions *self, PyObject *kernel_face, PyObject *columns) {
   const kernel *face = (const kernel *)kernel_face;
   self->given.column_count = (size_t)PyTuple_Size(columns);
-  if (!kernel_has_layout(face) || PyTuple_Size(columns) != face->params.count) {
-    PyErr_SetString(PyExc_ValueError, "a column is needed for each parameter of a kernel whose layout is known");
-    return -1;
-  }
+  if (!kernel_has_layout(face) || PyTuple_Size(columns) != face->params.count)
+    return raise_error(PyExc_ValueError, "a column is needed for each parameter of a kernel whose layout is known");
   self->columns = allocate(self->given.column_count, sizeof *self->columns);
   self->blocks = allocate(self->given.column_count, sizeof *self->blocks);
   if (self->columns == NULL || self->blocks == NULL)
@@ -137,10 +133,8 @@ static int read_after(additions *self, PyObject *after) {
 
 /* Reads what nodes launch: the configurations, the kernel and the columns. Runs Python code. */
 static int read_parameters(additions *self, PyObject *configs, PyObject *face, PyObject *columns) {
-  if (!PyTuple_Check(configs) || !PyTuple_Check(columns)) {
-    PyErr_SetString(PyExc_TypeError, "configs and columns must be tuples");
-    return -1;
-  }
+  if (!PyTuple_Check(configs) || !PyTuple_Check(columns))
+    return raise_error(PyExc_TypeError, "configs and columns must be tuples");
   self->given.size = sizeof self->given;
   self->given.kernel = use_face(face, self->st->kernel_type, "kernel must be a Kernel, not '%U'", &self->params);
   if (self->given.kernel == NULL || read_configs(self, configs) < 0 ||

@@ -29,8 +29,7 @@ int read_size(const state *st, PyObject *value, const char *name, size_t least, 
       return 0;
     }
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%s is %R; it must be at least %zu, and less than 2**63", name, value, least);
-    return -1;
+    return raise_error(PyExc_ValueError, "%s is %R; it must be at least %zu, and less than 2**63", name, value, least);
   }
   if (PyErr_Occurred())
     return -1;
@@ -80,11 +79,9 @@ static int raise_bad_condition(const state *st, const node_params *params, bool 
 
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph) {
   const cch_graph *child = node_params_child(params);
-  if (child != NULL && root_of(child) == root_of(graph)) {
-    PyErr_SetString(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "
-                                      "independent graph of it");
-    return -1;
-  }
+  if (child != NULL && root_of(child) == root_of(graph))
+    return raise_error(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "
+                                         "independent graph of it");
   if (params->condition == NULL)
     return 0;
   condition *given = (condition *)params->condition;
@@ -166,10 +163,8 @@ int node_params_read(state *st, const node_method *method, values given, bool by
                      given.array != NULL ? given.array : items, given.count, keywords, named) < 0)
     return -1;
   for (int i = 0; i < method->required && !method->variadic; i++) /* a variadic method checks its arguments itself */
-    if (named[i] == NULL) {
-      PyErr_Format(PyExc_TypeError, "%s() needs %s", method->name, method->names[i]);
-      return -1;
-    }
+    if (named[i] == NULL)
+      return raise_error(PyExc_TypeError, "%s() needs %s", method->name, method->names[i]);
   out->type = out->class = *method->type;
   return method->read(st, &read, out);
 }

@@ -166,18 +166,15 @@ static int pack_object(const destination *to, PyObject *value) {
   uint64_t number;
   if (owners_add_memory(to->keep, to->index, value, &number) < 0)
     return -1;
-  if (!cch_is_valid(self->box)) {
-    PyErr_SetString(to->st->faces.closed_error,
-                    "the texture or surface is lost: another library reset the primary context of its device. Create "
-                    "it again");
-    return -1;
-  }
+  if (!cch_is_valid(self->box))
+    return raise_error(
+        to->st->faces.closed_error,
+        "the texture or surface is lost: another library reset the primary context of its device. Create "
+        "it again");
   int device = to->device == UNCHECKED_DEVICE ? ANY_DEVICE : device_of_object(self);
-  if (device >= 0 && device != to->device) {
-    PyErr_Format(PyExc_ValueError, "the texture or surface is of device %d, and the launch of device %d", device,
-                 to->device);
-    return -1;
-  }
+  if (device >= 0 && device != to->device)
+    return raise_error(PyExc_ValueError, "the texture or surface is of device %d, and the launch of device %d", device,
+                       to->device);
   store(to, number);
   return 0;
 }
@@ -215,10 +212,9 @@ static int keep_tensor(const destination *to, PyObject *object) {
       return -1;
     if (cch_is_valid(tensor->box))
       return 0;
-    PyErr_SetString(to->st->faces.closed_error,
-                    "the memory of a TensorMapDescriptor is lost: another library reset the "
-                    "primary context of its device. Allocate it again");
-    return -1;
+    return raise_error(to->st->faces.closed_error,
+                       "the memory of a TensorMapDescriptor is lost: another library reset the "
+                       "primary context of its device. Allocate it again");
   }
   Py_INCREF(object);
   return owners_add(to->keep, to->index, NULL, object);

@@ -59,11 +59,11 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
     return -1;
   if (now == device)
     return 0;
-  PyErr_Format(PyExc_RuntimeError,
-               "cannot launch on a default stream: while the arguments were read, the current device changed from "
-               "%d to %d",
-               device, now);
-  return -1;
+  return raise_error(
+      PyExc_RuntimeError,
+      "cannot launch on a default stream: while the arguments were read, the current device changed from "
+      "%d to %d",
+      device, now);
 }
 
 /* Packs and launches with boxes that the caller holds; `face` has the kernel's layout. */
@@ -232,14 +232,10 @@ static int check_launch(const state *st, PyObject *const *given) {
   static const char *const names[] = {"stream", "config", "kernel"};
   PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};
   for (int i = 0; i < 3; i++)
-    if (!PyType_IsSubtype(Py_TYPE(given[i]), wanted[i])) {
-      PyErr_Format(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
-      return -1;
-    }
-  if (!kernel_has_layout((kernel *)given[2])) {
-    PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
-    return -1;
-  }
+    if (!PyType_IsSubtype(Py_TYPE(given[i]), wanted[i]))
+      return raise_error(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
+  if (!kernel_has_layout((kernel *)given[2]))
+    return raise_error(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
   return 0;
 }
 
@@ -277,10 +273,8 @@ static int set_layout(PyObject *object, PyObject *value, void *closure) {
   (void)closure;
   kernel *self = (kernel *)object;
   layout params;
-  if (value == NULL || value == Py_None) {
-    PyErr_SetString(PyExc_TypeError, "a layout is bytes, and stays");
-    return -1;
-  }
+  if (value == NULL || value == Py_None)
+    return raise_error(PyExc_TypeError, "a layout is bytes, and stays");
   if (read_layout(value, &params) < 0)
     return -1;
   /* Launches read the layout without a lock. So the first one stays, if two threads have queried it. */

@@ -15,15 +15,13 @@ static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 /* ---- messages ---- */
 
 static int raise_unsuitable_size(const char *what, uint32_t size) {
-  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly %u byte%s", what, size,
-               plural(size), size, plural(size));
-  return -1;
+  return raise_error(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly %u byte%s", what,
+                     size, plural(size), size, plural(size));
 }
 
 static int raise_unsuitable(const destination *to, const char *what, const char *remedy) {
-  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s that is %s; %s", what, to->size,
-               plural(to->size), kind_text(to), remedy);
-  return -1;
+  return raise_error(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s that is %s; %s", what, to->size,
+                     plural(to->size), kind_text(to), remedy);
 }
 
 static int raise_struct(const destination *to, const char *what) {

@@ -278,31 +278,26 @@ static int pack_value(const destination *to, PyObject *value) {
 /* ---- packing a block ---- */
 
 static int raise_bad_layout(Py_ssize_t index) {
-  PyErr_Format(PyExc_ValueError, "layout: parameter %zd overlaps the one before it, or ends beyond %d bytes", index,
-               BLOCK_MAX);
-  return -1;
+  return raise_error(PyExc_ValueError, "layout: parameter %zd overlaps the one before it, or ends beyond %d bytes",
+                     index, BLOCK_MAX);
 }
 
 int read_layout(PyObject *object, layout *out) {
   if (!PyBytes_Check(object))
     return raise_about(PyExc_TypeError, "layout must be bytes, not '%U'", object, 0, 0);
   Py_ssize_t length = PyBytes_Size(object);
-  if (length % (Py_ssize_t)sizeof(param)) {
-    PyErr_Format(PyExc_ValueError, "layout must be an array of (offset, size, kind) of 4 bytes each, not %zd bytes",
-                 length);
-    return -1;
-  }
+  if (length % (Py_ssize_t)sizeof(param))
+    return raise_error(PyExc_ValueError,
+                       "layout must be an array of (offset, size, kind) of 4 bytes each, not %zd bytes", length);
   layout params = {PyBytes_AsString(object), length / (Py_ssize_t)sizeof(param), 0, true};
   uint64_t end = 0;
   for (Py_ssize_t i = 0; i < params.count; i++) {
     param p = param_at(&params, i);
     if (p.offset < end || (uint64_t)p.offset + p.size > BLOCK_MAX)
       return raise_bad_layout(i);
-    if (p.kind >= PARAM_KIND_COUNT) {
-      PyErr_Format(PyExc_ValueError, "layout: parameter %zd has the kind %u; it must be less than %d", i, p.kind,
-                   PARAM_KIND_COUNT);
-      return -1;
-    }
+    if (p.kind >= PARAM_KIND_COUNT)
+      return raise_error(PyExc_ValueError, "layout: parameter %zd has the kind %u; it must be less than %d", i, p.kind,
+                         PARAM_KIND_COUNT);
     bool address = p.kind == PARAM_UNKNOWN || rules_of_kinds[p.kind].takes & IS_POINTER;
     params.addresses &= address && p.size == 8 && p.offset == end;
     end = (uint64_t)p.offset + p.size;
@@ -356,11 +351,9 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
 
 int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
                    owners *keep, int device) {
-  if (index < 0 || index >= params->count) {
-    PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
-                 params->count, plural((uint64_t)params->count));
-    return -1;
-  }
+  if (index < 0 || index >= params->count)
+    return raise_error(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
+                       params->count, plural((uint64_t)params->count));
   param p = param_at(params, index);
   const destination to = {st, out + p.offset, p.size, p.kind, p.element, index, keep, device};
   if (pack_value(&to, value) == 0)
@@ -377,10 +370,8 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   long device = checked ? PyLong_AsLong(arguments[2]) : UNCHECKED_DEVICE;
   if (PyErr_Occurred() || read_layout(arguments[0], &params) < 0)
     return NULL;
-  if (checked && device < 0) {
-    PyErr_Format(PyExc_ValueError, "device is %ld; it must be the ordinal of a device, or None", device);
-    return NULL;
-  }
+  if (checked && device < 0)
+    return PyErr_Format(PyExc_ValueError, "device is %ld; it must be the ordinal of a device, or None", device);
   if (!PyTuple_Check(arguments[1])) {
     raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
     return NULL;

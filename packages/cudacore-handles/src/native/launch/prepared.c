@@ -129,14 +129,10 @@ static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, un
 static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *keywords) {
   prepared *self = (prepared *)object;
   const state *st = self->st;
-  if (keywords && PyDict_Size(keywords)) {
-    PyErr_SetString(PyExc_TypeError, "a prepared launch takes no keyword arguments");
-    return NULL;
-  }
-  if (self->cleared) {
-    PyErr_SetString(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
-    return NULL;
-  }
+  if (keywords && PyDict_Size(keywords))
+    return PyErr_Format(PyExc_TypeError, "a prepared launch takes no keyword arguments");
+  if (self->cleared)
+    return PyErr_Format(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
   /* The launch uses a copy, so that other threads can write the block while the GIL is released. */
   size_t size = (size_t)self->params.total;
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
@@ -226,10 +222,8 @@ static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept 
 
 static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   prepared *self = (prepared *)object;
-  if (!value) {
-    PyErr_SetString(PyExc_TypeError, "an argument can be replaced, but not deleted");
-    return -1;
-  }
+  if (!value)
+    return raise_error(PyExc_TypeError, "an argument can be replaced, but not deleted");
   Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
   if (index == -1 && PyErr_Occurred())
     return -1;

@@ -234,10 +234,8 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
   if (check_argument_count("copy_batch(dsts, srcs, attributes, stream)", given, 4) < 0)
     return NULL;
   PyObject *dsts = arguments[0], *srcs = arguments[1];
-  if (!PyTuple_Check(dsts) || !PyTuple_Check(srcs) || PyTuple_Size(dsts) != PyTuple_Size(srcs)) {
-    PyErr_SetString(PyExc_TypeError, "copy_batch() takes two tuples of the same length");
-    return NULL;
-  }
+  if (!PyTuple_Check(dsts) || !PyTuple_Check(srcs) || PyTuple_Size(dsts) != PyTuple_Size(srcs))
+    return PyErr_Format(PyExc_TypeError, "copy_batch() takes two tuples of the same length");
   Py_ssize_t count = PyTuple_Size(dsts);
   operands of;
   PyObject *result = NULL;

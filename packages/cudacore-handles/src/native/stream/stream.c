@@ -133,10 +133,8 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   PyObject *other = NULL;
   if (sort_arguments("wait", names, 1, 1, arguments, count, keywords, &other) < 0)
     return NULL;
-  if (other == NULL) {
-    PyErr_SetString(PyExc_TypeError, "wait() needs event_or_stream: an Event, or a Stream");
-    return NULL;
-  }
+  if (other == NULL)
+    return PyErr_Format(PyExc_TypeError, "wait() needs event_or_stream: an Event, or a Stream");
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;

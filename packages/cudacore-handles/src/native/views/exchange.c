@@ -83,11 +83,10 @@ static int raise_no_array(PyObject *object) {
 }
 
 static int raise_read_only(const char *what) {
-  PyErr_Format(PyExc_BufferError,
-               "the %s is read-only, which a DLTensor cannot say; ask for a managed tensor, which has flags "
-               "(managed_tensor_from_py_object_no_sync, or __dlpack__)",
-               what);
-  return -1;
+  return raise_error(PyExc_BufferError,
+                     "the %s is read-only, which a DLTensor cannot say; ask for a managed tensor, which has flags "
+                     "(managed_tensor_from_py_object_no_sync, or __dlpack__)",
+                     what);
 }
 
 static int tensor_from_object(void *object, dl_tensor *out) {
@@ -102,11 +101,10 @@ static int tensor_from_object(void *object, dl_tensor *out) {
   }
   if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type))
     return raise_no_array(object);
-  if (((view *)object)->tensor.dtype.code == DL_NO_CODE || view_is_padded(object)) {
-    PyErr_SetString(PyExc_BufferError, "the view has elements that a DLTensor cannot describe: view(dtype=...) them as "
-                                       "something else");
-    return -1;
-  }
+  if (((view *)object)->tensor.dtype.code == DL_NO_CODE || view_is_padded(object))
+    return raise_error(PyExc_BufferError,
+                       "the view has elements that a DLTensor cannot describe: view(dtype=...) them as "
+                       "something else");
   if (((view *)object)->read_only)
     return raise_read_only("view");
   *out = ((view *)object)->tensor;
@@ -179,29 +177,24 @@ static int64_t bytes_of(const dl_tensor *tensor) {
   int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   bool overflow = false, empty = false;
   for (int32_t i = 0; i < tensor->ndim; i++) {
-    if (tensor->shape[i] < 0) {
-      PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
-                   (long long)tensor->shape[i]);
-      return -1;
-    }
+    if (tensor->shape[i] < 0)
+      return raise_error(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
+                         (long long)tensor->shape[i]);
     empty |= tensor->shape[i] == 0;
     overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
   }
   if (empty || !overflow)
     return empty ? 0 : count;
-  PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
-  return -1;
+  return raise_error(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
 }
 
 static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
   if (st == NULL)
     return -1;
-  if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS) {
-    PyErr_Format(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
-                 VIEW_MAX_DIMENSIONS);
-    return -1;
-  }
+  if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS)
+    return raise_error(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
+                       VIEW_MAX_DIMENSIONS);
   int64_t bytes = bytes_of(prototype);
   if (bytes < 0)
     return -1;

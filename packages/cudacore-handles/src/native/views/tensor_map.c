@@ -31,11 +31,9 @@ static int read_int(const state *st, const char *name, Py_ssize_t place, PyObjec
 static int read_axes(const state *st, const char *name, PyObject *given, int32_t count, int64_t *out) {
   if (!PyTuple_Check(given) && !PyList_Check(given))
     return raise_not_int(name, 0, given);
-  if (PySequence_Size(given) != count) {
-    PyErr_Format(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
-                 PySequence_Size(given), (int)count);
-    return -1;
-  }
+  if (PySequence_Size(given) != count)
+    return raise_error(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
+                       PySequence_Size(given), (int)count);
   for (int32_t i = 0; i < count; i++) {
     PyObject *item = PySequence_GetItem(given, i); /* IndexError if a list has become shorter meanwhile */
     int status = item != NULL ? read_int(st, name, i, item, &out[i]) : -1;
@@ -49,11 +47,9 @@ static int read_axes(const state *st, const char *name, PyObject *given, int32_t
 /* Fills in the fields that the view determines. Returns -1 with an exception on failure. */
 static int read_view(const state *st, const view *tensor, cch_tensor_map_config *config) {
   const dl_device device = tensor->tensor.device;
-  if (device.type == DL_CPU) {
-    PyErr_SetString(PyExc_ValueError, "the tensor must be device-accessible, and is in host memory: copy it to the "
-                                      "device");
-    return -1;
-  }
+  if (device.type == DL_CPU)
+    return raise_error(PyExc_ValueError, "the tensor must be device-accessible, and is in host memory: copy it to the "
+                                         "device");
   config->device = device.id;
   if (device.type != DL_CUDA) {
     int status = cch_current_device(&config->device);
@@ -169,18 +165,15 @@ static int check_replacement(const cch_tensor_map_config *config, const view *te
   int64_t needed = reach(config->rank, config->shape, config->strides, 1, config->strides[last]);
   int64_t given =
       reach(tensor->tensor.ndim, tensor->tensor.shape, tensor->tensor.strides, tensor->itemsize, tensor->itemsize);
-  if (given < needed) {
-    PyErr_Format(PyExc_ValueError,
-                 "the new tensor has %lld bytes, and the tensor map describes %lld: its shape and strides stay as they "
-                 "were",
-                 (long long)given, (long long)needed);
-    return -1;
-  }
-  if (tensor->tensor.device.type == DL_CUDA && now->device != config->device) {
-    PyErr_Format(PyExc_ValueError, "the new tensor is on device %d, and the tensor map is for device %d",
-                 (int)now->device, (int)config->device);
-    return -1;
-  }
+  if (given < needed)
+    return raise_error(
+        PyExc_ValueError,
+        "the new tensor has %lld bytes, and the tensor map describes %lld: its shape and strides stay as they "
+        "were",
+        (long long)given, (long long)needed);
+  if (tensor->tensor.device.type == DL_CUDA && now->device != config->device)
+    return raise_error(PyExc_ValueError, "the new tensor is on device %d, and the tensor map is for device %d",
+                       (int)now->device, (int)config->device);
   return 0;
 }
 

@@ -40,10 +40,8 @@ static int set_c_strides(view *self) {
   int64_t step = 1;
   for (int32_t i = self->tensor.ndim - 1; i >= 0; i--) {
     self->tensor.strides[i] = empty ? 0 : step;
-    if (!empty && __builtin_mul_overflow(step, self->tensor.shape[i], &step)) {
-      PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 elements");
-      return -1;
-    }
+    if (!empty && __builtin_mul_overflow(step, self->tensor.shape[i], &step))
+      return raise_error(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 elements");
   }
   return 0;
 }
@@ -57,10 +55,8 @@ static int check_extents(const view *self, int64_t size) {
   bool empty = false, overflow = false;
   for (int32_t i = 0; i < self->tensor.ndim; i++) {
     int64_t extent = self->tensor.shape[i], reach;
-    if (extent < 0) {
-      PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld", (long long)extent);
-      return -1;
-    }
+    if (extent < 0)
+      return raise_error(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld", (long long)extent);
     empty |= extent == 0;
     if (extent == 0)
       continue;
@@ -75,10 +71,8 @@ static int check_extents(const view *self, int64_t size) {
   overflow |= __builtin_mul_overflow(low, self->itemsize, &low);
   overflow |= __builtin_add_overflow(high, 1, &high);
   overflow |= __builtin_mul_overflow(high, self->itemsize, &high);
-  if (overflow) {
-    PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
-    return -1;
-  }
+  if (overflow)
+    return raise_error(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
   if (size < 0 || (first == 0 && high <= size))
     return 0;
   if (first < 0)
@@ -96,13 +90,12 @@ static int check_extents(const view *self, int64_t size) {
 int view_set_itemsize(view *self, uint64_t flags) {
   dl_data_type type = self->tensor.dtype;
   unsigned bits = (unsigned)type.bits * type.lanes;
-  if (bits == 0 || (bits % 8 != 0 && !(flags & DL_PADDED))) {
-    PyErr_Format(PyExc_BufferError,
-                 "the array has elements of %u bits (DLPack's type code %u, %u lanes), several of which share a byte: "
-                 "such arrays are not supported; export it as bytes",
-                 (unsigned)type.bits, (unsigned)type.code, (unsigned)type.lanes);
-    return -1;
-  }
+  if (bits == 0 || (bits % 8 != 0 && !(flags & DL_PADDED)))
+    return raise_error(
+        PyExc_BufferError,
+        "the array has elements of %u bits (DLPack's type code %u, %u lanes), several of which share a byte: "
+        "such arrays are not supported; export it as bytes",
+        (unsigned)type.bits, (unsigned)type.code, (unsigned)type.lanes);
   self->itemsize = (bits + 7) / 8;
   return 0;
 }
@@ -110,11 +103,11 @@ int view_set_itemsize(view *self, uint64_t flags) {
 int view_check_device(long long type) {
   if (type == DL_CPU || type == DL_CUDA || type == DL_CUDA_HOST || type == DL_CUDA_MANAGED)
     return 0;
-  PyErr_Format(PyExc_BufferError,
-               "device not supported: the array is on a device that is not CUDA's (DLPack type %lld); copy it to the "
-               "host or to a CUDA device first",
-               type);
-  return -1;
+  return raise_error(
+      PyExc_BufferError,
+      "device not supported: the array is on a device that is not CUDA's (DLPack type %lld); copy it to the "
+      "host or to a CUDA device first",
+      type);
 }
 
 /* Fills in a view from a tensor. The view has room for the dimensions. Returns -1 with an exception on failure. */
@@ -181,12 +174,10 @@ static int read_dims(PyObject *tuple, int64_t *out, int64_t divisor) {
     out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
     if (out[i] == -1 && PyErr_Occurred())
       return -1;
-    if (out[i] % divisor != 0) {
-      PyErr_Format(PyExc_ValueError,
-                   "strides must be divisible by itemsize (%lld), and one is of %lld bytes: copy the array first",
-                   (long long)divisor, (long long)out[i]);
-      return -1;
-    }
+    if (out[i] % divisor != 0)
+      return raise_error(PyExc_ValueError,
+                         "strides must be divisible by itemsize (%lld), and one is of %lld bytes: copy the array first",
+                         (long long)divisor, (long long)out[i]);
     out[i] /= divisor;
   }
   return 0;
@@ -201,13 +192,12 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
   if (read_dims(shape, self->tensor.shape, 1) < 0)
     return -1;
   if (self->explicit) {
-    if (PyTuple_Size(strides) != self->tensor.ndim) {
-      PyErr_Format(PyExc_ValueError,
-                   "Strides, if provided, must have the same length as shape. Shape has %d dimensions, but strides has "
-                   "%zd elements.",
-                   (int)self->tensor.ndim, PyTuple_Size(strides));
-      return -1;
-    }
+    if (PyTuple_Size(strides) != self->tensor.ndim)
+      return raise_error(
+          PyExc_ValueError,
+          "Strides, if provided, must have the same length as shape. Shape has %d dimensions, but strides has "
+          "%zd elements.",
+          (int)self->tensor.ndim, PyTuple_Size(strides));
     if (read_dims(strides, self->tensor.strides, unit) < 0)
       return -1;
   } else if (set_c_strides(self) < 0) {
@@ -228,18 +218,17 @@ int view_check_alignment(const view *self) {
   int64_t alignment = alignment_of(self->tensor.dtype);
   if (self->tensor.device.type == DL_CPU || address % (uintptr_t)alignment == 0)
     return 0;
-  PyErr_Format(PyExc_ValueError,
-               "the address %p is not aligned to %lld bytes, which kernels need for elements of this dtype; begin "
-               "elsewhere, or view the memory as bytes",
-               self->tensor.data, (long long)alignment);
-  return -1;
+  return raise_error(
+      PyExc_ValueError,
+      "the address %p is not aligned to %lld bytes, which kernels need for elements of this dtype; begin "
+      "elsewhere, or view the memory as bytes",
+      self->tensor.data, (long long)alignment);
 }
 
 int view_check_class(const state *st, const char *function, PyObject *cls) {
   if (cls != NULL && PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, st->view_type))
     return 0;
-  PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
-  return -1;
+  return raise_error(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
 }
 
 static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -283,20 +272,17 @@ static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssiz
 
 void *view_lend(const state *st, PyObject *object, bool versioned) {
   view *self = (view *)object;
-  if (self->tensor.dtype.code == DL_NO_CODE) {
-    PyErr_SetString(PyExc_BufferError, self->dtype != NULL && self->dtype != Py_None
-                                           ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
-                                           : "the view has no dtype, which DLPack needs: export view(dtype=...) of it");
-    return NULL;
-  }
+  if (self->tensor.dtype.code == DL_NO_CODE)
+    return PyErr_Format(PyExc_BufferError,
+                        self->dtype != NULL && self->dtype != Py_None
+                            ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
+                            : "the view has no dtype, which DLPack needs: export view(dtype=...) of it");
   uint64_t flags = self->read_only ? DL_READ_ONLY : 0;
   if (view_is_padded(self)) {
-    if (!versioned) {
-      PyErr_SetString(PyExc_BufferError,
-                      "the view has padded elements smaller than a byte, which DLPack before 1.0 cannot describe; "
-                      "request a versioned tensor (max_version=(1, 0))");
-      return NULL;
-    }
+    if (!versioned)
+      return PyErr_Format(PyExc_BufferError,
+                          "the view has padded elements smaller than a byte, which DLPack before 1.0 cannot describe; "
+                          "request a versioned tensor (max_version=(1, 0))");
     flags |= DL_PADDED;
   }
   owner *keeper = NULL;

@@ -189,10 +189,10 @@ static bool read_stream(const state *st, PyObject *given, long long *out, PyObje
 }
 
 static PyObject *raise_ambiguous(void) {
-  PyErr_SetString(PyExc_BufferError,
-                  "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
-                  "it waits for the producer's; or -1 for no order");
-  return NULL;
+  return PyErr_Format(
+      PyExc_BufferError,
+      "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
+      "it waits for the producer's; or -1 for no order");
 }
 
 /* Makes the consumer's stream wait for the producer's. Returns -1 with an exception on failure. */
@@ -412,10 +412,8 @@ static int read_arguments(const state *st, const char *function, PyObject *const
     return -1;
   if (view_check_class(st, function, out[0]) < 0)
     return -1;
-  if (out[1] == NULL) {
-    PyErr_Format(PyExc_TypeError, "%s() needs obj, an array", function);
-    return -1;
-  }
+  if (out[1] == NULL)
+    return raise_error(PyExc_TypeError, "%s() needs obj, an array", function);
   return read_stream(st, out[2], stream, kept) ? 0 : -1;
 }
 
@@ -450,7 +448,7 @@ static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject
 static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords, bool any) {
   const state *st = PyModule_GetState(module);
   PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
-  long long stream;
+  long long stream = NO_ORDER;
   type_entry how = {0};
   const char *name = any ? "from_any_interface" : "from_dlpack";
   if (read_arguments(st, name, given, count, keywords, arguments, &stream, &kept) < 0)

@@ -36,10 +36,8 @@ int read_switch(state *st, const node_arguments *given, node_params *out) {
   if (read_condition(st, given->named[0], CCH_CONDITIONAL_SWITCH, CLASS_SWITCH, 0, out) < 0 ||
       read_size(st, given->named[1], "count", 1, &count) < 0)
     return -1;
-  if (count > INT32_MAX) {
-    PyErr_Format(PyExc_ValueError, "count is %zu; a switch has at most 2**31 - 1 branches", count);
-    return -1;
-  }
+  if (count > INT32_MAX)
+    return raise_error(PyExc_ValueError, "count is %zu; a switch has at most 2**31 - 1 branches", count);
   out->of.conditional.count = (uint32_t)count;
   return 0;
 }

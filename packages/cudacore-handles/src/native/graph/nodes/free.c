@@ -7,10 +7,8 @@ int read_deallocate(state *st, const node_arguments *arguments, node_params *out
   CUdeviceptr address = 0;
   if (read_address(st, arguments->named[0], "dptr", &address) < 0)
     return -1;
-  if (address == 0) {
-    PyErr_SetString(PyExc_ValueError, "dptr is NULL: there is nothing to free");
-    return -1;
-  }
+  if (address == 0)
+    return raise_error(PyExc_ValueError, "dptr is NULL: there is nothing to free");
   out->of.free = (cch_free_node){.size = sizeof out->of.free, .address = address};
   return 0;
 }

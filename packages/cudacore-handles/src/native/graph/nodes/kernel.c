@@ -31,11 +31,10 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   PyObject *settings = arguments->named[0], *face = arguments->named[1];
   if (settings == NULL || face == NULL) {
     bool one = settings != NULL || face != NULL;
-    PyErr_Format(PyExc_TypeError,
-                 "launch() takes a config, a kernel and its arguments, but %d %s given; it adds a kernel node. "
-                 "instantiate() makes the executable graph, whose launch(stream) runs it",
-                 (int)one, one ? "was" : "were");
-    return -1;
+    return raise_error(PyExc_TypeError,
+                       "launch() takes a config, a kernel and its arguments, but %d %s given; it adds a kernel node. "
+                       "instantiate() makes the executable graph, whose launch(stream) runs it",
+                       (int)one, one ? "was" : "were");
   }
   PyObject *made_ready = NULL;
   if (!is_ready(st, settings, face)) {

@@ -21,26 +21,22 @@ static int read_extents_of_array(PyObject *const *given, const operand *dst, con
   static const char *const names[] = {"size", "height", "depth"};
   const operand *array = dst->array != NULL ? dst : src;
   for (int i = 0; i < 3; i++)
-    if (!is_left_out(given[SIZE + i], i > 0 ? 1 : -1)) {
-      PyErr_Format(PyExc_ValueError, "%s is an array, all of which is copied: leave %s out", array->name, names[i]);
-      return -1;
-    }
+    if (!is_left_out(given[SIZE + i], i > 0 ? 1 : -1))
+      return raise_error(PyExc_ValueError, "%s is an array, all of which is copied: leave %s out", array->name,
+                         names[i]);
   for (int i = 0; i < 4; i++) {
     const operand *side = i % 2 == 0 ? dst : src;
-    if (side->array != NULL && !is_left_out(given[DST_PITCH + i], 0)) {
-      PyErr_Format(PyExc_ValueError, "%s is an array, whose layout is the device's: leave %s_%s out", side->name,
-                   side->name, i < 2 ? "pitch" : "height");
-      return -1;
-    }
+    if (side->array != NULL && !is_left_out(given[DST_PITCH + i], 0))
+      return raise_error(PyExc_ValueError, "%s is an array, whose layout is the device's: leave %s_%s out", side->name,
+                         side->name, i < 2 ? "pitch" : "height");
   }
   if (dst->array != NULL && src->array != NULL &&
-      (dst->row != src->row || dst->texel != src->texel || dst->height != src->height || dst->depth != src->depth)) {
-    PyErr_Format(PyExc_ValueError,
-                 "dst has %zu x %zu x %zu texels of %zu bytes, and src %zu x %zu x %zu of %zu: they must have the same",
-                 dst->row / dst->texel, dst->height, dst->depth, dst->texel, src->row / src->texel, src->height,
-                 src->depth, src->texel);
-    return -1;
-  }
+      (dst->row != src->row || dst->texel != src->texel || dst->height != src->height || dst->depth != src->depth))
+    return raise_error(
+        PyExc_ValueError,
+        "dst has %zu x %zu x %zu texels of %zu bytes, and src %zu x %zu x %zu of %zu: they must have the same",
+        dst->row / dst->texel, dst->height, dst->depth, dst->texel, src->row / src->texel, src->height, src->depth,
+        src->texel);
   copy->dst_array = dst->array;
   copy->src_array = src->array;
   copy->width = array->row;
@@ -50,10 +46,8 @@ static int read_extents_of_array(PyObject *const *given, const operand *dst, con
 }
 
 static int read_extents(const state *st, PyObject *const *given, cch_memcpy_node *copy) {
-  if (given[SIZE] == NULL || given[SIZE] == Py_None) {
-    PyErr_SetString(PyExc_TypeError, "memcpy() needs size, unless dst or src is an OpaqueArray");
-    return -1;
-  }
+  if (given[SIZE] == NULL || given[SIZE] == Py_None)
+    return raise_error(PyExc_TypeError, "memcpy() needs size, unless dst or src is an OpaqueArray");
   copy->height = copy->depth = 1;
   if (read_size(st, given[SIZE], "size", 1, &copy->width) < 0 ||
       read_size(st, given[HEIGHT], "height", 1, &copy->height) < 0 ||
@@ -73,16 +67,12 @@ static int complete_layout(const cch_memcpy_node *copy, const operand *memory, s
     *pitch = copy->width;
   if (*height == 0)
     *height = copy->height;
-  if (*pitch < copy->width) {
-    PyErr_Format(PyExc_ValueError, "%s_pitch is %zu bytes from row to row, less than the row's %zu", memory->name,
-                 *pitch, copy->width);
-    return -1;
-  }
-  if (*height < copy->height) {
-    PyErr_Format(PyExc_ValueError, "%s_height is %zu rows from slice to slice, less than the slice's %zu", memory->name,
-                 *height, copy->height);
-    return -1;
-  }
+  if (*pitch < copy->width)
+    return raise_error(PyExc_ValueError, "%s_pitch is %zu bytes from row to row, less than the row's %zu", memory->name,
+                       *pitch, copy->width);
+  if (*height < copy->height)
+    return raise_error(PyExc_ValueError, "%s_height is %zu rows from slice to slice, less than the slice's %zu",
+                       memory->name, *height, copy->height);
   return check_extent(memory, extent_of(copy->width, copy->height, copy->depth, *pitch, *height));
 }
 

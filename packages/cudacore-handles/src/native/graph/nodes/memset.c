@@ -37,15 +37,11 @@ static int read_set(state *st, PyObject *const *given, owners *keep, cch_memset_
     return -1;
   fill->dst = dst.address;
   size_t row = fill->width <= PTRDIFF_MAX / fill->element_size ? fill->width * fill->element_size : PTRDIFF_MAX;
-  if (fill->height > 1 && fill->pitch < row) {
-    PyErr_Format(PyExc_ValueError, "pitch is %zu bytes from row to row, less than the row's %zu (%zu of %u)",
-                 fill->pitch, row, fill->width, fill->element_size);
-    return -1;
-  }
-  if (dst.address % fill->element_size != 0 || (fill->height > 1 && fill->pitch % fill->element_size != 0)) {
-    PyErr_Format(PyExc_ValueError, "dst and pitch must be multiples of the value's %u bytes", fill->element_size);
-    return -1;
-  }
+  if (fill->height > 1 && fill->pitch < row)
+    return raise_error(PyExc_ValueError, "pitch is %zu bytes from row to row, less than the row's %zu (%zu of %u)",
+                       fill->pitch, row, fill->width, fill->element_size);
+  if (dst.address % fill->element_size != 0 || (fill->height > 1 && fill->pitch % fill->element_size != 0))
+    return raise_error(PyExc_ValueError, "dst and pitch must be multiples of the value's %u bytes", fill->element_size);
   return check_extent(&dst, extent_of(row, fill->height, 1, fill->pitch, 1));
 }
 

@@ -14,8 +14,7 @@ static int read_number(PyObject *value, const char *name, CUdeviceptr *out) {
   unsigned long long number = PyLong_AsUnsignedLongLong(value);
   if (number == (unsigned long long)-1 && PyErr_Occurred()) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%s is %R, which is not an address", name, value);
-    return -1;
+    return raise_error(PyExc_ValueError, "%s is %R, which is not an address", name, value);
   }
   *out = number;
   return 0;
@@ -34,8 +33,7 @@ static bool is_given(PyObject *argument) { return argument != NULL && argument !
 
 /* Refuses an owner for an operand that needs none. */
 static int raise_needless_owner(const char *name, const char *what) {
-  PyErr_Format(PyExc_ValueError, "%s is %s, which is kept by itself: leave %s_owner out", name, what, name);
-  return -1;
+  return raise_error(PyExc_ValueError, "%s is %s, which is kept by itself: leave %s_owner out", name, what, name);
 }
 
 static int read_buffer(const state *st, PyObject *value, PyObject *owner, owners *keep, operand *out) {
@@ -89,8 +87,7 @@ int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, o
       is_buffer(st, value) ? read_buffer(st, value, owner, keep, out) : read_owned_address(st, value, owner, keep, out);
   if (status < 0 || out->address != 0)
     return status;
-  PyErr_Format(PyExc_ValueError, "%s is NULL: there is no memory", name);
-  return -1;
+  return raise_error(PyExc_ValueError, "%s is NULL: there is no memory", name);
 }
 
 static bool is_array(const state *st, PyObject *value) {
@@ -114,10 +111,8 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, owners 
     raise_status(st, status);
     return -1;
   }
-  if (size == 0) {
-    PyErr_Format(PyExc_ValueError, "%s is an array of a format that cannot be copied", out->name);
-    return -1;
-  }
+  if (size == 0)
+    return raise_error(PyExc_ValueError, "%s is an array of a format that cannot be copied", out->name);
   out->height = desc.height != 0 ? desc.height : 1;
   out->depth = desc.depth != 0 ? desc.depth : 1;
   out->row = size / out->height / out->depth;
@@ -135,17 +130,15 @@ int read_memory_or_array(state *st, PyObject *value, PyObject *owner, const char
 int check_writable(const operand *memory) {
   if (!memory->read_only)
     return 0;
-  PyErr_Format(PyExc_ValueError, "%s is host memory that was registered read-only, and the node would write it",
-               memory->name);
-  return -1;
+  return raise_error(PyExc_ValueError, "%s is host memory that was registered read-only, and the node would write it",
+                     memory->name);
 }
 
 int check_extent(const operand *memory, uint64_t bytes) {
   if (memory->size < 0 || bytes <= (uint64_t)memory->size)
     return 0;
-  PyErr_Format(PyExc_ValueError, "%s has %zd bytes, and the node would use %llu", memory->name, memory->size,
-               (unsigned long long)bytes);
-  return -1;
+  return raise_error(PyExc_ValueError, "%s has %zd bytes, and the node would use %llu", memory->name, memory->size,
+                     (unsigned long long)bytes);
 }
 
 uint64_t extent_of(size_t width, size_t height, size_t depth, size_t pitch, size_t slice) {
