@@ -72,11 +72,20 @@ int raise_error(PyObject *exception, const char *format, ...) __attribute__((col
 
 /* Raises the exception for the library call that has just failed on this thread; returns NULL. */
 PyObject *raise_status(const state *st, int status);
+
 /*
  * The same, for a call whose arguments the library checks: a value that it refused is a ValueError, with a message that
  * names the value and the rule.
  */
 PyObject *raise_invalid(const state *st, int status);
+
+/* Raises if a call of the library failed. Returns -1 with an exception then. */
+static inline int check_status(const state *st, int status) {
+  if (status == 0)
+    return 0;
+  raise_status(st, status);
+  return -1;
+}
 
 /*
  * Returns a new reference to the int that faces.as_integer returns for an object. NULL without an exception: the object

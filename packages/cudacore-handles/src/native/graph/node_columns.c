@@ -232,10 +232,7 @@ static int find_numbered(const state *st, cch_graph *graph, PyObject *handles, P
   for (size_t i = 0; i < count && (status == 0 || status == CCH_EGONE); i++)
     status = cch_graph_node_numbered(&out->nodes[i], graph, raw[i], first + (uint64_t)(step * (long long)i));
   Py_END_ALLOW_THREADS;
-  if (status == 0 || status == CCH_EGONE)
-    return 0;
-  raise_status(st, status);
-  return -1;
+  return status != CCH_EGONE ? check_status(st, status) : 0;
 }
 
 /* Gets the boxes of the nodes of a tuple, which must be in `graph`, unless that is NULL. */

@@ -20,11 +20,7 @@ int find_device_for_memory_checks(const state *st, int stream_device, int *out) 
     return 0;
   }
   *out = stream_device;
-  int status = stream_device == CURRENT_DEVICE ? cch_current_device(out) : 0;
-  if (status == 0)
-    return 0;
-  raise_status(st, status);
-  return -1;
+  return stream_device == CURRENT_DEVICE ? check_status(st, cch_current_device(out)) : 0;
 }
 
 #define CHECK_ORDER "check the order of the arguments"

@@ -19,9 +19,7 @@ static int bundle_objects(const state *st, const owned *items, Py_ssize_t count,
       if (status != 0)
         owner_discard(kept);
     }
-  if (status != 0)
-    raise_status(st, status);
-  return status != 0 ? -1 : 0;
+  return check_status(st, status);
 }
 
 int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised) {

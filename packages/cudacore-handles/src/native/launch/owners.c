@@ -99,9 +99,7 @@ static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item)
       status = cch_bundle_add(bundle, empty);
     cch_bundle_unref(empty);
   }
-  if (status != 0)
-    raise_status(st, status);
-  return status == 0 ? 0 : -1;
+  return check_status(st, status);
 }
 
 bool owners_own_nothing(owners *self) {
@@ -118,11 +116,9 @@ int owners_bundle(const state *st, owners *self, cch_bundle **out) {
   if (owners_own_nothing(self))
     return 0;
   cch_bundle *bundle = NULL;
-  int status = cch_bundle_create(&bundle, (size_t)self->count);
-  if (status != 0) {
-    raise_status(st, status);
+  int status = check_status(st, cch_bundle_create(&bundle, (size_t)self->count));
+  if (status < 0)
     return -1;
-  }
   for (Py_ssize_t i = 0; i < self->count && status == 0; i++)
     status = add_to_bundle(st, bundle, &items[i]);
   if (status == 0)

@@ -32,10 +32,7 @@ int memory_with_stream(const state *st, cch_deviceptr *memory, PyObject *argumen
  * reset does not free, such as that of pools. Boxes of other kinds are not checked.
  */
 static inline int memory_check(const state *st, const void *box) {
-  int status = cch_kind_of(box) == CCH_KIND_DEVICEPTR ? cch_deviceptr_check(box) : 0;
-  if (status != 0)
-    raise_status(st, status);
-  return status != 0 ? -1 : 0;
+  return cch_kind_of(box) == CCH_KIND_DEVICEPTR ? check_status(st, cch_deviceptr_check(box)) : 0;
 }
 
 #endif

@@ -15,10 +15,8 @@ resource *resource_of(const state *st, PyObject *argument) {
 static int read_array(const state *st, resource *self, const void *box) {
   cch_array_desc desc = {.size = sizeof desc};
   int status = self->kind == RESOURCE_ARRAY ? cch_array_describe(&desc, box) : cch_mipmapped_array_describe(&desc, box);
-  if (status != 0) {
-    raise_status(st, status);
+  if (check_status(st, status) < 0)
     return -1;
-  }
   self->reads.format = desc.format;
   self->reads.channels = desc.channels;
   self->flags = desc.flags;

@@ -51,13 +51,8 @@ static int read_view(const state *st, const view *tensor, cch_tensor_map_config 
     return raise_error(PyExc_ValueError, "the tensor must be device-accessible, and is in host memory: copy it to the "
                                          "device");
   config->device = device.id;
-  if (device.type != DL_CUDA) {
-    int status = cch_current_device(&config->device);
-    if (status != 0) {
-      raise_status(st, status);
-      return -1;
-    }
-  }
+  if (device.type != DL_CUDA && check_status(st, cch_current_device(&config->device)) < 0)
+    return -1;
   config->address = (uintptr_t)tensor->tensor.data;
   config->rank = tensor->tensor.ndim;
   for (int32_t i = 0; i < tensor->tensor.ndim && i < CCH_TENSOR_MAP_MAX_RANK; i++) {

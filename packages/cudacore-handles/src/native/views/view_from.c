@@ -203,10 +203,7 @@ static int order(const state *st, long long consumer, unsigned long long produce
     return 0;
   int ordinal = device.type == DL_CUDA ? (int)device.id : -1, status;
   WITHOUT_GIL(status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, NULL, ordinal));
-  if (status == 0)
-    return 0;
-  raise_status(st, status);
-  return -1;
+  return check_status(st, status);
 }
 
 /* ---- views of arrays ---- */

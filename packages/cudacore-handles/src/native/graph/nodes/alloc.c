@@ -37,11 +37,9 @@ int read_allocate(state *st, const node_arguments *arguments, node_params *out) 
   for (int i = 1; i <= 3; i++)
     plain &= given[i] == NULL || given[i] == Py_None;
   if (plain) {
-    int device = 0, status = cch_current_device(&device);
-    if (status != 0) {
-      raise_status(st, status);
+    int device = 0;
+    if (check_status(st, cch_current_device(&device)) < 0)
       return -1;
-    }
     alloc->location_type = CCH_LOCATION_DEVICE;
     alloc->location_id = device;
     return 0;

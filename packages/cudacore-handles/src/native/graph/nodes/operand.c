@@ -107,10 +107,8 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, owners 
   out->array = cch_array_raw(box);
   if (owners_add(keep, 0, box, NULL) < 0)
     return -1;
-  if (status != 0) {
-    raise_status(st, status);
+  if (check_status(st, status) < 0)
     return -1;
-  }
   if (size == 0)
     return raise_error(PyExc_ValueError, "%s is an array of a format that cannot be copied", out->name);
   out->height = desc.height != 0 ? desc.height : 1;
