@@ -27,6 +27,30 @@ TAKES_OBJECT = b"""
 }
 """
 
+ASKS_FOR_RESIDENCY = b"""
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry ask(.param .u64 object, .param .u64 out)
+{
+  .reg .b64 %rd<3>;
+  .reg .f32 %f<9>;
+  .reg .b32 %r<9>;
+  .reg .pred %p<3>;
+  ld.param.u64 %rd1, [object];
+  ld.param.u64 %rd2, [out];
+  mov.f32 %f1, 0f3FC00000;
+  tex.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}|%p1, [%rd1, {%f1, %f1}];
+  tld4.r.2d.v4.f32.f32 {%f5, %f6, %f7, %f8}|%p2, [%rd1, {%f1, %f1}];
+  selp.f32 %f3, 0f3F800000, 0f00000000, %p1;
+  selp.f32 %f4, 0f3F800000, 0f00000000, %p2;
+  st.global.f32 [%rd2], %f2;
+  st.global.f32 [%rd2+4], %f3;
+  st.global.f32 [%rd2+8], %f4;
+  ret;
+}
+"""
+
 
 def make_array(
     device: ch.Device, shape: tuple[int, ...] = (8, 4), name: str = "float32", **more: Any
@@ -325,6 +349,18 @@ def test_kernel_arguments(device: ch.Device, stream: ch.Stream, kind: str) -> No
     made.close()
     with pytest.raises(ch.ClosedError):
         ch.launch(stream, config, kernel, made, out)
+
+
+def test_residency(device: ch.Device, stream: ch.Stream) -> None:
+    """A kernel that asks whether texels are resident could not be loaded, or would be told that they are not."""
+    array = make_array(device)
+    array.copy_from(np.arange(32, dtype=np.float32).reshape(4, 8), stream=stream)
+    texture = make_texture(device, array)
+    kernel = ch.ObjectCode.from_ptx(ASKS_FOR_RESIDENCY).get_kernel("ask")
+    out = ch.LegacyPinnedMemoryResource().allocate(16)
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, texture, out)
+    stream.sync()
+    assert np.asarray(out).view(np.float32)[:3].tolist() == [9, 1, 1]
 
 
 def test_a_pointer_is_no_texture(device: ch.Device, stream: ch.Stream) -> None:

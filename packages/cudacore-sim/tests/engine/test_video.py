@@ -162,9 +162,71 @@ def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
             assert got == _finish(value, c, "u32", to, second), (line, hex(x), hex(y), hex(c))
 
 
+SIMD = {
+    "vadd": lambda x, y: x + y,
+    "vsub": lambda x, y: x - y,
+    "vavrg": lambda x, y: (x + y + (x + y >= 0)) >> 1,
+    "vabsdiff": lambda x, y: abs(x - y),
+    "vmin": min,
+    "vmax": max,
+}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("op", [*SIMD, "vset"])
+def test_parts_of_words(engine: Engine, rng: np.random.Generator, op: str, count: int) -> None:
+    """A part would be computed from other parts than those that are selected, or overwrite a part that is not."""
+    bits, letter = 32 // count, "h" if count == 2 else "b"
+    defaults = "".join(map(str, range(count)))[::-1], "".join(map(str, range(count, 2 * count)))[::-1]
+    cases = []
+    for d, a, b, end in itertools.product(TYPES, TYPES, TYPES, ("", ".sat", ".add")):
+        if op == "vset" and (d == "s32" or end == ".sat"):
+            continue
+        masks = [i for i in range(count) if rng.random() < 0.6] or [0]
+        chosen = ["".join(map(str, rng.integers(0, 2 * count, count))) for _ in range(2)]
+        name = ".".join([f"{op}{count}", *([] if op == "vset" else [d]), a, b])
+        comparison = rng.choice(list(COMPARISONS)) if op == "vset" else ""
+        selected = rng.random() < 0.7
+        mask = "".join(map(str, reversed(masks)))
+        operands = (
+            f"%d.{letter}{mask}, %a.{letter}{chosen[0]}, %b.{letter}{chosen[1]}" if selected else "%d, %a, %b"
+        ) + ", %c"
+        line = f"{name}{f'.{comparison}' if comparison else ''}{end} {operands};"
+        cases.append(
+            (line, d, a, b, end, comparison, masks if selected else range(count), chosen if selected else defaults)
+        )
+    inputs, out = _run(engine, rng, [case[0] for case in cases])
+    for (line, d, a_type, b_type, end, comparison, masks, chosen), row in zip(cases, out, strict=True):
+        compute = COMPARISONS[comparison] if comparison else SIMD[op]
+        for (a, b, c), got in zip(inputs.tolist(), row.tolist(), strict=True):
+            parts = [word >> bits * i & ((1 << bits) - 1) for word in (a, b) for i in range(count)]
+            expected = c
+            for i in masks:
+                x, y = (parts[int(selector[count - 1 - i])] for selector in chosen)
+                x = _signed(x, bits) if a_type == "s32" else x
+                y = _signed(y, bits) if b_type == "s32" else y
+                value = int(compute(x, y))
+                if end == ".sat":
+                    value = _saturate(value, bits, d)
+                if end == ".add":
+                    expected = (expected + value) & 0xFFFFFFFF
+                else:
+                    mask = ((1 << bits) - 1) << bits * i
+                    expected = expected & ~mask & 0xFFFFFFFF | value << bits * i & mask
+            assert got == expected, (line, hex(a), hex(b), hex(c))
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "vadd2.u32.u32.u32 %r1, %r1, %r1;",
+        "vadd2.u32.u32.u32.sat.add %r1, %r1, %r1, %r1;",
+        "vadd2.u32.u32.u32 %r1.h01, %r1, %r1, %r1;",
+        "vadd2.u32.u32.u32 %r1.h2, %r1, %r1, %r1;",
+        "vadd2.u32.u32.u32 %r1, %r1.h4, %r1, %r1;",
+        "vadd2.u32.u32.u32 %r1, %r1.h14, %r1, %r1;",
+        "vadd4.u32.u32.u32 %r1, %r1.h10, %r1, %r1;",
+        "vset4.u32.u32.lt.sat %r1, %r1, %r1, %r1;",
         "vadd.u32.u32.u32.add %r1, %r1, %r1;",
         "vadd.u32.u32.u32.add %r1.b0, %r1, %r1, %r1;",
         "vadd.u32.u32.u32 %r1, %r1.b4, %r1;",

@@ -101,8 +101,7 @@ enum class BitOp : uint8_t {
 };
 Handler bit_handler(BitOp op, Type type); /* lop3: the immediate is the truth table */
 
-/* absdiff4: the absolute differences of the bytes of two words; absdiff4_sum: the sum of these differences and c */
-enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
+enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi };
 Handler dot_handler(DotOp op, Type a, Type b);
 
 /* The scalar video instructions. Operands: d, a, b, and c (which can be absent). The immediate is a VideoMode. */

@@ -32,7 +32,7 @@ struct Operand {
   bool indexed = false;     /* symbol[2]: `value` counts elements of the variable */
   std::string_view name;
   std::string_view component; /* in %tid.x: x */
-  std::string_view second;    /* in a pair such as %p1|%p2: the name after the | */
+  std::string_view second;    /* in a pair such as %p1|%p2 or {%r1, %r2}|%p1: the name after the | */
   uint64_t value = 0;         /* a number, or an offset from `name`: in bytes or, if `indexed`, in elements */
   std::vector<Operand> elements;
 };

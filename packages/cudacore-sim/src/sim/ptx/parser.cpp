@@ -508,6 +508,8 @@ private:
       one.modifiers.push_back(in_.take().text.substr(1));
     while (!in_.is(";")) {
       one.operands.push_back(operand(0));
+      if (in_.accept("|"))
+        one.operands.back().second = in_.identifier("an operand");
       if (!in_.accept(","))
         break;
     }
@@ -554,8 +556,6 @@ private:
     result.name = in_.identifier("an operand");
     if (in_.peek().kind == TokenKind::dotted)
       result.component = in_.take().text.substr(1);
-    if (in_.accept("|"))
-      result.second = in_.identifier("an operand");
     if (in_.accept("[")) {
       result.indexed = true;
       result.value = in_.integer("an element's number");

@@ -240,22 +240,6 @@ template <class A, class B, unsigned First> struct Dp2a {
   }
 };
 
-/* The sources are a, b and c. If one type is signed and the other is not, the differences of bytes wrap around. */
-template <class A, class B, bool Sum> struct AbsDiff4 {
-  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
-    uint32_t bytes = 0;
-    for (unsigned i = 0; i < 4; ++i) {
-      auto difference = static_cast<int32_t>(element<A>(a, i) - element<B>(b, i));
-      auto magnitude = static_cast<uint8_t>(difference < 0 ? -difference : difference);
-      if (Sum)
-        c += magnitude;
-      else
-        bytes |= uint32_t{magnitude} << (8 * i);
-    }
-    return Sum ? c : bytes;
-  }
-};
-
 template <class A16, class A8, class B8> Handler dot(DotOp op) {
   switch (op) {
   case DotOp::dp4a:
@@ -264,10 +248,6 @@ template <class A16, class A8, class B8> Handler dot(DotOp op) {
     return ternary<Dp2a<A16, B8, 0>, uint32_t, uint32_t>;
   case DotOp::dp2a_hi:
     return ternary<Dp2a<A16, B8, 2>, uint32_t, uint32_t>;
-  case DotOp::absdiff4:
-    return ternary<AbsDiff4<A8, B8, false>, uint32_t, uint32_t>;
-  case DotOp::absdiff4_sum:
-    return ternary<AbsDiff4<A8, B8, true>, uint32_t, uint32_t>;
   }
   return nullptr;
 }

@@ -210,12 +210,6 @@ void dp2a(Coder &c) {
     c.unsupported();
   dot(c, hi ? exec::DotOp::dp2a_hi : exec::DotOp::dp2a_lo);
 }
-/* vabsdiff4.u32.atype.btype{.add} d, a, b, c. Of the video instructions on four bytes, compilers emit only this one. */
-void vabsdiff4(Coder &c) {
-  c.need_type(Type::u32);
-  dot(c, c.take("add") ? exec::DotOp::absdiff4_sum : exec::DotOp::absdiff4);
-}
-
 } // namespace
 
 const Decoder arithmetic_decoders[] = {{"add", add},
@@ -247,7 +241,6 @@ const Decoder arithmetic_decoders[] = {{"add", add},
                                        {"testp", testp},
                                        {"dp4a", dp4a},
                                        {"dp2a", dp2a},
-                                       {"vabsdiff4", vabsdiff4},
                                        {nullptr, nullptr}};
 
 } // namespace sim::ptx

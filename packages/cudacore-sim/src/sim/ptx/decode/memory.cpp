@@ -109,7 +109,7 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
   c.need(first + (c.take("L2::cache_hint") ? 3 : 2));
   bool is_float = class_of(type) == TypeClass::floating || class_of(type) == TypeClass::packed;
   exec::Handler handler = exec::atomic_handler(op, type, space);
-  if (!handler || !is_float || space != StateSpace::global || vector * bytes > 16)
+  if (!handler || !is_float || (space != StateSpace::global && space != StateSpace::generic) || vector * bytes > 16)
     c.unsupported();
   c.set_address(c.operand(first), 1, uint64_t{vector} * bytes);
   const std::vector<ast::Operand> &sources = elements_of(c, c.operand(first + 1), vector);
@@ -229,6 +229,7 @@ void createpolicy(Coder &c) {
     c.take(word);
   c.take_space();
   c.skip_cache_hints();
+  c.skip_cache_hints(); /* the second priority can be the same */
   c.take("L2::evict_unchanged");
   c.take_type();
   c.out.op[0] = c.destination(0, Type::b64);

@@ -37,6 +37,17 @@ void results(Coder &c, const ast::Operand &operand, TextureAccess &access, size_
     c.fail("expected a vector of " + std::to_string(count));
 }
 
+/* Decodes {...}|p: p says whether the texels are resident, as those of all textures here are. */
+void resident(Coder &c, const ast::Operand &operand) {
+  if (operand.second.empty())
+    return;
+  Instruction set = c.out;
+  set.op[0] = c.destination_predicate(operand.second);
+  set.op[1] = exec::predicate_true;
+  set.run = exec::bit_handler(exec::BitOp::mov_pred, Type::pred);
+  c.emit_before(set);
+}
+
 /*
  * [object, {coordinates}]. If there are layers, the layer comes first. In a vector of four coordinates, the last one is
  * used only if the geometry needs it.
@@ -92,6 +103,7 @@ void tex(Coder &c) {
                  : access.level == TextureAccess::Level::gradient ? 2
                                                                   : 0;
   c.need(2 + given);
+  resident(c, c.operand(0));
   results(c, c.operand(0), access, 4);
   place(c, c.operand(1), access);
   for (size_t i = 0; i < given; i++) {
@@ -121,6 +133,7 @@ void tld4(Coder &c) {
     c.unsupported();
   access.channel = static_cast<uint8_t>(channel);
   c.need(2);
+  resident(c, c.operand(0));
   results(c, c.operand(0), access, 4);
   place(c, c.operand(1), access);
   emit(c, std::move(access));

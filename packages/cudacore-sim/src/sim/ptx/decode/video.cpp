@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset. */
+/* The video instructions: vadd, vset and so on for words, vadd2 and vadd4 and so on for parts of words. */
+#include "sim/isa/simd_video.h"
 #include "sim/ptx/coder.h"
 
 namespace sim::ptx {
 
 namespace {
 
+using exec::SimdOp;
 using exec::VideoMode;
 using exec::VideoOp;
 using exec::VideoPart;
@@ -58,7 +60,7 @@ void multiply_add(Coder &c, VideoMode &mode) {
     set_operand(c, i, operands[i]);
 }
 
-void take_comparison(Coder &c, VideoMode &mode) {
+uint8_t take_comparison(Coder &c) {
   using exec::Comparison;
   static constexpr Coder::Choice<Comparison> all[] = {{"eq", Comparison::eq}, {"ne", Comparison::ne},
                                                       {"lt", Comparison::lt}, {"le", Comparison::le},
@@ -66,7 +68,7 @@ void take_comparison(Coder &c, VideoMode &mode) {
   Comparison comparison;
   if (!c.take_choice(all, comparison))
     c.unsupported();
-  mode.comparison = static_cast<uint8_t>(comparison);
+  return static_cast<uint8_t>(comparison);
 }
 
 /* v<op>.d.a.b{.sat} d, a{.part}, b{.part}. With .add, .min or .max, or if d has a part, there is also an operand c. */
@@ -88,7 +90,7 @@ template <VideoOp Op> void video(Coder &c) {
       c.unsupported();
   }
   if (Op == VideoOp::set)
-    take_comparison(c, mode);
+    mode.comparison = take_comparison(c);
   mode.second = c.take("add")   ? VideoSecond::add
                 : c.take("min") ? VideoSecond::min
                 : c.take("max") ? VideoSecond::max
@@ -113,12 +115,75 @@ template <VideoOp Op> void video(Coder &c) {
   c.emit(exec::video_handler(Op));
 }
 
+/* --- two half-words or four bytes --------------------------------------------------------------------------------- */
+
+/*
+ * Takes the selector of an operand: %r1.h13 becomes %r1. Stores the sources of the parts, the lowest part first, or for
+ * the destination (`mask`) sets the bits of the parts.
+ */
+void take_selector(Coder &c, ast::Operand &operand, uint32_t parts, std::array<uint8_t, 4> *from, uint8_t *mask) {
+  std::string_view text = operand.component;
+  operand.component = {};
+  if (text.empty())
+    return;
+  bool valid = text[0] == (parts == 2 ? 'h' : 'b') && (mask ? text.size() <= parts + 1 : text.size() == parts + 1);
+  if (mask)
+    *mask = 0;
+  for (size_t i = 1; valid && i < text.size(); ++i) {
+    auto digit = static_cast<uint32_t>(text[i] - '0');
+    valid = digit < (mask ? parts : 2 * parts) && !(mask && i > 1 && text[i] >= text[i - 1]);
+    if (mask)
+      *mask = static_cast<uint8_t>(*mask | 1u << (digit & 3));
+    else
+      (*from)[text.size() - 1 - i] = static_cast<uint8_t>(digit);
+  }
+  if (!valid || (mask && *mask == 0))
+    c.fail("'" + std::string(operand.name) + "' has no parts '." + std::string(text) + "'");
+}
+
+/* v<op>2.d.a.b{.sat}{.add} d{.mask}, a{.selector}, b{.selector}, c; and the same with 4 */
+template <SimdOp Op, uint8_t Parts> void simd(Coder &c) {
+  exec::SimdMode mode;
+  mode.parts = Parts;
+  if (Op != SimdOp::set)
+    mode.d_signed = take_sign(c);
+  mode.a_signed = take_sign(c);
+  mode.b_signed = take_sign(c);
+  mode.saturate = Op != SimdOp::set && c.take("sat");
+  if (Op == SimdOp::set)
+    mode.comparison = take_comparison(c);
+  mode.adds = c.take("add");
+  if (mode.adds && mode.saturate)
+    c.unsupported();
+  mode.mask = (1u << Parts) - 1;
+  for (uint8_t i = 0; i < 4; ++i) {
+    mode.a_from[i] = i;
+    mode.b_from[i] = static_cast<uint8_t>(Parts + i);
+  }
+  c.need(4);
+  ast::Operand operands[] = {c.operand(0), c.operand(1), c.operand(2), c.operand(3)};
+  take_selector(c, operands[0], Parts, nullptr, &mode.mask);
+  take_selector(c, operands[1], Parts, &mode.a_from, nullptr);
+  take_selector(c, operands[2], Parts, &mode.b_from, nullptr);
+  for (size_t i = 0; i < 4; ++i)
+    set_operand(c, i, operands[i]);
+  c.out.immediate = exec::simd_mode(mode);
+  c.emit(exec::simd_handler(Op));
+}
+
 } // namespace
 
-const Decoder video_decoders[] = {{"vadd", video<VideoOp::add>},         {"vsub", video<VideoOp::sub>},
-                                  {"vabsdiff", video<VideoOp::absdiff>}, {"vmin", video<VideoOp::min>},
-                                  {"vmax", video<VideoOp::max>},         {"vshl", video<VideoOp::shl>},
-                                  {"vshr", video<VideoOp::shr>},         {"vmad", video<VideoOp::mad>},
-                                  {"vset", video<VideoOp::set>},         {nullptr, nullptr}};
+const Decoder video_decoders[] = {{"vadd", video<VideoOp::add>},           {"vsub", video<VideoOp::sub>},
+                                  {"vabsdiff", video<VideoOp::absdiff>},   {"vmin", video<VideoOp::min>},
+                                  {"vmax", video<VideoOp::max>},           {"vshl", video<VideoOp::shl>},
+                                  {"vshr", video<VideoOp::shr>},           {"vmad", video<VideoOp::mad>},
+                                  {"vset", video<VideoOp::set>},           {"vadd2", simd<SimdOp::add, 2>},
+                                  {"vadd4", simd<SimdOp::add, 4>},         {"vsub2", simd<SimdOp::sub, 2>},
+                                  {"vsub4", simd<SimdOp::sub, 4>},         {"vavrg2", simd<SimdOp::average, 2>},
+                                  {"vavrg4", simd<SimdOp::average, 4>},    {"vabsdiff2", simd<SimdOp::absdiff, 2>},
+                                  {"vabsdiff4", simd<SimdOp::absdiff, 4>}, {"vmin2", simd<SimdOp::min, 2>},
+                                  {"vmin4", simd<SimdOp::min, 4>},         {"vmax2", simd<SimdOp::max, 2>},
+                                  {"vmax4", simd<SimdOp::max, 4>},         {"vset2", simd<SimdOp::set, 2>},
+                                  {"vset4", simd<SimdOp::set, 4>},         {nullptr, nullptr}};
 
 } // namespace sim::ptx
