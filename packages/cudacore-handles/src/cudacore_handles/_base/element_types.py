@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import re
-import struct
-
 # DLPack's code and bits, by the names of NumPy and ml_dtypes.
 NUMPY = {
     **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
@@ -53,22 +50,17 @@ C_NAMES = {
 
 _BY_C_NAME = {name: element for element, name in C_NAMES.items()}
 _INTEGER_WORDS = frozenset({"unsigned", "signed", "short", "long", "int", "char"})
-_COMPLEX = re.compile(r"(?:\w+::)+(complex<(?:float|double)>)")
+_COMPLEX = ("::complex<float>", "::complex<double>")
 
 
 def element_of_c(name: str) -> str:
     """Return the type of elements that have a C++ type without qualifiers; an empty string for all other types."""
     words = name.split()
     if not words or not _INTEGER_WORDS.issuperset(words):
-        match = _COMPLEX.fullmatch(name)
-        return _BY_C_NAME.get(match[1] if match else name, "")
+        return _BY_C_NAME.get(name.rpartition("::")[2] if name.endswith(_COMPLEX) else name, "")
     if "char" in words:
         return "int8" if "signed" in words else ""
-    bits = 32
-    if "short" in words:
-        bits = 16
-    elif "long" in words:
-        bits = 64 if words.count("long") == 2 else 8 * struct.calcsize("l")
+    bits = 16 if "short" in words else 64 if "long" in words else 32
     return f"{'u' if 'unsigned' in words else ''}int{bits}"
 
 

@@ -57,12 +57,6 @@ class Host:
         """Return the location for the NUMA node of the calling thread, determined at each use."""
         return cls(is_numa_current=True)
 
-    def __eq__(self, other: object) -> bool:
-        return self is other if isinstance(other, Host) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((Host, self._numa_id, self._is_numa_current))
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (Host.numa_current, ()) if self._is_numa_current else (Host, (self._numa_id,))
 
