@@ -2,7 +2,6 @@
 /* Kernels: lookup, parameters, launches. */
 #include "check.h"
 
-
 static cch_context *context;
 static cch_stream *stream;
 static cch_library *library;
@@ -100,51 +99,11 @@ static void bad_configs_fail(void) {
   cch_kernel_unref(kernel);
 }
 
-/*
- * A foreign kernel would lose its owner or its library, or would be returned instead of a kernel that this library
- * loaded.
- */
-static void foreign_kernel_keeps_its_owner(void) {
-  int one_owner = 1;
-  CUlibrary raw_library;
-  CUkernel raw;
-  cch_library *foreign;
-  cch_kernel *bare, *with_library, *owned, *found;
-  CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
-  CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
-  OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
-  CHECK(cch_kernel_library(bare) == NULL); /* the kernel's library has no box */
-  OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
-  OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
-  CHECK(cch_kernel_library(with_library) == foreign); /* `bare`, which has no library, is not returned again */
-  OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, check_release));
-  /* The driver reports the CUlibrary, but other code loaded it, so it has no box. */
-  CHECK(cch_kernel_library(owned) == NULL);
-  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
-  char both[80];
-  snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
-  CHECK_HAS(check_error()->message, both);
-  cch_library_unref(foreign);
-  cch_kernel_unref(bare);
-  CHECK_AFTER(cch_kernel_unref(with_library), check_released, 0);
-  CHECK_AFTER(cch_kernel_unref(owned), check_released, 1);
-  CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
-  CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
-
-  cch_kernel *kernel = get("add"); /* wrapping a kernel that we loaded finds its library */
-  OK(cch_kernel_wrap(&found, cch_kernel_raw(kernel), NULL, NULL, NULL));
-  CHECK(found == kernel && cch_kernel_library(found) == library);
-  cch_kernel_unref(found);
-  cch_kernel_unref(kernel);
-  FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
-}
-
 int main(void) {
   check_open();
   check_around(open, close);
   RUN(parameters_are_asked_for_once);
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);
-  RUN(foreign_kernel_keeps_its_owner);
   return 0;
 }

@@ -48,22 +48,6 @@ static cch_graph_exec *instantiate_and_set(cch_graph **g, cch_graph_node **node)
   return exec;
 }
 
-/* Destroying an executable graph would wait for its launches, or release their objects too early. */
-static void the_end_waits_without_blocking(void) {
-  cch_graph *g;
-  cch_graph_node *node;
-  cch_graph_exec *exec = instantiate_and_set(&g, &node);
-  OK(cch_graph_launch(exec, world.stream));
-  nothing_is_done();
-  CHECK_AFTER(cch_graph_exec_unref(exec), sim.live(CUDASIM_GRAPH_EXEC), 0);
-  CHECK_EQ(ends(), 0);
-  sim.reset();
-  CHECK_EQ(ends(), 1);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_EXEC), 0);
-  cch_graph_node_unref(node);
-  cch_graph_unref(g);
-}
-
 /*
  * The event that marks the end of a launch would be recorded only after a capture of the stream has begun, and so
  * become part of the capture.
@@ -103,7 +87,6 @@ int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
   RUN(nodes_of_other_graphs_are_refused);
-  RUN(the_end_waits_without_blocking);
   RUN(marks_stay_out_of_captures);
   RUN(captured_launches_are_refused);
   return 0;

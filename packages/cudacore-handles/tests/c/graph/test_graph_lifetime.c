@@ -85,38 +85,6 @@ static void boxes_die_on_other_threads(void) {
   cch_graph_unref(g);
 }
 
-/* cch_unref_lightly(), which is called under a lock, would call the driver or lose the reference. */
-static void references_go_lightly(void) {
-  CHECK(cch_unref_lightly(NULL) == NULL);
-  cch_event *event;
-  OK(cch_event_create(&event, world.context, 0));
-  cch_event_ref(event);
-  CHECK(cch_unref_lightly(event) == NULL);
-  CHECK(cch_unref_lightly(event) == event); /* destroying an event calls the driver */
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
-  CHECK_AFTER(cch_unref(event), sim.live(CUDASIM_EVENT), 1);
-
-  cch_graph *g = new_graph(), *again = NULL;
-  cch_graph_node *node = add_empty(g, NULL), *other = add_empty(g, NULL), *known;
-  CUgraphNode raw = cch_graph_node_raw(node);
-  cch_graph_node_ref(node);
-  CHECK(cch_unref_lightly(node) == NULL);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 2);
-  CHECK(cch_unref_lightly(node) == NULL);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
-  known = node_of(g, raw); /* the record no longer refers to the old box */
-  CHECK(cch_unref_lightly(known) == NULL);
-  cch_graph_unref(g); /* now only `other` keeps the graph */
-  size_t calls = sim.calls(NULL);
-  again = cch_unref_lightly(other);
-  CHECK(again == g);
-  CHECK_EQ(sim.calls(NULL), calls);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
-  cch_unref(again);
-  CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
-}
-
 /* Drops a reference in one of the possible ways. */
 static void drop_somehow(int way, void *box) {
   switch (way % 3) {
@@ -199,7 +167,6 @@ int main(void) {
   check_around(graphs_open, graphs_close);
   RUN(nodes_go_in_all_ways);
   RUN(last_nodes_end_the_graph_once);
-  RUN(references_go_lightly);
   RUN(boxes_outlive_what_cuda_destroys);
   RUN(boxes_die_on_other_threads);
   return 0;
