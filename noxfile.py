@@ -56,11 +56,12 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
-# What ``tests`` runs with the oldest: the tests that use compilers and cuda-bindings. All others run the same code on
-# the same driver with every version of CUDA; tests_all runs them with each, too.
+# What ``tests`` runs with the oldest: tests of what uses compilers and cuda-bindings, without programs of the guides.
+# All others run the same code on the same driver with every version of CUDA; tests_all runs them with each, too.
 WITH_OLDEST_CUDA = [
     "packages/cudacore-compile",
     "packages/cudacore",
+    *(f"--ignore=packages/cudacore/tests/test_{name}.py" for name in ("examples", "guides", "simulator_guides")),
     *(f"packages/cudacore-handles/tests/{room}" for room in ("code", "compiler", "driver", "launch", "views")),
     *(f"packages/cudacore-graph/tests/test_{name}.py" for name in ("builder", "definition", "graph", "programs")),
     *(f"packages/cudacore-sim/tests/{room}" for room in ("checks", "corpus", "driver/code", "engine", "nvml")),
