@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+__tracebackhide__ = True  # pytest shows the call of the program, and not the functions around it here
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
@@ -39,7 +40,8 @@ def _meant(name: object, fields: Iterable[str]) -> str:
 def options_apart(name: str) -> Callable[[_F], _F]:
     """Decorate a method that takes options, whose class has this name.
 
-    An option that is given as an argument of the method is an error that says where it belongs.
+    An option that is given as an argument of the method is an error that says where it belongs. The method has another
+    frame around it, which the `stacklevel` of its warnings counts.
     """
 
     def decorate(function: _F) -> _F:
