@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-_loaded: Any = None  # a ctypes.CDLL
+from cudacore_handles._cffi import ffi, lib
 
 
 def find_simulated_driver() -> None:
@@ -41,33 +40,12 @@ def warn_other_driver(stacklevel: int) -> None:
 
 
 def carries_ptx() -> bool:
-    """Return whether cubins must contain their PTX, because the simulated driver runs the PTX."""
-    return os.environ.get("CUDACORE_DRIVER", "").lower() == "sim" or hasattr(_driver(), "cudasim_symbol")
-
-
-def _driver() -> Any:
-    """Return the driver of this process as a ctypes.CDLL; None if none is loaded. This does not load one."""
-    global _loaded
-    try:
-        import ctypes
-    except ImportError:
-        return None  # at the end of the interpreter, modules can no longer be imported
-    if _loaded is None:
-        try:
-            _loaded = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-        except OSError:
-            return None
-    return _loaded
+    """Return whether the driver replaces functions of compilers: the simulated one has cubins contain their PTX."""
+    return bool(lib.cch_driver_replaces_compilers())
 
 
 def why_refused() -> str:
-    """Return the simulated driver's explanation of this thread's last failed call; empty on a real driver."""
-    why = getattr(_driver(), "cudasim_why", None)
-    if why is None:
-        return ""
-    import ctypes
-
-    why.restype, why.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
-    text = ctypes.create_string_buffer(why(None, 0) + 1)
-    why(text, len(text))
-    return text.value.decode("utf-8", "replace")
+    """Return the driver's explanation of this thread's last failed call; empty on a real driver."""
+    text = ffi.new("char[]", 4096)
+    lib.cch_driver_explain(text, len(text))
+    return ffi.string(text).decode("utf-8", "replace")

@@ -24,6 +24,15 @@ CCH_EXPORT void cch_driver_set_search(cch_search_fn CCH_NULLABLE search);
  */
 CCH_EXPORT bool cch_driver_is_other(void);
 
+/**
+ * Copies the driver's explanation of this thread's last failed call: up to `size` bytes, including the NUL at the end.
+ * Most drivers have none, and the text is empty. Any thread.
+ */
+CCH_EXPORT void cch_driver_explain(char *out, size_t size);
+
+/** Whether the driver replaces functions of compilers, so that these make other code. Any thread. */
+CCH_EXPORT bool cch_driver_replaces_compilers(void);
+
 /** Number of devices (cuDeviceGetCount). */
 CCH_EXPORT cch_status cch_device_count(int *out);
 

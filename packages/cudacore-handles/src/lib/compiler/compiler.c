@@ -46,16 +46,6 @@ static struct cch__compiler *find_loaded(const cch__compiler_type *type, void *h
   return NULL;
 }
 
-/*
- * The simulated driver runs PTX, not machine code. Its replacement for dlsym returns compiler functions whose cubins
- * contain the PTX that they were made from. Other drivers have no such function.
- */
-static void find_symbol_of_simulator(struct cch__compiler *compiler) {
-  void *driver = cch__driver_chosen();
-  void *entry = driver != NULL ? dlsym(driver, "cudasim_symbol") : NULL;
-  memcpy(&compiler->symbol, &entry, sizeof compiler->symbol);
-}
-
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name) {
   return compiler->symbol != NULL ? compiler->symbol(compiler->handle, name, NULL) : dlsym(compiler->handle, name);
 }
@@ -82,7 +72,8 @@ int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, 
     return cch__fail_nomem(operation);
   made->type = type;
   made->handle = handle;
-  find_symbol_of_simulator(made);
+  const cch__driver_hooks *hooks = cch__driver_find_hooks();
+  made->symbol = hooks != NULL ? hooks->symbol : NULL;
   fill(made);
   /* The first two functions create and destroy a program. A library is of this type if it has both. */
   for (size_t i = 0; i < 2; i++)

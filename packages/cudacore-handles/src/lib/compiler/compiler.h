@@ -46,7 +46,7 @@ typedef struct cch__compiler_type {
 struct cch__compiler {
   const cch__compiler_type *type;
   void *handle;
-  /* The simulated driver's replacement for dlsym, if the program runs on that driver; else NULL. */
+  /* The driver's replacement for dlsym, if it has one; else NULL. */
   void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
   struct cch__compiler *next;
 };
@@ -65,8 +65,7 @@ struct cch__compiler {
   .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 
 /*
- * Looks up a function of a compiler library. On the simulated driver, some functions are replaced, so that the cubins
- * that the compiler makes contain their PTX.
+ * Looks up a function of a compiler library. A driver can replace some of them.
  */
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_type *type, void *handle, const char *operation);

@@ -84,10 +84,34 @@ static const char *driver_name(void) {
   return strcasecmp(name, "sim") == 0 ? variable("CUDACORE_SIM_LIBRARY") : name;
 }
 
-void *cch__driver_chosen(void) {
+static const cch__driver_hooks *hooks_of(void *driver) {
+  const cch__driver_hooks *(*get)(void) = NULL;
+  void *entry = driver != NULL ? dlsym(driver, "cudacoreDriverHooks") : NULL;
+  memcpy(&get, &entry, sizeof get);
+  const cch__driver_hooks *hooks = get != NULL ? get() : NULL;
+  return hooks != NULL && hooks->size >= sizeof *hooks ? hooks : NULL;
+}
+
+const cch__driver_hooks *cch__driver_find_hooks(void) {
+  if (cch__driver_loaded())
+    return hooks_of(library);
   const char *chosen = variable("CUDACORE_DRIVER"), *name = driver_name();
   bool is_simulated = chosen != NULL && strcasecmp(chosen, "sim") == 0;
-  return name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_simulated ? 0 : RTLD_NOLOAD)) : NULL;
+  return hooks_of(name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_simulated ? 0 : RTLD_NOLOAD)) : NULL);
+}
+
+void cch_driver_explain(char *out, size_t size) {
+  const cch__driver_hooks *hooks = cch__driver_find_hooks();
+  if (out == NULL || size == 0)
+    return;
+  *out = '\0';
+  if (hooks != NULL && hooks->explain != NULL)
+    hooks->explain(out, size);
+}
+
+bool cch_driver_replaces_compilers(void) {
+  const cch__driver_hooks *hooks = cch__driver_find_hooks();
+  return hooks != NULL && hooks->symbol != NULL;
 }
 
 static int load(void) {
@@ -157,7 +181,7 @@ bool cch_driver_is_other(void) {
     return false;
   const char *name = driver_name();
   if (name == NULL) /* the simulator, whose path is not known */
-    return dlsym(library, "cudasim_symbol") == NULL;
+    return hooks_of(library) == NULL;
   if (strcmp(name, library_name) == 0)
     return false;
   void *same = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* one library can have several names */

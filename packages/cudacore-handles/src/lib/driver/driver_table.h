@@ -303,10 +303,20 @@ void cch__stand_in(void);
 bool cch__driver_loaded(void);
 
 /*
- * Returns the simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is already loaded; NULL if there
- * is none. Callers do not need a driver, so this does not load the real one. The library stays open.
+ * What a driver can offer beyond CUDA, by an exported function `const cch__driver_hooks *cudacoreDriverHooks(void)`.
+ * The documentation of the simulated driver describes it.
  */
-void *cch__driver_chosen(void);
+typedef struct cch__driver_hooks {
+  size_t size; /* of the structure that the driver has */
+  size_t (*explain)(char *out, size_t size);
+  void *(*symbol)(void *library, const char *name, void *(*look_up)(void *library, const char *name));
+} cch__driver_hooks;
+
+/*
+ * Returns the hooks of the driver that is loaded, or that $CUDACORE_DRIVER selects; NULL if it has none. Callers do not
+ * need a driver, so this loads none but the simulated one, which stays open.
+ */
+const cch__driver_hooks *cch__driver_find_hooks(void);
 
 /*
  * Returns the driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not

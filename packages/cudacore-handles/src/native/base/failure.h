@@ -13,25 +13,10 @@
 
 #include <cudacore_internal/all.h>
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 
 enum { FAILURE_WHY_SIZE = 1024 };
-
-/* The simulated driver's explanation of this thread's last refused call; empty on a real driver. */
-static inline void failure_why_simulated(char *out, size_t size) {
-  size_t (*why)(char *, size_t);
-  *out = '\0';
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (driver == NULL)
-    return;
-  void *entry = dlsym(driver, "cudasim_why");
-  memcpy(&why, &entry, sizeof why);
-  if (why != NULL)
-    why(out, size);
-  dlclose(driver); /* undoes the dlopen above */
-}
 
 static inline PyObject *failure_text(const char *text) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -47,7 +32,7 @@ static inline PyObject *failure_status(cch_status status) {
   char why[FAILURE_WHY_SIZE] = "";
   cch_error record = *cch_error_last();
   if (record.domain == CCH_DOMAIN_DRIVER)
-    failure_why_simulated(why, sizeof why);
+    cch_driver_explain(why, sizeof why);
   PyObject *module = PyImport_ImportModule("cudacore_handles._base.status");
   PyObject *made = module != NULL ? PyObject_CallMethod(module, "Status", "iiiNNKN", status, record.domain, record.code,
                                                         failure_text(record.operation), failure_text(record.message),

@@ -386,3 +386,19 @@ void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *lib
     sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
   return function;
 }
+
+namespace {
+
+/* What cudacore looks for in a driver, whichever driver it is: docs/simulator/extending.rst describes it. */
+struct DriverHooks {
+  size_t size;
+  size_t (*explain)(char *out, size_t size);
+  void *(*symbol)(void *library, const char *name, void *(*look_up)(void *library, const char *name));
+};
+
+} // namespace
+
+extern "C" CUDASIM_EXPORT const DriverHooks *cudacoreDriverHooks(void) {
+  static constexpr DriverHooks hooks{sizeof(DriverHooks), cudasim_why, cudasim_symbol};
+  return &hooks;
+}
