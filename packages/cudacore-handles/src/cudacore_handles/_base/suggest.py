@@ -50,13 +50,15 @@ def options_apart(name: str) -> Callable[[_F], _F]:
         options = "config" if "config" in known else "options"
 
         @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not args and not kwargs:
+                return function(self)  # passing the arguments on would take longer than most methods
             for given in kwargs:
                 if given not in known:
                     where = suggestion(given, known) or f"; options are given as {options}={name}({given}=...)"
                     callee = function.__qualname__.removesuffix(".__init__")
                     raise TypeError(f"{callee}() got an unexpected keyword argument {given!r}{where}")
-            return function(*args, **kwargs)
+            return function(self, *args, **kwargs)
 
         return call  # type: ignore[return-value]
 
