@@ -49,6 +49,10 @@ def write(text):
 
 def print_number(number, on=stream):
     ch.launch(on, one, code.get_kernel("print"), number)
+
+def wait_idle():
+    while not stream.record().is_done:
+        pass
 '''
 NOTEBOOK = '''
 import io, types
@@ -87,9 +91,6 @@ def output_of(program: str, *, on_sim: bool, notebook: bool = False) -> list[str
 def test_waits(wait: str, on_sim: bool) -> None:
     """A wait would end with a query, and kernels would seem to print nothing before the next launch."""
     program = f"""
-    def wait_idle():
-        while not stream.record().is_done:
-            pass
     print_number(1)
     {wait}
     write("after")
@@ -104,7 +105,7 @@ def test_notebook(on_sim: bool) -> None:
     print_number(1)
     stream.sync()
     assert shown.getvalue() == "print 1\\n", shown.getvalue()
-    for number in (2, 3, 4):  # a launch does not make the driver write what the kernel before it has printed
+    for number in (2, 3, 4):
         print_number(number)
         write("between")
     device.sync()
@@ -129,15 +130,18 @@ def test_choice(on_sim: bool) -> None:
     print_number(2)
     ch.LegacyPinnedMemoryResource().allocate(8).close()  # waits for the kernel, and makes the driver write its output
     print_number(3)
+    wait_idle()
+    code = ch.ObjectCode.from_ptx(PTX)
+    print_number(4)  # loads the code, which does so, too
     assert ch.set_printf_to_stdout(False)
-    assert sys.stdout.getvalue() == "print 1\\nprint 2\\n", sys.stdout.getvalue()
+    assert sys.stdout.getvalue() == "print 1\\nprint 2\\nprint 3\\n", sys.stdout.getvalue()
     stream.sync()
     try:
         ch.set_printf_to_stdout("yes")
     except TypeError as error:
         write(str(error))
     """
-    assert output_of(program, on_sim=on_sim) == ["print 3", "enabled must be True or False, not 'yes', of type str"]
+    assert output_of(program, on_sim=on_sim) == ["print 4", "enabled must be True or False, not 'yes', of type str"]
 
 
 @pytest.mark.parametrize("there", ["sys.__stdout__", "None"])

@@ -17,6 +17,8 @@
 
 /* The functions at which the driver writes output: their parameters, and the arguments for the driver. */
 #define PRINTING(X)                                                                                                    \
+  X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction kernel, void **arguments, void **extra),               \
+    (config, kernel, arguments, extra)) /* the first launch of code loads it */                                        \
   X(cuCtxSynchronize, (void), ())                                                                                      \
   X(cuStreamSynchronize, (CUstream stream), (stream))                                                                  \
   X(cuEventSynchronize, (CUevent event), (event))                                                                      \

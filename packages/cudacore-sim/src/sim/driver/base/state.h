@@ -323,7 +323,7 @@ CUresult synchronize(const ContextPtr &context);
 
 /*
  * Writes the output of kernels of a context to the standard output, as the driver does at the end of waits, and when
- * memory is freed or code is loaded or unloaded, but not at queries, launches and the end of the process.
+ * memory is freed or code is loaded or unloaded, but not at queries, later launches and the end of the process.
  */
 void show_printed(Context &context);
 void end_wait(Context &context); /* ends a wait of the host, which also returns unused memory of pools */

@@ -95,7 +95,6 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
   if (code != nullptr)
     set_options(*code, numOptions, options, optionValues);
   CUresult result = load(module, code, context);
-  show_printed(*context);
   write_log(code != nullptr ? code->log() : "", numOptions, options, optionValues);
   return result;
 }

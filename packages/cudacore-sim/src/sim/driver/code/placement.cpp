@@ -70,6 +70,7 @@ CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, s
     }
     fill_in(*placement, *image);
     placed = placement;
+    show_printed(*context); /* as the driver does when it loads code, which can be at a kernel's first launch */
   }
   out = placed;
   return CUDA_SUCCESS;
