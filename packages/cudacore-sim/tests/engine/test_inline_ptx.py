@@ -23,7 +23,8 @@ EXPLAINED = {
     r"tcgen05\.mma\..*ashift": "a shifted matrix",
     r"tcgen05\.(shift|ld\.red)": "shifts, and loads with a reduction",
     r"tcgen05\.cp\..*(4x256b|b8x16)": "copies to four lanes, and copies that unpack numbers",
-    r"cp\.async\.bulk(\.prefetch)?\.tensor.*(gather4|scatter4|cta_group|im2col::w)": "tensor copies of 10.0",
+    r"cp\.async\.bulk(\.prefetch)?\.tensor.*(gather4|scatter4|cta_group::2|im2col::w)": "tensor copies of 10.0",
+    r"tensormap\.replace.*swizzle_atomicity": "tensor copies of 10.0",
     r"(ld|st)matrix.*\.(m16n16|m8n16|m16n8)\b": "matrices of bytes",
     r"cvt\.rs\.": "random bits",
 }

@@ -82,6 +82,7 @@ constexpr Row rows[] = {
     {"cp", "", 80},
     {"cp", "bulk", 90},
     {"cp", "cp_mask", 100},
+    {"cp", "cta_group::1", 100, "100|110"},
     {"tensormap", "", 90},
     {"tensormap", "replace", 90, every},
     {"mbarrier", "", 80},

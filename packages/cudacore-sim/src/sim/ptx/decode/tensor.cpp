@@ -67,6 +67,7 @@ void take_modes(Coder &c, TensorCopy &copy) {
   if ((copy.im2col && copy.rank < 3) || (!copy.im2col && c.take("im2col")))
     c.unsupported();
   c.take("tile");
+  c.take("cta_group::1"); /* the mbarrier is in the same block as the destination, as without it */
   if ((copy.way == TensorWay::load && !c.take("mbarrier::complete_tx::bytes")) ||
       (writes(copy.way) && !c.take("bulk_group")))
     c.unsupported();
