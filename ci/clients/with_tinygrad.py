@@ -60,13 +60,13 @@ def sort() -> None:
 
 
 def bfloat16() -> None:
-    assert (Tensor(np.float32([1.5, 2.5])).cast(dtypes.bfloat16).add(1).float().numpy() == [2.5, 3.5]).all()
+    assert (Tensor(np.array([1.5, 2.5], np.float32)).cast(dtypes.bfloat16).add(1).float().numpy() == [2.5, 3.5]).all()
 
 
 def replays() -> None:
     step = TinyJit(lambda x: (x * 2 + 1).realize())
     for i in range(4):
-        assert step(Tensor(np.float32([i])).realize()).numpy() == 2 * i + 1
+        assert step(Tensor(np.array([i], np.float32)).realize()).numpy() == 2 * i + 1
 
 
 ALL = (device, elementwise, matmul, matmul_of_halves, softmax, gradient, convolution, sort, bfloat16, replays)

@@ -521,7 +521,8 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     found = _libraries._find_builds()
     version, library, builtins = found
     assert (version, library) == ("", _nvrtc.load().path)
-    assert not _libraries.has_other_builtins()
+    if _libraries.has_other_builtins():
+        pytest.skip("another NVRTC is installed, too")
     cache = InMemoryProgramCache()
     # The library of built-in functions is missing, and then upgraded.
     missing = {path: build for path, build in found.items() if path != builtins}

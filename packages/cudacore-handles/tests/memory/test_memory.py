@@ -351,7 +351,7 @@ def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
     assert result.stderr.startswith("Exception ignored in: <__main__.Failing object")
 
 
-def test_a_pool_that_was_not_made() -> None:
+def test_a_pool_that_was_not_made(stream: ch.Stream) -> None:
     """If a subclass does not call our __init__, the error or the object's repr() would name a private attribute."""
 
     class Mine(ch.DeviceMemoryResource):
@@ -361,5 +361,5 @@ def test_a_pool_that_was_not_made() -> None:
     mr = Mine()
     assert repr(mr) == "<Mine closed>"
     with pytest.raises(ch.ClosedError, match="Mine has been closed"):
-        mr.allocate(8, stream=None)  # type: ignore[arg-type]
+        mr.allocate(8, stream=stream)
     mr.close()

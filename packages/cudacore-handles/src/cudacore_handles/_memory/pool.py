@@ -109,7 +109,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
                 return empty_buffer(self._buffer_class, mr)
         try:
             return _native.allocate(self._buffer_class, self._pool, size, stream, mr, trackers)
-        except ClosedError:
+        except (ClosedError, ValueError):  # a ValueError if a subclass has not called __init__()
             if self.is_closed:
                 raise closed(self) from None
             raise

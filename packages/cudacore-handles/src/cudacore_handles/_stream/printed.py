@@ -19,7 +19,7 @@ def set_printf_to_stdout(enabled: bool) -> bool:
 
     The driver writes to file descriptor 1. In a notebook, that is not the output of the cell. With `enabled`, the
     output is collected, and written to ``sys.stdout`` at the end of the next wait of this library, such as
-    :meth:`Stream.sync`. To collect it, launches, waits, and calls that free memory or code replace the descriptor
+    :meth:`Stream.sync`. To collect it, launches, waits, and calls that allocate or free memory replace the descriptor
     while the driver is called. What other threads write to the descriptor in that time is collected, too, and so is
     the output of a process that they start in that time: give it a standard output of its own (``stdout=``).
 

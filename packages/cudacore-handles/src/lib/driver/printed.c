@@ -22,7 +22,9 @@
   X(cuCtxSynchronize, (void), ())                                                                                      \
   X(cuStreamSynchronize, (CUstream stream), (stream))                                                                  \
   X(cuEventSynchronize, (CUevent event), (event))                                                                      \
+  X(cuMemAlloc, (CUdeviceptr * memory, size_t size), (memory, size))                                                   \
   X(cuMemFree, (CUdeviceptr memory), (memory))                                                                         \
+  X(cuMemHostAlloc, (void **memory, size_t size, unsigned flags), (memory, size, flags))                               \
   X(cuMemFreeHost, (void *memory), (memory))                                                                           \
   X(cuLibraryUnload, (CUlibrary library), (library))
 

@@ -2,7 +2,6 @@
 /* Bundles of owners, and the functions that take a box of any kind. */
 #include "device.h"
 
-
 /* If an owner cannot be added to a bundle, the bundle would keep it nevertheless. */
 static void refused_owners_stay_the_callers(void) {
   int one = 1;

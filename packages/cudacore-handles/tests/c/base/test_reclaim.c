@@ -2,7 +2,6 @@
 /* References that are dropped where CUDA calls are forbidden. */
 #include "device.h"
 
-
 /* Dropping a reference in a CUDA callback would call the driver there, or the box would never be destroyed. */
 static void drop_in_a_callback_is_queued(void) {
   cch_event *first = new_event(), *second = new_event(), *third;
