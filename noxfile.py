@@ -63,7 +63,7 @@ WITH_OLDEST_CUDA = [
     "packages/cudacore",
     *(f"--ignore=packages/cudacore/tests/test_{name}.py" for name in ("examples", "guides", "simulator_guides")),
     *(f"packages/cudacore-handles/tests/{room}" for room in ("code", "compiler", "driver", "launch", "views")),
-    *(f"packages/cudacore-graph/tests/test_{name}.py" for name in ("builder", "definition", "graph", "programs")),
+    *(f"packages/cudacore-graph/tests/test_{name}.py" for name in ("builder", "definition", "graph")),
     *(f"packages/cudacore-sim/tests/{room}" for room in ("checks", "corpus", "driver/code", "engine", "nvml")),
     "packages/cudacore-sim/tests/control/test_cuda_core.py",
 ]

@@ -119,7 +119,7 @@ of(lambda: kernel('extern "C" __global__ void k() {}'))""",
         """import os, warnings
 warnings.simplefilter("error")
 os.environ["CUDACORE_DRIVER"] = "/other/libcuda.so.1"
-of(device.create_stream)""",
+of(lambda: core.ObjectCode.from_ptx(b"").get_kernel("k"))""",
         {},
     ),
     "address": ('launch("float *a", 16, body="*a = 1;")\nof(stream.sync)', {}),

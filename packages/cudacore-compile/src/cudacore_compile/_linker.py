@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.choose_linker import Choice, Version, choose_linker, ptx_version
@@ -83,7 +83,8 @@ class Linker(Closing):
         self._logs = ("", "")
         self._closed = False
 
-    __reduce__ = not_pickled("make another of the same code")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "make another of the same code")
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
 from cudacore_compile._compilers.option_values import encode
@@ -119,7 +119,8 @@ class Program(Closing):
         self._closed = False
         self._pch_status: PCHStatusType | None = None
 
-    __reduce__ = not_pickled("make another of the same source")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "make another of the same source")
 
     def __repr__(self) -> str:
         arch = "" if self._options.arch is None else f" arch={str(self._options.arch)!r}"

@@ -120,7 +120,8 @@ class GraphBuilder(Builder, Made):
         """Return (0, address of the stream): the protocol by which libraries share streams."""
         return self._own_stream().__cuda_stream__()
 
-    __reduce__ = not_pickled("a graph is of one process")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
         return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_graph._adjacency import EDGE_TYPES
 from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
@@ -70,7 +70,8 @@ class GraphDefinition(_native.GraphHandle, Closing):
         check(lib.cch_graph_create(out))
         return adopt(cls, out)
 
-    __reduce__ = not_pickled("a graph is of one process")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
         if self.is_closed:

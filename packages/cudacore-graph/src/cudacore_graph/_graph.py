@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
@@ -98,7 +98,8 @@ class Graph(_native.ExecHandle, Closing, Made):
         self._source = None if source is None else weakref.ref(source)
         return self
 
-    __reduce__ = not_pickled("a graph is of one process")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"

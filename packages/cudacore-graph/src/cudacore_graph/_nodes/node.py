@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from cudacore_graph._errors import gone
 from cudacore_graph._nodes.description import Description
@@ -39,7 +39,8 @@ class GraphNode(_native.NodeHandle, Made):
     # the class of the node's views in executable graphs
     _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
 
-    __reduce__ = not_pickled("a graph is of one process")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
         state = "" if self.is_valid else " destroyed"

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 
 class Made:
@@ -22,12 +21,8 @@ class Made:
             raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use {self._made_by}")
 
 
-def not_pickled(instead: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Return the ``__reduce__`` of a class whose objects cannot be pickled or copied; `instead` says what to do."""
-
-    def refuse(self: object) -> NoReturn:
-        name = type(self).__name__
-        article = "an" if name[0] in "AEIOU" else "a"
-        raise TypeError(f"{article} {name} cannot be pickled or copied: {instead}")
-
-    return refuse
+def not_pickled(refused: object, instead: str) -> NoReturn:
+    """Raise the TypeError of an object that cannot be pickled or copied; `instead` says what to do."""
+    name = type(refused).__name__
+    article = "an" if name[0] in "AEIOU" else "a"
+    raise TypeError(f"{article} {name} cannot be pickled or copied: {instead}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -91,7 +91,8 @@ class Kernel(_native.KernelHandle, Closing, Made):
     _known: tuple[str | None, str | None]
     _warned: bool  # True after the warning about unknown parameters; not set before it
 
-    __reduce__ = not_pickled("pickle the ObjectCode, and get the kernel from it")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "pickle the ObjectCode, and get the kernel from it")
 
     def __repr__(self) -> str:
         name = f" name={shorten(self._name)}" if self._name else ""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
@@ -40,7 +40,8 @@ class Context(_native.Handle, Closing, Made):
     __slots__ = ("__weakref__",)
     _made_by = "Device(...).context, Stream.context or Device.create_context()"
 
-    __reduce__ = not_pickled("pickle the Device")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "pickle the Device")
 
     def __repr__(self) -> str:
         if self.is_closed:

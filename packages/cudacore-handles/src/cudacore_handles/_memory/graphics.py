@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
@@ -94,7 +94,8 @@ class GraphicsResource(_native.Handle, Made):
     def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         self.close()
 
-    __reduce__ = not_pickled("OpenGL's objects are those of one process")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "OpenGL's objects are those of one process")
 
     def __repr__(self) -> str:
         if self.is_closed:

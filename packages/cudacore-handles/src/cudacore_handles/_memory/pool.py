@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -64,7 +64,8 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
             raise closed(self)
         return self._pool.__cudacore_handle__()
 
-    __reduce__ = not_pickled("processes do not share such memory")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "processes do not share such memory")
 
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of {self._where}"

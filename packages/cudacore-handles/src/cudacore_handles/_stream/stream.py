@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -68,7 +68,8 @@ class Stream(_native.StreamHandle, Closing, Made):
             raise closed(self)
         return (0, self._raw)
 
-    __reduce__ = not_pickled("make one in each process with Device.create_stream()")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "make one in each process with Device.create_stream()")
 
     def __repr__(self) -> str:
         if self.is_closed:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
@@ -26,7 +26,8 @@ class AnyObject(_native.TextureHandle, Closing, Made):
         about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
         return f"<{type(self).__name__} {about}>"
 
-    __reduce__ = not_pickled("create another one of the same resource")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "create another one of the same resource")
 
     @property
     def handle(self) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -61,7 +61,9 @@ class OpaqueArray(AnyArray):
     _describe = staticmethod(lib.cch_array_describe)
     _context = staticmethod(lib.cch_array_context)
     _made_by = "Device.create_opaque_array() or MipmappedArray.get_level()"
-    __reduce__ = not_pickled("copy_to() copies its elements")
+
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "copy_to() copies its elements")
 
     def copy_from(self, src: AnyArrayType, *, stream: Stream | IsStreamType) -> None:
         """Copy all texels from memory to the array (cuMemcpy3DAsync).

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check
@@ -59,7 +59,9 @@ class MipmappedArray(AnyArray):
     _describe = staticmethod(lib.cch_mipmapped_array_describe)
     _context = staticmethod(lib.cch_mipmapped_array_context)
     _made_by = "Device.create_mipmapped_array()"
-    __reduce__ = not_pickled("copy_to() copies its levels")
+
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "copy_to() copies its levels")
 
     def _facts(self) -> list[str]:
         return [*super()._facts(), f"num_levels={self.num_levels}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
@@ -90,7 +90,8 @@ class TensorMapDescriptor(_native.TensorMapHandle):
             f"dtype={TensorMapDataType(self._data_type).name}, swizzle={TensorMapSwizzle(self._swizzle).name})"
         )
 
-    __reduce__ = not_pickled("it has the address of its tensor's memory")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "it has the address of its tensor's memory")
 
     @classmethod
     def from_im2col(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
@@ -119,7 +119,8 @@ class StridedMemoryView(_native.ViewHandle):
             f"exporting_obj={type(self.exporting_obj).__name__})"
         )
 
-    __reduce__ = not_pickled("copy what it views to the host, and pickle that")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "copy what it views to the host, and pickle that")
 
     def __getitem__(self, key: Any) -> StridedMemoryView:
         """Return a view of a part: integers, slices or the name of a field, as for an array of NumPy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
@@ -85,7 +85,8 @@ class ResourceAdaptor(MemoryResource):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._upstream!r}>"
 
-    __reduce__ = not_pickled("pickle its upstream_mr")
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "pickle its upstream_mr")
 
     def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource.
