@@ -40,6 +40,7 @@ def test_a_signal_while_an_origin_is_noted(run_python: Any) -> None:
         cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
         cudacore_sim.remember_origins()
         origins._limit = -1
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of shells ignore it
         origins._live = lambda: signal.raise_signal(signal.SIGINT)
         try:
             cu.cuEventCreate(byref(event), 0)

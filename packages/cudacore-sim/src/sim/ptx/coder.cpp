@@ -481,7 +481,7 @@ constexpr struct {
   bool only_compute;
 } groups[] = {{arithmetic_decoders, true}, {video_decoders, true},    {logic_decoders, true},
               {data_decoders, true},       {memory_decoders, false},  {asynchronous_decoders, false},
-              {parallel_decoders, false},  {matrix_decoders, false},  {matrix_row_decoders, false},
+              {parallel_decoders, false},  {matrix_decoders, false},  {matrix_rows_decoders, false},
               {tensor_decoders, false},    {tcgen05_decoders, false}, {texture_decoders, false},
               {control_decoders, false}};
 

@@ -136,7 +136,7 @@ extern const Decoder memory_decoders[];
 extern const Decoder asynchronous_decoders[];
 extern const Decoder parallel_decoders[];
 extern const Decoder matrix_decoders[];
-extern const Decoder matrix_row_decoders[];
+extern const Decoder matrix_rows_decoders[];
 extern const Decoder tensor_decoders[];
 extern const Decoder tcgen05_decoders[];
 extern const Decoder texture_decoders[];

@@ -70,6 +70,7 @@ def test_vprintf_without_a_result(cuda: Any, capfd: pytest.CaptureFixture[str]) 
         )
     }"""
     assert isinstance(run(cuda, code), list)
+    cuda.cuCtxSynchronize()
     assert capfd.readouterr().out == "hi\n" * 32
 
 

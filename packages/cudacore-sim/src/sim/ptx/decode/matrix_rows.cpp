@@ -61,7 +61,7 @@ void movmatrix(Coder &c) {
 
 } // namespace
 
-const Decoder matrix_row_decoders[] = {
+const Decoder matrix_rows_decoders[] = {
     {"ldmatrix", ldmatrix}, {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {nullptr, nullptr}};
 
 } // namespace sim::ptx
