@@ -44,7 +44,6 @@ _MODES = {
     "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
     "relaxed": lib.CCH_CAPTURE_RELAXED,
 }
-_MAX_BODIES = 2**31 - 1
 
 
 class GraphBuilder(Builder, Made):
@@ -469,7 +468,7 @@ class GraphBuilder(Builder, Made):
         capture = self._capturing("add a conditional node")
         # The streams for the bodies are created first, because a captured node cannot be removed.
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
-        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MAX_BODIES  # capture_add() raises if not
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() < 2**31  # capture_add() raises if not
         context = self._own_stream().context
         streams = [context.create_stream() for _ in range(bodies if possible else 0)]
         node = self._add("add a conditional node", kind, condition, *count)

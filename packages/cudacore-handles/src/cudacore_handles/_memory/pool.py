@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -64,7 +64,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
             raise closed(self)
         return self._pool.__cudacore_handle__()
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[Any, ...]:
         not_pickled(self, "processes do not share such memory")
 
     def __repr__(self) -> str:
