@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from compile_sources import SLOW
 
 from cudacore_compile import FileStreamProgramCache, Program
 from cudacore_compile._command import arguments as _arguments
+from cudacore_compile._command.link import link
 from cudacore_compile._compilers.diagnostics import Diagnostic, parse_log, render
 from cudacore_handles import ObjectCode
 
@@ -444,3 +447,28 @@ def test_interrupt() -> None:
     assert time.monotonic() - sent < 2  # 0.02 seconds on an idle machine
     assert (worker.returncode, out, err) == (-signal.SIGINT, b"", b"")
     assert not list(Path().glob("*.cubin"))
+
+
+def test_interrupted_links() -> None:
+    """After Ctrl-C, the process would wait until it has linked for all architectures."""
+    begun, release = [], threading.Event()
+
+    class Slow:
+        def link(self, *args: object, **kwargs: object) -> None:
+            begun.append(self)
+            if len(begun) == 4:
+                _thread.interrupt_main()
+            release.wait(60)
+
+    linkers: Any = {str(number): Slow() for number in range(12)}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            link(linkers, "cubin", name="k", cache=None, report=None)  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGINT, before)
+        release.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("cudacore-compile-link"):
+            thread.join(60)
+    assert len(begun) == 4

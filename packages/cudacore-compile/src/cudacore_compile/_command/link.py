@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._command.driver_cache import no_cache
 from cudacore_compile._command.report import Report
+from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._linker import Linker
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._sdk.compile import call_interruptibly
 
 _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
 # The options that link-time optimization has, and what --use_fast_math implies for them. A linker has no such option.
@@ -74,12 +74,13 @@ def link(
         return code, linker.get_error_log() + "\n" + linker.get_info_log()
 
     def link_all() -> None:
-        with ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link") as pool:
+        with pool:
             futures.update((arch, pool.submit(link_with, linker)) for arch, linker in linkers.items())
 
     linked: dict[str | None, ObjectCode] = {}
     futures: dict[str | None, Future[tuple[ObjectCode, str]]] = {}
-    call_interruptibly(link_all)
+    pool = ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link")
+    run_interruptibly(link_all, lambda: pool.shutdown(wait=False, cancel_futures=True))
     for arch, future in futures.items():
         try:
             linked[arch], log = future.result()

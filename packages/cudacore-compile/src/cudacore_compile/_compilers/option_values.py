@@ -78,7 +78,7 @@ def fields_by_flag(cls: Any) -> dict[str, str]:
     return {
         flag.partition("=")[0]: field.name
         for field in dataclasses.fields(cls)
-        if field.metadata
+        if field.metadata.get("flag")  # a field that is only checked has an empty one
         for flag in (field.metadata["flag"], *field.metadata["spellings"])
     }
 

@@ -57,12 +57,15 @@ class Descriptors:
 class HasDescriptors(Closing):
     """The base of objects that have file descriptors until they are closed, and that ``multiprocessing`` sends.
 
-    A subclass has a method ``_fields``, and a class method ``_init`` that takes the descriptors and these fields.
+    A subclass has a class method ``_init`` that takes the descriptors and what ``_fields`` returns.
     """
 
     __slots__ = ("_files",)
     _files: Descriptors | None  # None if closed
     _other_way: ClassVar[str]  # how to send the descriptors without multiprocessing
+
+    def _fields(self) -> tuple[Any, ...]:
+        raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
@@ -108,7 +111,7 @@ def _send(handle: HasDescriptors) -> tuple[Any, ...]:
 
     files = handle._open()
     sent = [DupFd(descriptor) for descriptor in files.numbers]
-    return _receive, (type(handle), sent, handle._fields())  # type: ignore[attr-defined]
+    return _receive, (type(handle), sent, handle._fields())
 
 
 def _receive(cls: Any, sent: list[Any], fields: tuple[Any, ...]) -> Any:

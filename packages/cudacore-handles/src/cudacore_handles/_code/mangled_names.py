@@ -49,7 +49,7 @@ def name_parameters(symbol: str) -> list[Parameter] | None:
             types[-1] += letter
     if depth:
         return None  # an expression with an operator such as ->
-    return [_parameter(_QUALIFIER.sub("", each).strip()) for each in types if types != [""]]
+    return [_parameter(_QUALIFIER.sub("", each).strip()) for each in types] if types != [""] else []
 
 
 def _parameter(text: str) -> Parameter:

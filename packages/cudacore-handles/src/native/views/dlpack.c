@@ -123,17 +123,18 @@ PyObject *dlpack_capsule(void *managed, bool versioned) {
 
 /* ---- tensors of other libraries ---- */
 
+static void call_deleter(void *managed, bool versioned) {
+  dl_managed_tensor_versioned *new = managed;
+  dl_managed_tensor *old = managed;
+  if (versioned && new->deleter != NULL)
+    new->deleter(new);
+  if (!versioned && old->deleter != NULL)
+    old->deleter(old);
+}
+
 void dlpack_delete(void *managed, bool versioned) {
-  if (managed == NULL)
-    return;
-  dl_managed_tensor_versioned *new = versioned ? managed : NULL;
-  dl_managed_tensor *old = versioned ? NULL : managed;
-  KEEPING_EXCEPTION({ /* the deleter of another library can run any code */
-                      if (new != NULL && new->deleter != NULL)
-                        new->deleter(new);
-                      if (old != NULL && old->deleter != NULL)
-                        old->deleter(old);
-  });
+  if (managed != NULL) /* the deleter of another library can run any code */
+    KEEPING_EXCEPTION(call_deleter(managed, versioned));
 }
 
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
