@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the calls of cuda_core_calls.txt with one module, and write the result of each: ``cuda_core_calls.py MODULE``.
+"""Read calls from the standard input, make them with one module, and write the results: ``cuda_core_calls.py MODULE``.
 
 A result is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``. A value of an
 ordinary Python type is represented by its repr, and any other value by the name of its type.
@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-CALLS = pathlib.Path(__file__).resolve().with_suffix(".txt")
 PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
 
-PTX = (CALLS.parents[3] / "ci" / "kernels.ptx").read_bytes()
+PTX = (pathlib.Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
 CUDA = 'extern "C" __global__ void k(int *p) { *p = 1; } template <typename T> __global__ void f(T x) {}'
 
 
@@ -278,10 +277,8 @@ def outcome(call: str, scope: dict[str, Any]) -> list[Any]:
 def main() -> None:
     warnings.simplefilter("ignore")
     module = importlib.import_module(sys.argv[1])
-    lines = CALLS.read_text().splitlines()
-    calls = [line.partition("  ## ")[0] for line in lines if line and not line.startswith("# ")]
     with tempfile.TemporaryDirectory() as folder:
-        scope = names(module, folder)
+        calls, scope = json.load(sys.stdin), names(module, folder)
         json.dump({call: outcome(call, scope) for call in calls}, sys.stdout)
     sys.stdout.flush()
     os._exit(0)  # the behaviour of cuda.core at exit is not compared

@@ -18,9 +18,24 @@ import pytest
 import cudacore
 
 SCRIPT = Path(__file__).with_name("cuda_core_calls.py")
-LINES = [line for line in SCRIPT.with_suffix(".txt").read_text().splitlines() if line and not line.startswith("# ")]
-DIFFERENT = {call: tuple(said.split(" -> ")) for call, _, said in (line.partition("  ## ") for line in LINES) if said}
-ALIKE = [line for line in LINES if "  ## " not in line]
+
+
+def read_calls() -> dict[str, str]:
+    """Return the calls of the table, each with what is said of it: nothing, if both packages must do the same."""
+    found: dict[str, str] = {}
+    for line in SCRIPT.with_suffix(".txt").read_text().replace("\n    @", "  @").splitlines():
+        row, _, said = line.partition("  ## ")
+        pattern, *values = row.split("  @")
+        for call in [pattern.replace("@", value.strip()) for value in values] or [pattern]:
+            if call and not line.startswith("# "):
+                assert call not in found, f"the table has {call} twice"
+                found[call] = said
+    return found
+
+
+CALLS = read_calls()
+DIFFERENT = {call: tuple(said.split(" -> ")) for call, said in CALLS.items() if said}
+ALIKE = [call for call, said in CALLS.items() if not said]
 
 # The beginnings of cuda.core's messages that programs compare with.
 OPENINGS = {
@@ -60,7 +75,7 @@ OPENINGS = {
 def run(module: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(SCRIPT), module]
     env = os.environ | {"CUDACORE_SIM_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "0,1"}
-    return subprocess.run(command, capture_output=True, text=True, env=env)
+    return subprocess.run(command, input=json.dumps([*CALLS]), capture_output=True, text=True, env=env)
 
 
 @functools.cache
