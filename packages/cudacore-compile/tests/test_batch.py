@@ -408,6 +408,27 @@ def test_interrupt_right_behind_a_lock() -> None:
             break
 
 
+def test_interrupted_worker() -> None:
+    """After Ctrl-C in a worker, the jobs that have not begun would be compiled."""
+
+    class Interrupted(Executor):
+        """An executor whose first call is interrupted."""
+
+        def __init__(self) -> None:
+            self.futures: list[Future[Any]] = []
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.futures.append(Future())
+            if len(self.futures) == 1:
+                self.futures[0].set_exception(KeyboardInterrupt())
+            return self.futures[-1]
+
+    executor = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        compile_many(jobs(1, 2, 3), executor=executor)
+    assert [future.cancelled() for future in executor.futures] == [False, True, True]
+
+
 def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The progress would not be shown, or would be written to a file."""
     compile_many(jobs(1, 2))

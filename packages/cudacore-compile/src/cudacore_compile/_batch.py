@@ -301,29 +301,30 @@ class _Batch:
         submit: Callable[[_Group], Future[_Outcome]],
     ) -> None:
         futures: dict[Future[_Outcome] | None, _Group] = {}
-        for group in groups:
-            try:
-                future = submit(group)
-            except Exception as error:  # for example, the workers of the executor have ended
-                group.failed(error)
-                step()
-                continue
-            futures[future] = group
-            group.submitted(future)
-            future.add_done_callback(events.put)
-            if self._is_cancelled:
-                break
-        while futures and (done := events.get()) is not None:
-            group = futures.pop(done)
-            try:
-                group.done(done.result())
-            except CancelledError:
-                group.failed(cancelled(BACKENDS[SourceCodeType(group.job.code_type)]))
-            except Exception as error:
-                group.failed(error)
-            step()
-        if self._is_cancelled:
+        try:
             for group in groups:
+                try:
+                    future = submit(group)
+                except Exception as error:  # for example, the workers of the executor have ended
+                    group.failed(error)
+                    step()
+                    continue
+                futures[future] = group
+                group.submitted(future)
+                future.add_done_callback(events.put)
+                if self._is_cancelled:
+                    break
+            while futures and (done := events.get()) is not None:
+                group = futures.pop(done)
+                try:
+                    group.done(done.result())
+                except CancelledError:
+                    group.failed(cancelled(BACKENDS[SourceCodeType(group.job.code_type)]))
+                except Exception as error:
+                    group.failed(error)
+                step()
+        finally:  # some are left after an interrupt of this process or of a worker
+            for group in futures.values():
                 group.cancel()
 
     def finish(self, logs: Any) -> list[ObjectCode]:

@@ -174,11 +174,14 @@ class Kernel(_native.KernelHandle, Closing, Made):
             raise_status(status)
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
-        # The kernel of a node, which knows no code, has the signature that an earlier object for the kernel had.
+        # The kernel of a node, which knows no code, has the name and the signature that an earlier object for the
+        # kernel had.
         noted = ffi.new("const char **")
-        check(lib.cch_kernel_signature(noted, kernel, ffi.NULL if signature is None else signature.encode()))
-        signature = ffi.string(noted[0]).decode() if noted[0] else None
-        symbol = symbol or self._symbol()  # of a borrowed kernel, and of the kernel of a node
+        note = ffi.NULL if symbol is None and signature is None else f"{symbol or ''}\n{signature or ''}".encode()
+        check(lib.cch_kernel_signature(noted, kernel, note))
+        if noted[0]:
+            symbol, _, signature = ffi.string(noted[0]).decode().partition("\n")
+        symbol = symbol or self._symbol()  # of a borrowed kernel
         known = parameters_of(symbol, signature, [p.size for p in params])
         self._layout = pack_layout((p.offset, p.size, k.kind, k.pointee) for p, k in zip(params, known, strict=True))
         layout = self._layout  # another thread may have been first; then its layout stays
