@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import pickle
 import subprocess
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,8 @@ import numpy as np
 import pytest
 from compile_sources import TEMPLATES
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions
-from cudacore_compile.typing import CompilerBackendType
-from cudacore_handles import CUDAError, Device, LaunchConfig, LegacyPinnedMemoryResource, launch, live_counts
+from cudacore_compile import Program, ProgramOptions
+from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, launch, live_counts
 from cudacore_handles._compiler import compilers
 from threads_at_once import in_threads
 
@@ -239,81 +236,10 @@ def test_program_lives_as_long_as_it_is_used() -> None:
     assert live() == before
 
 
-def test_close() -> None:
-    """A closed program would keep memory, or some of its methods would still work."""
-    before = live()
-    program = Program(KERNEL, "c++", SM_90)
-    assert not program.is_closed
-    code = program.compile("ptx")
-    program.close()
-    assert live() == before
-    assert program.is_closed
-    program.close()
-    for use in (lambda: program.compile("ptx"), lambda: program.handle):
-        with pytest.raises(ValueError, match="Program has been closed"):
-            use()
-    assert program.backend is CompilerBackendType.NVRTC
-    assert code.code
-
-
-def test_close_without_compilation() -> None:
-    """A program that was never compiled could not be closed."""
-    program = Program(KERNEL, "c++", SM_90)
-    program.close()
-    assert program.is_closed
-    assert repr(program) == (
-        f"<Program backend='NVRTC' name='default_program' arch='sm_90' bytes={len(KERNEL)} closed>"
-    )
-
-
-def test_error_does_not_keep_the_program() -> None:
-    """A caught error would keep the memory of the program that failed."""
-    before = live()
-    program = Program("nonsense", "c++", SM_90)
-    with pytest.raises(NVRTCError) as caught:
-        program.compile("ptx")
-    program.close()
-    assert live() == before
-    assert caught.value.__traceback__ is not None
-
-
-@pytest.mark.parametrize("method", ["add_name", "compile", "log", "lowered_name", "output"])
-def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program would leak when a step of NVRTC fails, or the failure would be lost."""
-
-    def fail(*_: object) -> None:
-        raise CUDAError("nvrtcCall", 1, "NVRTC_ERROR_OUT_OF_MEMORY", "host memory ran out")
-
-    before = live()
-    program = Program(TEMPLATES, "c++", SM_90)
-    monkeypatch.setattr(compilers.NVRTC, method, fail)
-    with pytest.raises(NVRTCError, match=r"^nvrtcCall: NVRTC_ERROR_OUT_OF_MEMORY \(1\): host memory ran out"):
-        program.compile("ptx", ["f<int>"])
-    program.close()
-    assert live() == before
-
-
-def test_weak_reference() -> None:
-    """Programs could not be in weak containers, or would keep themselves alive."""
-    program = Program(KERNEL, "c++", SM_90)
-    program.compile("ptx")
-    reference = weakref.ref(program)
-    del program
-    assert reference() is None
-
-
 def test_repr() -> None:
     """The repr of a program would not describe it."""
     assert repr(Program(KERNEL, "c++")) == f"<Program backend='NVRTC' name='default_program' bytes={len(KERNEL)}>"
     assert len(repr(Program(KERNEL, "c++", ProgramOptions(name="n" * 500)))) < 160
-
-
-def test_no_copies() -> None:
-    """A copy of a program would share its NVRTC program object, which can be compiled only once."""
-    program = Program(KERNEL, "c++", SM_90)
-    for make in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="a Program cannot be pickled or copied"):
-            make(program)
 
 
 # ---- threads

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import pickle
 import re
 import subprocess
 from collections.abc import Callable
@@ -23,19 +22,6 @@ from cudacore_handles import CUDAError, ObjectCode
 
 def hint(code_name: str, log: str, *names: str) -> str:
     return explain(code_name, log, names, "12.9", lambda: [75, 90])
-
-
-def test_error_survives_pickling() -> None:
-    """In a process pool, an error would lose its log, or break the pool."""
-    with pytest.raises(NVRTCError) as caught:
-        Program("nonsense", "c++", ProgramOptions(arch="sm_90")).compile("ptx")
-    error = pickle.loads(pickle.dumps(caught.value))
-    assert type(error) is NVRTCError
-    assert str(error) == str(caught.value)
-    assert error.args == (str(error),)
-    assert all(part in error.args[0] for part in ("NVRTC_ERROR_COMPILATION", "nvrtcCompileProgram", error.log))
-    assert vars(error) == vars(caught.value)
-    assert error.command == "nvrtc -arch=compute_90 default_program"
 
 
 def test_error_without_command() -> None:

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import copy
-import gc
-import pickle
 import re
 import subprocess
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,15 +20,9 @@ from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, Pro
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
-from cudacore_handles import CUDAError, Device, ObjectCode, UnsupportedCodeError, live_counts
-from cudacore_handles._compiler import compilers
+from cudacore_handles import CUDAError, Device, ObjectCode, UnsupportedCodeError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def live() -> int:
-    gc.collect()
-    return live_counts()["nvjitlink_linker"]
 
 
 INFO = "(ptxas )?info +:"  # the assembler does not always print its name before a message
@@ -181,11 +171,6 @@ def test_ptx_program(ptx: tuple[ObjectCode, ObjectCode]) -> None:
     assert code._signature("k") in ("p8 f4", "a8 f4")
     assert program.backend is Linker.which_backend() is CompilerBackendType.NVJITLINK
     assert program.compile("cubin").code == code.code
-    before = live()
-    assert isinstance(program.handle, int)
-    assert live() == before + 1
-    program.close()
-    assert live() == before
 
 
 def test_log_of_ptx_program() -> None:
@@ -259,12 +244,6 @@ def test_undefined(ptx: tuple[ObjectCode, ObjectCode], ltoir: tuple[ObjectCode, 
     assert caught.value.command.startswith("nvJitLink -arch=sm_90 -lto ")
 
 
-def test_other_architecture() -> None:
-    """A cubin that cannot run on the architecture would be linked, or the reason would be missing."""
-    with pytest.raises(NVJitLinkError, match=r"compiled for an architecture that does not run on LinkerOptions\.arch"):
-        Linker(build(KERNEL, "cubin"), build(FUNCTION, "cubin", arch="sm_80"), options=SM_90).link("cubin")
-
-
 @pytest.mark.parametrize(
     ("code", "log", "hint"),
     [
@@ -312,78 +291,7 @@ def test_newer_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
         Linker(ptx[0], newer, options=SM_90).link("cubin")
 
 
-def test_error_can_be_pickled(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """In a process pool, an error would lose its log, or break the pool."""
-    with pytest.raises(NVJitLinkError) as caught:
-        Linker(ptx[0], options=SM_90).link("cubin")
-    error = pickle.loads(pickle.dumps(caught.value))
-    assert type(error) is NVJitLinkError
-    assert str(error) == str(caught.value)
-
-
 # ---- lifetime
-
-
-def test_close(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A closed linker would link, or keep memory."""
-    before = live()
-    linker = Linker(*ptx, options=SM_90)
-    assert isinstance(linker.handle, int)
-    assert linker.handle == linker.handle
-    assert live() == before + 1
-    assert linker.link("cubin").code
-    assert live() == before  # link() has destroyed the linker of the first handle
-    assert linker.handle
-    assert not linker.is_closed
-    linker.close()
-    linker.close()
-    assert linker.is_closed
-    assert live() == before
-    for use in (lambda: linker.link("cubin"), lambda: linker.handle):
-        with pytest.raises(ValueError, match="Linker has been closed"):
-            use()
-    assert repr(linker) == "<Linker name='<default linker>' codes=0 closed>"
-
-
-def test_no_copies(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A copy would share the linker of the library."""
-    for make in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="a Linker cannot be pickled or copied"):
-            make(Linker(*ptx, options=SM_90))
-
-
-def test_error_does_not_keep_the_linker(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A caught error would keep the memory of the linker that failed."""
-    before = live()
-    with pytest.raises(NVJitLinkError) as caught:
-        Linker(ptx[0], options=SM_90).link("cubin")
-    assert live() == before
-    assert caught.value.__traceback__ is not None
-
-
-@pytest.mark.parametrize("method", ["add", "link", "output", "info_log"])
-def test_no_leak_when_a_call_fails(
-    method: str, monkeypatch: pytest.MonkeyPatch, ptx: tuple[ObjectCode, ObjectCode]
-) -> None:
-    """A linker would leak when a step of nvJitLink fails, or the failure would be lost."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise CUDAError("nvJitLinkCall", 6, "NVJITLINK_ERROR_INTERNAL", "the linker failed internally")
-
-    before = live()
-    linker = Linker(*ptx, options=SM_90)
-    monkeypatch.setattr(compilers.NVJitLink, method, fail)
-    with pytest.raises(NVJitLinkError, match=r"^nvJitLinkCall: NVJITLINK_ERROR_INTERNAL"):
-        linker.link("cubin")
-    assert live() == before
-
-
-def test_weak_reference(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A linker would refer to itself, so that only the garbage collector could free it."""
-    linker = Linker(*ptx, options=SM_90)
-    reference = weakref.ref(linker)
-    del linker
-    assert reference() is None
 
 
 def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:

@@ -12,8 +12,7 @@ from compile_sources import FUNCTION_IR, HEAD, KERNEL_IR, LAYOUT, SINE_IR, VERSI
 
 from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions
 from cudacore_compile._compilers import nvvm as _nvvm
-from cudacore_handles import CUDAError, live_counts
-from cudacore_handles._compiler import compilers
+from cudacore_handles import CUDAError
 from threads_at_once import in_threads
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -168,40 +167,6 @@ def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
         Program(**({"code": FUNCTION_IR, "code_type": "nvvm"} | arguments))
     with pytest.warns(RuntimeWarning, match="name_expressions: without effect on programs in nvvm"):
         Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx", ["f"])
-
-
-def test_handle_and_close() -> None:
-    """cuda.bindings could not use the program's handle, or the program would leak."""
-    before = live_counts()["nvvm_program"]
-    program = Program(FUNCTION_IR, "nvvm", SM_90)
-    handle = program.handle
-    assert isinstance(handle, int)
-    assert program.handle == handle
-    program.compile("ptx")
-    assert program.handle == handle
-    assert live_counts()["nvvm_program"] == before + 1
-    program.compile("ltoir")
-    assert live_counts()["nvvm_program"] == before + 1
-    program.close()
-    assert live_counts()["nvvm_program"] == before
-    with pytest.raises(ValueError, match="Program has been closed"):
-        program.compile("ptx")
-
-
-@pytest.mark.parametrize("method", ["add", "verify", "compile", "log", "output"])
-def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program would leak when a step of NVVM fails, or the failure would be lost."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise CUDAError("nvvmCall", 1, "NVVM_ERROR_OUT_OF_MEMORY", "host memory ran out")
-
-    before = live_counts()["nvvm_program"]
-    program = Program(FUNCTION_IR, "nvvm", SM_90)
-    monkeypatch.setattr(compilers.NVVM, method, fail)
-    with pytest.raises(NVVMError, match=r"^nvvmCall: NVVM_ERROR_OUT_OF_MEMORY"):
-        program.compile("ptx")
-    program.close()
-    assert live_counts()["nvvm_program"] == before
 
 
 def test_threads() -> None:
