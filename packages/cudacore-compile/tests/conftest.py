@@ -17,9 +17,8 @@ import pytest
 
 from cudacore_compile import CompilerError, NVFatbinError, Program, ProgramOptions, _fatbin
 from cudacore_compile._cache import compile as _compile
-from cudacore_compile._compilers import nvjitlink, nvvm
+from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
 from cudacore_compile._compilers import process_state as _process_state
-from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
 
@@ -70,7 +69,7 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(scope="session")
 def nvrtc_version() -> tuple[int, ...]:
-    return tuple(map(int, load().version_text.split(".")))
+    return tuple(map(int, nvrtc.load().version_text.split(".")))
 
 
 def skip_without(load: Callable[[], object]) -> None:
@@ -94,6 +93,19 @@ def _nvvm() -> None:
 @pytest.fixture
 def _nvfatbin() -> None:
     skip_without(_fatbin._load)
+
+
+@pytest.fixture
+def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Act as if no library was installed, but for an NVRTC that is loaded."""
+    import cuda.pathfinder
+
+    def missing(name: str) -> None:
+        raise cuda.pathfinder.DynamicLibNotFoundError(f"no {name}")
+
+    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", missing)
+    for load in (nvvm.load, nvjitlink.load, _fatbin._load):
+        monkeypatch.setattr(load, "_loaded", None)
 
 
 Run = Callable[..., tuple[int, str, str]]

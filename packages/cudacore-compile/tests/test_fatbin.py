@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,25 +122,6 @@ def test_damaged_code() -> None:
     with pytest.raises(NVFatbinError, match=r"nvFatbinAddPTX: NVFATBIN_ERROR_\w+ \(\d+\)") as caught:
         make_fatbin([ObjectCode.from_ptx(b".target sm_90\nnonsense")])
     assert caught.value.code > 0
-
-
-def test_no_library(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The error for a missing library would not name the package."""
-    result = python("""
-        import cuda.pathfinder
-        from cudacore_compile import NVFatbinError, make_fatbin
-        from cudacore_handles import ObjectCode
-
-        def missing(name):
-            raise cuda.pathfinder.DynamicLibNotFoundError(f"no {name}")
-
-        cuda.pathfinder.load_nvidia_dynamic_lib = missing
-        try:
-            make_fatbin([ObjectCode.from_ptx(b".version 8.0\\n.target sm_80\\n")])
-        except NVFatbinError as error:
-            print(error.code_name, error.hint)
-    """)
-    assert result.stdout.startswith("NVFATBIN_NOT_FOUND Install it with: python -m pip install"), result.stderr
 
 
 @pytest.mark.cuda_gpu

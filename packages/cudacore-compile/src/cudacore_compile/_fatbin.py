@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from cudacore_compile._compilers.libraries import Library, open_library
+from cudacore_compile._compilers.libraries import Library, Loader, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import type_text
 
@@ -203,6 +202,4 @@ _NAMES = (
 )  # fmt: skip
 
 
-@functools.cache
-def _load() -> _Library:
-    return _Library(open_library(LIBRARY)._handle_uint)
+_load = Loader(lambda: _Library(open_library(LIBRARY)._handle_uint))

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ SOURCE = """
 template <class T> __global__ void scale(T *out, T by, long n) { *out *= by; }
 extern "C" __global__ void one(float *out) { int unused; *out = 1; }
 """
+COMPILE = (Program, "_compile_now")
 KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 
 
@@ -81,6 +83,47 @@ def check(includes: str, *, change: Callable[[int], object], headers: Any = None
 def program(source: str = SOURCE, **options: Any) -> Program:
     options.setdefault("arch", "sm_90")
     return Program(source, "c++", ProgramOptions(**options))
+
+
+class UsersCache(ProgramCacheResource):
+    """A cache that a user implemented, which stores only bytes."""
+
+    def __init__(self) -> None:
+        self.data: dict[Any, Any] = {}
+
+    def __getitem__(self, key: bytes | str) -> bytes:
+        return self.data[key.encode() if isinstance(key, str) else key]  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
+        assert isinstance(value, bytes)
+        self.data[key.encode() if isinstance(key, str) else key] = value
+
+    def __delitem__(self, key: bytes | str) -> None:
+        del self.data[key.encode() if isinstance(key, str) else key]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def clear(self) -> None:
+        self.data.clear()
+
+
+@contextmanager
+def meanwhile(
+    before: Callable[[], object], after: Callable[[], object] = lambda: None, of: tuple[type, str] = COMPILE
+) -> Iterator[None]:
+    """Have something happen just before, and just after, the compiler or the linker runs."""
+    real = getattr(*of)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before()
+        result = real(*args, **kwargs)
+        after()
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*of, run)
+        yield
 
 
 def entry_files(cache: ProgramCacheResource) -> list[Path]:

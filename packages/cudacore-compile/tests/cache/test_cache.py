@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_programs import SOURCE, program
+from cache_programs import SOURCE, UsersCache, program
 
 from cudacore_compile import (
     CompileJob,
@@ -32,29 +32,6 @@ from cudacore_handles import ObjectCode
 from threads_at_once import in_threads
 
 Make = Callable[..., ProgramCacheResource]
-
-
-class DictCache(ProgramCacheResource):
-    """A cache that a user implemented."""
-
-    def __init__(self) -> None:
-        self.data: dict[bytes, bytes] = {}
-
-    def __getitem__(self, key: bytes | str) -> bytes:
-        return self.data[key.encode() if isinstance(key, str) else key]
-
-    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
-        assert isinstance(value, bytes)
-        self.data[key.encode() if isinstance(key, str) else key] = value
-
-    def __delitem__(self, key: bytes | str) -> None:
-        del self.data[key.encode() if isinstance(key, str) else key]
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def clear(self) -> None:
-        self.data.clear()
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -222,7 +199,7 @@ def test_what_the_mapping_has(make: Make) -> None:
 
 def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a user's cache that stores only bytes, lowered names would be lost, or damaged entries would be returned."""
-    cache = DictCache()
+    cache = UsersCache()
     cold = program().compile("cubin", ["scale<int>"], cache=cache)
     warm = program().compile("cubin", ["scale<int>"], cache=cache)
     assert (warm.code, warm.symbol_mapping) == (cold.code, cold.symbol_mapping)

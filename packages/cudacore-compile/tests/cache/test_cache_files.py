@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cache_programs import entry_files, forget, program
+from cache_programs import UsersCache, entry_files, forget, program
 
-from cudacore_compile import FileStreamProgramCache, ProgramCacheResource
+from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._cache import closure
 from cudacore_compile._cache.entry import Entry
 
@@ -74,29 +73,11 @@ def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_cache_of_a_user_that_fails(monkeypatch: pytest.MonkeyPatch, method: str, verb: str) -> None:
     """A cache on a server that cannot be reached, with errors that are not OSErrors, would prevent compilations."""
 
-    class Elsewhere(ProgramCacheResource):
-        entries: dict[Any, Any] = {}  # noqa: RUF012 - of one test
-
-        def __getitem__(self, key: bytes | str) -> bytes:
-            return self.entries[key]
-
-        def __setitem__(self, key: bytes | str, value: Any) -> None:
-            self.entries[key] = value
-
-        def __delitem__(self, key: bytes | str) -> None:
-            del self.entries[key]
-
-        def __len__(self) -> int:
-            return len(self.entries)
-
-        def clear(self) -> None:
-            self.entries.clear()
-
     def fail(*_: object) -> None:
         raise RuntimeError("the server is away")
 
-    monkeypatch.setattr(Elsewhere, method, fail)
-    cache = Elsewhere()
+    monkeypatch.setattr(UsersCache, method, fail)
+    cache = UsersCache()
     with pytest.warns(RuntimeWarning, match=f"could not be {verb}: .*the server is away"):
         assert program().compile("ptx", cache=cache).code
     assert cache.statistics.failures >= 1

@@ -7,11 +7,12 @@ import ctypes
 import dataclasses
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
+from cache_programs import KERNEL, check, in_a_folder, key, meanwhile, value_of, write
 
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
@@ -19,7 +20,6 @@ from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import libraries as _libraries
 from cudacore_compile._cache import states as _states
 from cudacore_compile._compilers import nvrtc as _nvrtc
-from cudacore_handles import ObjectCode
 
 __all__ = ["in_a_folder"]  # a fixture
 
@@ -29,22 +29,23 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 # -- files
 
 
-@pytest.mark.parametrize("options", [{}, {"name": "program"}, {"include_path": "elsewhere"}])
-def test_header_beside_the_program(options: dict[str, Any]) -> None:
-    """After a header in the current directory has changed, the old code would still be used."""
-    check('#include "v.h"', change=lambda n: write("v.h", f"#define VALUE {n}"), **options)
-
-
-def test_header_in_the_directory_of_the_name() -> None:
-    """A program's name can add a directory to the include path: changes of headers there would not be noticed."""
-    check('#include "v.h"', change=lambda n: write("src/v.h", f"#define VALUE {n}"), name="src/program.cu")
-
-
-def test_header_of_a_header() -> None:
-    """Headers that are included by headers, and headers in the same directory, would not be in the key."""
+@pytest.mark.parametrize(
+    ("source", "changes", "options"),
+    [
+        ('#include "v.h"', "v.h", {}),
+        ('#include "v.h"', "v.h", {"name": "program"}),
+        ('#include "v.h"', "v.h", {"include_path": "elsewhere"}),
+        ('#include "v.h"', "src/v.h", {"name": "src/program.cu"}),  # the name adds a directory to the include path
+        ("#include <a.h>", "inc/deep/c.h", {"include_path": "inc"}),
+        ("", "first.h", {"pre_include": "first.h"}),
+        ("#include HEADER", "inc/v.h", {"include_path": "inc", "define_macro": ("HEADER", "<v.h>")}),
+    ],
+)
+def test_header_that_changes(source: str, changes: str, options: dict[str, Any]) -> None:
+    """After a header has changed, wherever it is found and whatever includes it, the old code would still be used."""
     write("inc/a.h", '#include "deep/b.h"')
     write("inc/deep/b.h", '#include "c.h"')
-    check("#include <a.h>", change=lambda n: write("inc/deep/c.h", f"#define VALUE {n}"), include_path="inc")
+    check(source, change=lambda number: write(changes, f"#define VALUE {number}"), **options)
 
 
 def test_header_that_appears_before_another() -> None:
@@ -77,11 +78,6 @@ def test_header_in_a_directory_that_appears_first() -> None:
         shutil.rmtree("first")
 
 
-def test_pre_include() -> None:
-    """Files that are included before the program could change, and the old code would be used."""
-    check("", change=lambda n: write("first.h", f"#define VALUE {n}"), pre_include="first.h")
-
-
 def test_headers_in_memory() -> None:
     """The key would lack the contents of headers in memory, or of the headers that these include."""
     assert key('#include "a.h"', headers={"a.h": "1"}) != key('#include "a.h"', headers={"a.h": "2"})
@@ -107,19 +103,12 @@ def test_uncacheable_programs_are_compiled() -> None:
     assert (len(cache), cache.statistics.uncacheable) == (0, 2)
 
 
-def test_header_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_header_that_changes_meanwhile() -> None:
     """If a header changes while the compiler reads it, new code would be stored for the old text, or the reverse."""
     write("v.h", "#define VALUE 1111")
     cache = InMemoryProgramCache()
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
-    compile_now = Program._compile_now
-
-    def change_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-        write("v.h", "#define VALUE 2222")
-        return compile_now(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Program, "_compile_now", change_then_compile)
+    with meanwhile(lambda: write("v.h", "#define VALUE 2222")):
         assert value_of(program.compile("ptx", cache=cache)) == 2222
     assert len(cache) == 0
     write("v.h", "#define VALUE 1111")
@@ -131,14 +120,7 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("NVVM_SOMETHING", raising=False)
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"})
-    compile_now = Program._compile_now
-
-    def set_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-        monkeypatch.setenv("NVVM_SOMETHING", "1")
-        return compile_now(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Program, "_compile_now", set_then_compile)
+    with meanwhile(lambda: monkeypatch.setenv("NVVM_SOMETHING", "1")):
         program.compile("ptx", cache=cache)
     assert len(cache) == 0
 
@@ -148,19 +130,12 @@ def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tm
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "define_macro": "VALUE=1"})
     (tmp_path / "elsewhere").mkdir()
-    compile_now = Program._compile_now
-
-    def change_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-        monkeypatch.chdir("elsewhere")
-        return compile_now(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Program, "_compile_now", change_then_compile)
+    with meanwhile(lambda: monkeypatch.chdir("elsewhere")):
         program.compile("ptx", cache=cache)
     assert len(cache) == 0
 
 
-def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_header_that_changes_and_changes_back() -> None:
     """If a file changes and changes back, code of its contents in between would be stored under the wrong key."""
     old = "#define VALUE 1111"
     write("inc/v.h", old)
@@ -170,7 +145,6 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
     write("above/inc/v.h", old)
     write("aside_of/inc/v.h", "#define VALUE 2222")
     os.symlink("above/inc", "far")
-    compile_now = Program._compile_now
 
     def rewrite(number: int) -> None:
         write("inc/v.h", f"#define VALUE {number}")
@@ -201,14 +175,7 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
         program = Program("#include <v.h>" + KERNEL, "c++", {"arch": "sm_90", "include_path": ["first", path]})
         cache = InMemoryProgramCache()
 
-        def meanwhile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-            change(2222)  # noqa: B023
-            result = compile_now(self, *args, **kwargs)
-            change(1111)  # noqa: B023
-            return result
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Program, "_compile_now", meanwhile)
+        with meanwhile(partial(change, 2222), partial(change, 1111)):
             assert value_of(program.compile("ptx", cache=cache)) == 2222
         assert len(cache) == 0, change
         assert value_of(program.compile("ptx", cache=cache)) == 1111

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cache_programs import meanwhile
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL_IR, SINE_IR
 
 from cudacore_compile import (
@@ -18,7 +19,6 @@ from cudacore_compile import (
 )
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers import nvvm as _nvvm
-from cudacore_handles import ObjectCode
 
 
 def key(code: Any, code_type: str, target: str, **options: Any) -> bytes:
@@ -63,16 +63,10 @@ def test_libdevice_that_is_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -
     """Code could be stored with a key that names another libdevice than the linked one."""
     cache = InMemoryProgramCache()
     program = Program(SINE_IR, "nvvm", ProgramOptions(arch="sm_90", use_libdevice=True))
-    compile_now = Program._compile_now
-    with monkeypatch.context() as patch:
-
-        def compile_then_replace(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-            result = compile_now(self, *args, **kwargs)
-            patch.setattr(_nvvm, "_libdevice", lambda path: b"another")
-            return result
-
-        patch.setattr(Program, "_compile_now", compile_then_replace)
+    libdevice = _nvvm._libdevice
+    with meanwhile(lambda: None, lambda: monkeypatch.setattr(_nvvm, "_libdevice", lambda path: b"another")):
         program.compile("ptx", cache=cache)
+    monkeypatch.setattr(_nvvm, "_libdevice", libdevice)
     assert len(cache) == 0
     program.compile("ptx", cache=cache)
     assert len(cache) == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_programs import UsersCache, meanwhile
 
 from cudacore_compile import (
     FileStreamProgramCache,
@@ -18,7 +19,6 @@ from cudacore_compile import (
     LinkerOptions,
     NVJitLinkError,
     Program,
-    ProgramCacheResource,
 )
 from cudacore_compile import _linker as linker_module
 from cudacore_compile._cache import link as link_module
@@ -192,14 +192,7 @@ def test_variable_that_is_set_meanwhile(parts: tuple[ObjectCode, ObjectCode], mo
     """Code that was linked with an environment variable of another thread would be stored as linked without it."""
     monkeypatch.delenv("NVVM_SOMETHING", raising=False)
     cache = InMemoryProgramCache()
-    link_now = nvjitlink.NVJitLink.link
-
-    def set_then_link(self: nvjitlink.NVJitLink, *args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setenv("NVVM_SOMETHING", "1")
-        return link_now(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(nvjitlink.NVJitLink, "link", set_then_link)
+    with meanwhile(lambda: monkeypatch.setenv("NVVM_SOMETHING", "1"), of=(nvjitlink.NVJitLink, "link")):
         Linker(*parts, options=LinkerOptions(arch="sm_90")).link("cubin", cache=cache)
     assert len(cache) == 0
 
@@ -236,45 +229,28 @@ def test_failures_are_not_kept(cache: Any) -> None:
 
 def test_damaged_entries_and_failing_caches(parts: tuple[ObjectCode, ObjectCode]) -> None:
     """A damaged or forged entry would be loaded, or a failing cache would prevent linking."""
-
-    kept: dict[Any, Any] = {}
-
-    class Changed(ProgramCacheResource):
-        def __getitem__(self, key: Any) -> bytes:
-            return bytes(kept[key])
-
-        def __setitem__(self, key: Any, value: Any) -> None:
-            kept[key] = value
-
-        def __delitem__(self, key: Any) -> None:
-            del kept[key]
-
-        def __len__(self) -> int:
-            return len(kept)
-
-        def clear(self) -> None:
-            kept.clear()
-
-    class Failing(Changed):
-        def __getitem__(self, key: Any) -> bytes:
-            raise OSError("full")
-
-        def __setitem__(self, key: Any, value: Any) -> None:
-            raise OSError("full")
-
     linker = Linker(*parts, options=LinkerOptions(arch="sm_90"))
     expected = linker.link("cubin").code
+
+    class Full(dict[Any, Any]):
+        def __getitem__(self, key: Any) -> Any:
+            raise OSError("full")
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise OSError("full")
+
+    cache = UsersCache()
+    cache.data = Full()
     with pytest.warns(RuntimeWarning, match=r"could not be (read|written): OSError\('full'\)") as told:
-        assert linker.link("cubin", cache=Failing()).code == expected
-    assert [warning.filename for warning in told] == [__file__] * 2
-    cache = Changed()
-    linker.link("cubin", cache=cache)
-    (key,) = kept
-    good = kept[key]
-    for bad in (good[:-1], b"x" + good[1:], b"", good[:100]):
-        kept[key] = bad
         assert linker.link("cubin", cache=cache).code == expected
-        assert kept[key] == good
+    assert [warning.filename for warning in told] == [__file__] * 2
+    cache.data = {}
+    linker.link("cubin", cache=cache)
+    ((key, good),) = cache.data.items()
+    for bad in (good[:-1], b"x" + good[1:], b"", good[:100]):
+        cache.data[key] = bad
+        assert linker.link("cubin", cache=cache).code == expected
+        assert cache.data[key] == good
     with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
         linker.link("cubin", cache={})  # type: ignore[arg-type]
 

@@ -79,16 +79,6 @@ def test_header_that_is_asked_for(test: str) -> None:
     check(source, change=change, include_path="inc")
 
 
-def test_macro_option_that_names_a_header() -> None:
-    """A header whose name is a macro of the options would be overlooked."""
-    check(
-        "#include HEADER",
-        change=lambda n: write("inc/v.h", f"#define VALUE {n}"),
-        include_path="inc",
-        define_macro=("HEADER", "<v.h>"),
-    )
-
-
 def test_header_of_a_name_expression() -> None:
     """Old code would be used after a change of a file that a name expression includes, which is an odd trick."""
     names = ['f<1\n#include "v.h"\n>']

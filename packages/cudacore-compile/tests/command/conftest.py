@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,25 @@ import pytest
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give one cache for all tests of a file, because they compile the same sources."""
     return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command, or other code that stands for it, in a process of its own."""
+
+    def process(*words: str, code: str = "", given: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *(("-c", code) if code else ("-m", "cudacore_compile")), *words],
+            env=os.environ | env,
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=120,
+            check=False,
+        )
+
+    return process
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def test_statistics(run: Run) -> None:
     assert json.loads(run("cache", "--format", "json")[1])["statistics"]["hits"] == 0
 
 
-def test_names_that_are_not_utf8(run: Run) -> None:
+def test_names_that_are_not_utf8(process: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """For a source or a directory whose name is not UTF-8, the command would end with a traceback."""
     name = os.fsdecode(b"k\xff")
     for prefix, words in (
@@ -51,10 +50,9 @@ def test_names_that_are_not_utf8(run: Run) -> None:
         (f"{name}.ptx: \\\n {name}.cu", [f"{name}.cu", "-arch=sm_90", "-ptx", "-MD", "-MF", "-"]),
     ):
         Path(f"{name}.cu").write_text(Path("k.cu").read_text())
-        command = [sys.executable, "-m", "cudacore_compile", *words]
-        result = subprocess.run(command, env=os.environ | {"PYTHONUTF8": "1"}, capture_output=True, check=False)
-        assert (result.returncode, result.stderr) == (0, b"")
-        assert os.fsdecode(result.stdout).startswith(prefix)
+        result = process(*words, PYTHONUTF8="1")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.startswith(prefix)
 
 
 @pytest.mark.parametrize("text", ["", "damaged", "[]", '{"hits": []}', '{"hits": "3", "unknown": 1}'])

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +19,7 @@ from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 
 Run = Callable[..., tuple[int, str, str]]
+Process = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -192,40 +191,34 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def command(*words: str, code: str = "", **env: str) -> tuple[int, str]:
-    """Run the command in a process of its own; return its status, and its messages."""
-    start = [sys.executable, "-c", code] if code else [sys.executable, "-m", "cudacore_compile"]
-    result = subprocess.run([*start, *words], env=os.environ | env, capture_output=True)
-    return result.returncode, result.stderr.decode("utf-8", "surrogateescape")
-
-
-def test_without_a_home_directory() -> None:
+def test_without_a_home_directory(process: Process) -> None:
     """In a container without an entry for its user, the command would end with a traceback."""
-    assert command("kernel.cu", "-arch=sm_90", "-rdc=true", code=NO_HOME) == (0, "")
-    status, messages = command("cache", "show", code=NO_HOME)
-    assert (status, messages.count("\n")) == (1, 1)
-    assert "error: the user has no home directory: set HOME or XDG_CACHE_HOME" in messages
+    result = process("kernel.cu", "-arch=sm_90", "-rdc=true", code=NO_HOME)
+    assert (result.returncode, result.stderr) == (0, "")
+    result = process("cache", "show", code=NO_HOME)
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert "error: the user has no home directory: set HOME or XDG_CACHE_HOME" in result.stderr
     assert not list(Path().glob("~*"))
 
 
-def test_umlauts_in_an_ascii_locale() -> None:
+def test_umlauts_in_an_ascii_locale(process: Process) -> None:
     """In the C locale, an error in a file whose name or text is not ASCII would be a traceback."""
     Path("fehlerü.cu").write_text("__global__ void f(int *p) {\n  *p = nope; // Größe\n}\n", encoding="utf-8")
-    status, messages = command(
+    result = process(
         "fehlerü.cu", "-arch=sm_90", LC_ALL="POSIX", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0", PYTHONIOENCODING=""
     )
-    assert (status, "Traceback" in messages) == (1, False)
-    assert ':2:8: error: identifier "nope" is undefined\n' in messages
-    assert "*p = nope; // Gr\\xf6\\xdfe" in messages
+    assert (result.returncode, "Traceback" in result.stderr) == (1, False)
+    assert ':2:8: error: identifier "nope" is undefined\n' in result.stderr
+    assert "*p = nope; // Gr\\xf6\\xdfe" in result.stderr
 
 
 @pytest.mark.skipif(
     find_spec("_cuda_bindings_redirector") is not None,
     reason="cuda-bindings 12.9 imports the package cuda before the working directory is looked at",
 )
-def test_a_module_that_hides_the_bindings() -> None:
+def test_a_module_that_hides_the_bindings(process: Process) -> None:
     """With a file cuda.py beside the program, the error would not name the file."""
     Path("cuda.py").write_text("")
-    status, messages = command("kernel.cu", "-arch=sm_90")
-    assert (status, "Traceback" in messages) == (1, False)
-    assert f"NVRTC_NOT_FOUND (-1): {Path('cuda.py').resolve()} hides the package cuda" in messages
+    result = process("kernel.cu", "-arch=sm_90")
+    assert (result.returncode, "Traceback" in result.stderr) == (1, False)
+    assert f"NVRTC_NOT_FOUND (-1): {Path('cuda.py').resolve()} hides the package cuda" in result.stderr

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -234,14 +233,6 @@ def test_usage_errors_in_json(run: Run) -> None:
         assert (status, out, message["severity"]) == (2, "", "error")
     status, _, err = run("cache", "nonsense", "--format=json")
     assert (status, json.loads(err)[0]["severity"]) == (2, "error")
-
-
-def test_no_architecture() -> None:
-    """Without a device, the command would not name the option to set."""
-    env = os.environ | {"CUDACORE_DRIVER": "/nonexistent/libcuda.so"}
-    command = [sys.executable, "-m", "cudacore_compile", "quick.cu", "--format", "json"]
-    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert (result.returncode, "such as --arch sm_90" in json.loads(result.stderr)[0]["message"]) == (1, True)
 
 
 # -- warnings

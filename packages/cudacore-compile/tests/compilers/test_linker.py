@@ -322,19 +322,8 @@ def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 # ---- without nvJitLink
 
 
-@pytest.fixture
-def no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
-    import cuda.pathfinder
-
-    def fail(name: str) -> None:
-        raise RuntimeError(f"no {name}")
-
-    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
-    monkeypatch.setattr(_nvjitlink.load, "_loaded", None)
-
-
 def test_missing_nvjitlink(
-    no_nvjitlink: None, ltoir: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
+    no_libraries: None, ltoir: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error for a missing nvJitLink would not name the package, or not say why the driver was not used."""
     with pytest.raises(
@@ -346,7 +335,7 @@ def test_missing_nvjitlink(
 
 
 def test_driver_links_instead(
-    no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
+    no_libraries: None, ptx: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver's linker would not be used, or be used with other options than the given ones."""
     asked: list[Any] = []
@@ -399,7 +388,7 @@ def as_older(ptx: ObjectCode) -> ObjectCode:
     return ObjectCode.from_ptx(re.sub(rb"\.version .*", b".version 8.0", bytes(ptx.code)))
 
 
-def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+def test_driver_that_cannot_link(device: Device, no_libraries: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """A failure of the driver's linker would not state why that linker was used."""
     older = as_older(ptx[0])
     with pytest.raises(CUDAError, match=r"The driver had to link, because there is no nvJitLink"):
@@ -409,7 +398,7 @@ def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[
 # The simulator's driver links to a cubin that carries PTX. Such a cubin has no records of parameters, which drivers
 # before CUDA 12.4 need.
 @pytest.mark.filterwarnings("ignore:the parameters of .* are unknown:RuntimeWarning")
-def test_driver_links(device: Device, no_nvjitlink: None) -> None:
+def test_driver_links(device: Device, no_libraries: None) -> None:
     """The driver's linker would not link, or its error would not give a reason."""
     arch = f"sm_{device.arch}"
     kernel, function = (as_older(build(source, "ptx", arch=arch)) for source in (KERNEL, FUNCTION))

@@ -181,16 +181,3 @@ def test_threads() -> None:
 
     in_threads(work, ("ptx", "ltoir", "ptx", "ltoir"))
     assert not wrong
-
-
-def test_missing_nvvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing libNVVM would not name the package."""
-    import cuda.pathfinder
-
-    def fail(name: str) -> None:
-        raise RuntimeError(f"no {name}")
-
-    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
-    monkeypatch.setattr(_nvvm.load, "_loaded", None)
-    with pytest.raises(NVVMError, match=r"NVVM_NOT_FOUND \(-1\).*pip install .*,nvvm"):
-        Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx")

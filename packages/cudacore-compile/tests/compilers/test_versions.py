@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compile_sources import FUNCTION_IR
 
-import cudacore_compile
-from cudacore_compile import Program, ProgramOptions, versions
-from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile import (
+    NVFatbinError,
+    NVVMError,
+    Program,
+    ProgramOptions,
+    make_fatbin,
+    versions,
+)
 from cudacore_compile._compilers import nvrtc as _nvrtc
-from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_compile._compilers import versions as _versions
-from cudacore_handles import CUDAError
+from cudacore_handles import CUDAError, ObjectCode
+
+SM_90 = ProgramOptions(arch="sm_90")
+PTX = ObjectCode.from_ptx(b".version 8.0\n.target sm_80\n")
 
 
 def test_what_is_there() -> None:
@@ -40,18 +50,27 @@ def test_architectures() -> None:
         assert Program(FUNCTION_IR, "nvvm", ProgramOptions(arch=number)).compile("ptx").code
 
 
-def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there(no_libraries: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing compiler would raise an error, or be listed."""
-    import cuda.pathfinder
-
-    def no_library(name: str) -> None:
-        raise RuntimeError(f"no {name}")
 
     def no_driver() -> None:
         raise CUDAError("dlopen", -3, "CCH_ENODRIVER", "no driver")
 
-    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", no_library)
     monkeypatch.setattr(_versions, "driver_cuda_version", no_driver)
-    for module in (_nvrtc, _nvvm, _nvjitlink):
-        monkeypatch.setattr(module.load, "_loaded", None)
-    assert cudacore_compile.versions() == {}
+    monkeypatch.setattr(_nvrtc.load, "_loaded", None)
+    assert versions() == {}
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "match"),
+    [
+        (lambda: Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx"), NVVMError, "libNVVM: NVVM_NOT_FOUND.*,nvvm"),
+        (lambda: make_fatbin([PTX]), NVFatbinError, "nvFatbin: NVFATBIN_NOT_FOUND.*,link"),
+    ],
+)
+def test_missing_library(use: Callable[[], Any], error: type[CUDAError], match: str, no_libraries: None) -> None:
+    """The error for a missing library would not name the library, or the package to install."""
+    with pytest.raises(error) as caught:
+        use()
+    assert re.search(rf"^load {match}.*\]", str(caught.value).replace("\n", " ")), caught.value
+    assert caught.value.code == -1
