@@ -12,7 +12,6 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -208,33 +207,38 @@ def test_processes_without_cuda() -> None:
         assert Process(child.pid).state
 
 
-@pytest.mark.parametrize("pid", ["1", 1.0, True, None])
-def test_pids_are_ints(pid: Any) -> None:
-    """A value that is not an int would be converted to the id of another process."""
-    with pytest.raises(TypeError, match=f"pid must be an int, the id of a process, not {type(pid).__name__}"):
-        Process(pid)
+OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
 
 
-@pytest.mark.parametrize("pid", [0, -1, 2**31])
-def test_pids_are_positive(pid: int) -> None:
-    """A number out of range would be passed to the driver as the id of another process."""
-    with pytest.raises(ValueError, match=f"pid must be a positive int of 31 bits, the id of a process, not {pid}"):
-        Process(pid)
+def own() -> Process:
+    return Process(os.getpid())
 
 
 @pytest.mark.parametrize(
-    ("timeout", "error", "text"),
+    ("call", "error", "text"),
     [
-        ("1", TypeError, "timeout_ms must be an int, in milliseconds, not str"),
-        (1.5, TypeError, "timeout_ms must be an int, in milliseconds, not float"),
-        (-1, ValueError, r"timeout_ms must be from 0 \(no limit\) to 4294967295, not -1"),
-        (2**32, ValueError, "not 4294967296"),
+        (lambda: Process("1"), TypeError, "pid must be an int, the id of a process, not str"),  # type: ignore[arg-type]
+        (lambda: Process(1.0), TypeError, "pid must be an int, the id of a process, not float"),  # type: ignore[arg-type]
+        (lambda: Process(True), TypeError, "pid must be an int, the id of a process, not bool"),
+        (lambda: Process(None), TypeError, "pid must be an int, .* not NoneType"),  # type: ignore[arg-type]
+        (lambda: Process(0), ValueError, "pid must be a positive int of 31 bits, the id of a process, not 0"),
+        (lambda: Process(-1), ValueError, "pid must be a positive int of 31 bits, the id of a process, not -1"),
+        (lambda: Process(2**31), ValueError, "pid must be a positive int of 31 bits, .* not 2147483648"),
+        (lambda: own().lock("1"), TypeError, "timeout_ms must be an int, in milliseconds, not str"),  # type: ignore[arg-type]
+        (lambda: own().lock(1.5), TypeError, "timeout_ms must be an int, .*, not float"),  # type: ignore[arg-type]
+        (lambda: own().lock(-1), ValueError, r"timeout_ms must be from 0 \(no limit\) to 4294967295, not -1"),
+        (lambda: own().lock(2**32), ValueError, "not 4294967296"),
+        (lambda: own().restore([OLD]), TypeError, "gpu_mapping must be a mapping of old devices .*, not list"),  # type: ignore[arg-type]
+        (lambda: own().restore({OLD: 1}), TypeError, "must have devices or their UUIDs, not int"),  # type: ignore[dict-item]
+        (lambda: own().restore({b"1" * 16: OLD}), TypeError, "must have devices or their UUIDs, not bytes"),  # type: ignore[dict-item]
+        (lambda: own().restore({"GPU-x": OLD}), ValueError, "32 hexadecimal digits; 'GPU-x' is not one"),
+        (lambda: own().restore({OLD: NEW, OLD[4:]: NEW}), ValueError, "gpu_mapping has the same old device twice"),
     ],
 )
-def test_timeouts(timeout: Any, error: type[Exception], text: str) -> None:
-    """The driver would get another time limit than the given one."""
+def test_wrong_arguments(call: Callable[[], object], error: type[Exception], text: str) -> None:
+    """The driver would get another process, time limit or device than the given one."""
     with pytest.raises(error, match=text):
-        Process(os.getpid()).lock(timeout)
+        call()
 
 
 OWN_LOCK = """
@@ -270,25 +274,6 @@ def test_own_process(code: str, on_sim: bool) -> None:
     """A process that locks itself would hang in its next call of CUDA, without a word about the reason."""
     environment = os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {})
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
-
-
-OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
-
-
-@pytest.mark.parametrize(
-    ("mapping", "error", "text"),
-    [
-        ([OLD], TypeError, "gpu_mapping must be a mapping of old devices to new ones, not list"),
-        ({OLD: 1}, TypeError, "gpu_mapping must have devices or their UUIDs, not int"),
-        ({b"1" * 16: OLD}, TypeError, "gpu_mapping must have devices or their UUIDs, not bytes"),
-        ({"GPU-x": OLD}, ValueError, "32 hexadecimal digits; 'GPU-x' is not one"),
-        ({OLD: NEW, OLD[4:]: NEW}, ValueError, "gpu_mapping has the same old device twice"),
-    ],
-)
-def test_mappings(mapping: Any, error: type[Exception], text: str) -> None:
-    """The driver would map devices that were not given."""
-    with pytest.raises(error, match=text):
-        Process(os.getpid()).restore(mapping)
 
 
 class DriverUUID:

@@ -7,9 +7,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,8 +26,9 @@ import cudacore as core
 import cudacore_sim as sim
 from cudacore import interop
 
+pytestmark = pytest.mark.cuda_sim
 
-@pytest.mark.cuda_sim
+
 def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path: Path) -> None:
     """Memory of CuPy's arrays would be allocated again before the work on the arrays' stream is done."""
     log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
@@ -47,7 +45,6 @@ def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path
     assert lines_of(tmp_path / "log.csv") == [(what, at) for at in handles for what in ("allocate", "free")]
 
 
-@pytest.mark.cuda_sim
 def test_cupy_streams_without_protocol(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
     """The allocator would not work with CuPy 13, whose streams lack the protocol ``__cuda_stream__``."""
     allocate = interop.cupy_allocator(statistics)
@@ -55,7 +52,6 @@ def test_cupy_streams_without_protocol(cupy: FakeCuPy, statistics: core.Statisti
     assert allocate(100).ptr != 0
 
 
-@pytest.mark.cuda_sim
 def test_cupy_memory_lives_as_long_as_its_arrays(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
     """Memory of CuPy's arrays would leak, or be freed while it is in use."""
     allocate = interop.cupy_allocator(statistics)
@@ -68,7 +64,6 @@ def test_cupy_memory_lives_as_long_as_its_arrays(cupy: FakeCuPy, statistics: cor
     assert statistics.allocation_counts[:2] == (0, 0)
 
 
-@pytest.mark.cuda_sim
 def test_cupy_allocations_that_fail(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
     """A limit would be lost in CuPy, a failing driver call would leak, or the allocator would not work afterwards."""
     allocate = interop.cupy_allocator(core.LimitingResourceAdaptor(statistics, 1000))
@@ -83,7 +78,6 @@ def test_cupy_allocations_that_fail(cupy: FakeCuPy, statistics: core.StatisticsR
     assert allocate(1000).ptr != 0
 
 
-@pytest.mark.cuda_sim
 def test_cupy_in_a_thread_without_context(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
     """The first array of CuPy on a thread without a current context could not be allocated."""
     allocate = interop.cupy_allocator(statistics)
@@ -91,7 +85,6 @@ def test_cupy_in_a_thread_without_context(cupy: FakeCuPy, statistics: core.Stati
         assert executor.submit(lambda: allocate(100).ptr).result() != 0
 
 
-@pytest.mark.cuda_sim
 def test_cupy_on_another_device(cupy: FakeCuPy, device: core.Device) -> None:
     """Arrays of a second device would use memory of the first."""
     allocate = interop.cupy_allocator(device.memory_resource)
@@ -101,7 +94,6 @@ def test_cupy_on_another_device(cupy: FakeCuPy, device: core.Device) -> None:
         allocate(100)
 
 
-@pytest.mark.cuda_sim
 def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
     """An allocation in a capture would invalidate it, or would not belong to the graph."""
     allocate = interop.cupy_allocator()
@@ -117,7 +109,6 @@ def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
     stream.sync()
 
 
-@pytest.mark.cuda_sim
 def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
     """When no memory is left, CuPy's pool would not release unused blocks and try again."""
     pool = interop.cupy_pool(core.LimitingResourceAdaptor(statistics, 600))
@@ -136,7 +127,6 @@ def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor
         pool.malloc(1)
 
 
-@pytest.mark.cuda_sim
 def test_torch_allocates_from_the_resource(
     torch: None, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
 ) -> None:
@@ -155,7 +145,6 @@ def test_torch_allocates_from_the_resource(
     assert statistics.allocation_counts[:2] == (0, 0)
 
 
-@pytest.mark.cuda_sim
 def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, stream: core.Stream) -> None:
     """If memory runs out, a C++ exception would keep PyTorch from releasing unused blocks, or memory would leak."""
     pool = interop.torch_pool(core.LimitingResourceAdaptor(statistics, 1000))
@@ -175,7 +164,6 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
     assert len(calls) > 1
 
 
-@pytest.mark.cuda_sim
 def test_torch_pools_keep_their_allocator(torch: None, device: core.Device) -> None:
     """PyTorch would call an allocator that was deleted, because its pools and their blocks keep only the address."""
     pool = interop.torch_pool()
@@ -189,7 +177,6 @@ def test_torch_pools_keep_their_allocator(torch: None, device: core.Device) -> N
     assert interop.torch_allocator() is interop.torch_allocator()
 
 
-@pytest.mark.cuda_sim
 def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, stream: core.Stream) -> None:
     """PyTorch's memory would be freed when the program drops its pool, or the pool would never be destroyed."""
     pool = core.DeviceMemoryResource(device, {"max_size": 1 << 24})
@@ -204,7 +191,6 @@ def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, st
     assert [call.name for call in calls if "Destroy" in call.name] == ["cuMemPoolDestroy"]
 
 
-@pytest.mark.cuda_sim
 def test_torch_resources_that_need_python(torch: None, device: core.Device) -> None:
     """A resource that needs Python code would be accepted: PyTorch would call Python from C, or bypass an adaptor."""
     tracking = core.TrackingResourceAdaptor(device.memory_resource)
@@ -225,7 +211,6 @@ def test_torch_resources_that_need_python(torch: None, device: core.Device) -> N
         interop.torch_allocator(closed)
 
 
-@pytest.mark.cuda_sim
 def test_numba_memory_manager(numba: None, device: core.Device, statistics: core.StatisticsResourceAdaptor) -> None:
     """Numba's arrays would not be allocated from the resource, or their memory would leak."""
     plugin = interop.numba_memory_manager(statistics)
@@ -248,7 +233,6 @@ def test_numba_memory_manager(numba: None, device: core.Device, statistics: core
 # ---- all libraries
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.usefixtures("cupy", "torch", "numba", "rmm")
 def test_resources_are_checked(device: core.Device) -> None:
     """A library would get memory that its kernels cannot use, and fail only when they run."""
@@ -263,7 +247,6 @@ def test_resources_are_checked(device: core.Device) -> None:
             make(HostMemory())
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.usefixtures("cupy", "numba", "rmm")
 def test_resources_return_buffers(stream: core.Stream) -> None:
     """If a memory resource does not return a buffer, the error would be an AttributeError that does not say so."""
@@ -277,14 +260,3 @@ def test_resources_return_buffers(stream: core.Stream) -> None:
     ):
         with pytest.raises(TypeError, match=r"PythonResource.allocate\(\) returned int, and must return a Buffer"):
             allocate()
-
-
-def test_nothing_is_imported(on_sim: bool) -> None:
-    """Programs would import libraries that they do not use."""
-    code = """
-        import sys
-        import cudacore.interop
-        print({"cupy", "torch", "numba", "rmm", "numpy", "ctypes"} & set(sys.modules))
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert ran.stdout == "set()\n"

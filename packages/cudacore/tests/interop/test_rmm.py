@@ -17,8 +17,9 @@ import cudacore as core
 import cudacore_sim as sim
 from cudacore import interop
 
+pytestmark = pytest.mark.cuda_sim
 
-@pytest.mark.cuda_sim
+
 def test_rmm_allocates_from_the_resource(
     rmm: RMMResource, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
 ) -> None:
@@ -35,7 +36,6 @@ def test_rmm_allocates_from_the_resource(
     assert int(pool.pool_handle) == int(device.memory_resource.handle)
 
 
-@pytest.mark.cuda_sim
 def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Stream) -> None:
     """RMM's resource could not allocate buffers, or their memory would be freed on another stream than the buffer's."""
     mr = interop.RMMMemoryResource()
@@ -61,7 +61,6 @@ def ignored(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return found
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.parametrize("needs_python", [False, True])
 def test_frees_of_rmm_never_raise(
     rmm: RMMResource,
@@ -86,7 +85,6 @@ def test_frees_of_rmm_never_raise(
     assert statistics.allocation_counts[:2] == (0, 0)
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.parametrize("needs_python", [False, True])
 def test_rmm_orders_by_its_streams(rmm: RMMResource, device: core.Device, tmp_path: Path, needs_python: bool) -> None:
     """Memory that RMM frees on another stream would be allocated again before the work of that stream is done."""
@@ -100,7 +98,6 @@ def test_rmm_orders_by_its_streams(rmm: RMMResource, device: core.Device, tmp_pa
     assert lines_of(tmp_path / "log.csv") == list(zip(("allocate", "free"), handles, strict=True))
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.parametrize("needs_python", [False, True])
 def test_rmm_in_a_thread_without_context(
     rmm: RMMResource, statistics: core.StatisticsResourceAdaptor, needs_python: bool
@@ -113,7 +110,6 @@ def test_rmm_in_a_thread_without_context(
     resource.deallocate(memory, 100, on)
 
 
-@pytest.mark.cuda_sim
 @pytest.mark.parametrize("needs_python", [False, True])
 def test_nothing_is_collected_for_rmm(
     rmm: RMMResource, statistics: core.StatisticsResourceAdaptor, stream: core.Stream, needs_python: bool
@@ -136,7 +132,6 @@ def test_nothing_is_collected_for_rmm(
         gc.enable()
 
 
-@pytest.mark.cuda_sim
 def test_rmm_keeps_the_pool(rmm: RMMResource, device: core.Device) -> None:
     """RMM would allocate from a pool that was destroyed."""
     pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
@@ -153,7 +148,6 @@ def test_rmm_keeps_the_pool(rmm: RMMResource, device: core.Device) -> None:
         assert [call.name for call in calls if call.name == "cuMemPoolDestroy"] == ["cuMemPoolDestroy"]
 
 
-@pytest.mark.cuda_sim
 def test_bad_allocations_from_rmm(
     rmm: RMMResource, device: core.Device, stream: core.Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +178,6 @@ def test_bad_allocations_from_rmm(
     assert not rmm.buffers
 
 
-@pytest.mark.cuda_sim
 def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
     """Managed memory of RMM would not be accessible on the host, or would be exported as another kind of memory."""
 
@@ -210,7 +203,6 @@ def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
     assert kind(PinnedHostMemoryResource(), is_host_accessible=False) == (False, False)
 
 
-@pytest.mark.cuda_sim
 def test_garbage_is_collected_for_memory_of_rmm(rmm: RMMResource, stream: core.Stream) -> None:
     """When memory of RMM runs out, memory of objects in garbage cycles would not be freed and used."""
     mr = interop.RMMMemoryResource()
