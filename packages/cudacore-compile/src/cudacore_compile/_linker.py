@@ -266,13 +266,8 @@ class Linker(Closing):
         options = self._options
         options._flags()
         has_ltoir = any(part.has_ltoir for part in inputs)
-        if options.arch is not None and target is ObjectCodeFormatType.CUBIN:
-            kind, number = architecture("LinkerOptions.arch", options.arch)
-            if kind == "compute":
-                raise ValueError(
-                    f"LinkerOptions.arch={options.arch!r} is a virtual architecture, and cubins are for real ones: "
-                    f'set arch="sm_{number}"'
-                )
+        if options.arch is not None:
+            architecture("LinkerOptions.arch", options.arch, target)
         if options.ptx and target is not ObjectCodeFormatType.PTX:
             raise ValueError(f'LinkerOptions.ptx links to PTX, not {target}: call link("ptx")')
         if has_ltoir and options.link_time_optimization is False:

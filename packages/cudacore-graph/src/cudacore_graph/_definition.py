@@ -129,7 +129,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
 
         dependencies: dict[GraphNode, set[GraphNode]] = {node: set() for node in self.nodes()}
         for node, dependent in self.edges():
-            dependencies[dependent].add(node)
+            dependencies.setdefault(dependent, set()).add(node)  # another thread can have added it since
         return list(TopologicalSorter(dependencies).static_order())
 
     def add_many(self, nodes: Iterable[tuple[Any, ...]]) -> list[GraphNode]:

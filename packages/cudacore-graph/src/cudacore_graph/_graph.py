@@ -287,27 +287,13 @@ def _graphs_of(graph: GraphDefinition) -> Iterator[GraphDefinition]:
 
 def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
     """Return the nodes of one cycle in a graph, each a dependency of the next; an empty list if there is no cycle."""
-    before: dict[GraphNode, list[GraphNode]] = {}
-    behind: dict[GraphNode, list[GraphNode]] = {}
-    for first, second in _native.graph_edges(graph, []):
-        behind.setdefault(first, []).append(second)
-        before.setdefault(second, []).append(first)
-    # Remove nodes without dependencies until there are none. Each remaining node is in a cycle or depends on one.
-    missing = {node: len(those) for node, those in before.items()}
-    ready = [node for node in behind if node not in missing]
-    while ready:
-        for node in behind.get(ready.pop(), ()):
-            missing[node] -= 1
-            if not missing[node]:
-                del missing[node]
-                ready.append(node)
-    # Following dependencies among the remaining nodes must return to a node that was visited before.
-    place: dict[GraphNode, int] = {}
-    at = next(iter(missing), None)
-    while at is not None and at not in place:
-        place[at] = len(place)
-        at = next(other for other in before[at] if other in missing)
-    return [] if at is None else list(place)[place[at] :][::-1]
+    from graphlib import CycleError  # imported late, because few programs need it
+
+    try:
+        graph.sorted_nodes()
+    except CycleError as error:
+        return list(error.args[1][1:])  # the first node is given again as the last
+    return []
 
 
 def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:

@@ -94,17 +94,15 @@ def _of_nvcc(arguments: argparse.Namespace, target: str | None, combines: bool) 
     return [one for one in given if one[0].startswith("sm_")] or given
 
 
-def _all(combines: bool) -> list[str]:
-    numbers = sorted(nvrtc.load().architectures())
-    return [f"sm_{number}" for number in numbers] + ([f"compute_{numbers[-1]}"] if combines else [])
+def _all(combines: bool, step: int = 1) -> list[str]:
+    """Return the first architecture of each `step` numbers, with PTX for the newest."""
+    first = {number // step: number for number in sorted(nvrtc.load().architectures(), reverse=True)}
+    chosen = sorted(first.values())
+    return [f"sm_{number}" for number in chosen] + ([f"compute_{chosen[-1]}"] if combines else [])
 
 
 def _all_major(combines: bool) -> list[str]:
-    """Return the first architecture of each major version, with PTX for the newest."""
-    numbers = sorted(nvrtc.load().architectures())
-    first = {number // 10: number for number in reversed(numbers)}
-    chosen = sorted(first.values())
-    return [f"sm_{number}" for number in chosen] + ([f"compute_{chosen[-1]}"] if combines else [])
+    return _all(combines, 10)
 
 
 def _native(_: bool) -> list[str]:

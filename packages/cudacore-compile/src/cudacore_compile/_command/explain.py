@@ -19,19 +19,13 @@ from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.files import say
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report
-from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
 from cudacore_compile._compilers.request import BACKENDS, Request
+from cudacore_compile._compilers.versions import LOADERS
 from cudacore_compile._job import CompileJob
 from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
-
-_VERSIONS = {
-    CompilerBackendType.NVRTC: lambda: nvrtc.load().version_text,
-    CompilerBackendType.NVVM: lambda: nvvm.load().version_text,
-    CompilerBackendType.NVJITLINK: lambda: nvjitlink.load().version_text,
-}
 
 
 class _Answer(NamedTuple):
@@ -50,14 +44,10 @@ def run_explain(words: Sequence[str]) -> int:
     if arguments.no_cache:
         raise UsageError("--no-cache: without a cache, there is nothing to explain")
     try:
-        plan = Plan(arguments)
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from None
-    except (OSError, CUDAError) as error:
-        report = Report(arguments)
-        report.add_error(str(error))
-        return report.finish()
-    try:
+        try:
+            plan = Plan(arguments)
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error)) from None
         answers = _explain_all(plan)
     except (OSError, CUDAError, ValueError) as error:
         report = Report(arguments)
@@ -173,7 +163,7 @@ def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
     request = program._request(job.target_type, job.name_expressions)
     backend = BACKENDS[SourceCodeType(request.code_type)]
     return {
-        "compiler": f"{backend} {_VERSIONS[backend]()}",
+        "compiler": f"{backend} {LOADERS[backend]().version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in request.options.as_bytes(backend, request.target)],
         "names": sorted(request.names),
         "directory": os.getcwd(),

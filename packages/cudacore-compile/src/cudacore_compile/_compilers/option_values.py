@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, Device
 from cudacore_handles._sdk import as_flag, as_integer
 
@@ -26,14 +27,21 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def architecture(field: str, arch: object) -> tuple[str, str]:
-    """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter."""
+def architecture(field: str, arch: object, target: ObjectCodeFormatType | None = None) -> tuple[str, str]:
+    """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter.
+
+    For cubins, the target, a ``compute`` architecture is an error.
+    """
     text = decimal(field, arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
     if not isinstance(text, str):
         wrong_type(field, "a str or int", arch)
     match = _ARCHITECTURE.fullmatch(text)
     if match is None:
         raise ValueError(f'{field}={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"')
+    if match[1] == "compute" and target is ObjectCodeFormatType.CUBIN:
+        raise ValueError(
+            f'{field}={arch!r} is a virtual architecture, and cubins are for real ones: set arch="sm_{match[2]}"'
+        )
     return match[1] or "sm", match[2]
 
 

@@ -309,13 +309,8 @@ class ProgramOptions:
 
     def _nvrtc_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         flags = self._flags()
-        if target is ObjectCodeFormatType.LTOIR:
-            if not self.link_time_optimization:
-                flags.append(_LTO)
-        elif target is not None and self.link_time_optimization:
-            raise ValueError(
-                f'ProgramOptions.link_time_optimization makes LTO-IR, not {target}: compile to "ltoir" and link that'
-            )
+        if self._makes_ltoir(target) and not self.link_time_optimization:
+            flags.append(_LTO)
         if target is ObjectCodeFormatType.OPTIXIR:
             flags.append("--optix-ir")
         if self.use_bundled_headers:
@@ -328,13 +323,17 @@ class ProgramOptions:
             values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
         )
         flags = [f"-arch=compute_{number}", *self._raw_flags(), *values.flags_of(self, _NVVM_FLAGS)]
-        if target is ObjectCodeFormatType.LTOIR or (target is None and self.link_time_optimization):
+        if self._makes_ltoir(target):
             flags.append("-gen-lto")
-        elif self.link_time_optimization:
+        return flags
+
+    def _makes_ltoir(self, target: ObjectCodeFormatType | None) -> bool:
+        """Return whether LTO-IR is made; raise an error if the target is another one and the option is set."""
+        if self.link_time_optimization and target not in (None, ObjectCodeFormatType.LTOIR):
             raise ValueError(
                 f'ProgramOptions.link_time_optimization makes LTO-IR, not {target}: compile to "ltoir" and link that'
             )
-        return flags
+        return target is ObjectCodeFormatType.LTOIR or bool(self.link_time_optimization)
 
     def _for_linker(self) -> LinkerOptions:
         """Return the options for the linker that assembles PTX."""
@@ -416,12 +415,7 @@ class ProgramOptions:
         if self.arch is None:
             kind, number = "sm", values.current_arch()
         else:
-            kind, number = values.architecture("ProgramOptions.arch", self.arch)
-        if target is ObjectCodeFormatType.CUBIN and kind == "compute":
-            raise ValueError(
-                f"ProgramOptions.arch={self.arch!r} is a virtual architecture, and cubins are for real ones: "
-                f'set arch="sm_{number}"'
-            )
+            kind, number = values.architecture("ProgramOptions.arch", self.arch, target)
         if target is ObjectCodeFormatType.PTX and self.ptxas_options is None:
             kind = "compute"
         return f"-arch={kind}_{number}"

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers import nvrtc as _nvrtc
@@ -46,24 +48,20 @@ def versions() -> dict[CompilerBackendType, CompilerVersion]:
     True
     """
     found = {}
-    try:
-        nvrtc = _nvrtc.load()
-        found[CompilerBackendType.NVRTC] = CompilerVersion(nvrtc.version_text, nvrtc.path, tuple(nvrtc.architectures()))
-    except CompilerError:
-        pass
-    try:
-        nvvm = _nvvm.load()
-        found[CompilerBackendType.NVVM] = CompilerVersion(nvvm.version_text, nvvm.path, tuple(nvvm.architectures()))
-    except CompilerError:
-        pass
-    try:
-        nvjitlink = _nvjitlink.load()
-        found[CompilerBackendType.NVJITLINK] = CompilerVersion(nvjitlink.version_text, nvjitlink.path, None)
-    except CompilerError:
-        pass
-    try:
+    for backend, load in LOADERS.items():
+        with suppress(CompilerError):
+            library = load()
+            architectures = None if backend is CompilerBackendType.NVJITLINK else tuple(library.architectures())
+            found[backend] = CompilerVersion(library.version_text, library.path, architectures)
+    with suppress(CUDAError):
         version = ".".join(map(str, driver_cuda_version()))
         found[CompilerBackendType.DRIVER] = CompilerVersion(version, "", None)
-    except CUDAError:
-        pass
     return found
+
+
+# The functions that return the compilers and the linker, and load them at first use.
+LOADERS: dict[CompilerBackendType, Callable[[], Any]] = {
+    CompilerBackendType.NVRTC: _nvrtc.load,
+    CompilerBackendType.NVVM: _nvvm.load,
+    CompilerBackendType.NVJITLINK: _nvjitlink.load,
+}
