@@ -188,12 +188,6 @@ def test_unknown_architecture() -> None:
     assert caught.value.code_name == "NVRTC_ERROR_INVALID_OPTION"
 
 
-def test_missing_header() -> None:
-    """A missing header would be reported without the ways to provide it."""
-    with pytest.raises(NVRTCError, match=r'To find "none\.h", set ProgramOptions\.include_path, or give it.*headers='):
-        Program("#include <none.h>", "c++", SM_90).compile("ptx")
-
-
 @pytest.mark.parametrize(
     ("options", "status"),
     [({}, None), ({"pch": False}, None), ({"pch": True}, "created"), ({"create_pch": "a.pch"}, "created")],

@@ -127,6 +127,15 @@ class Numbers:
         return self.buffer.handle + 4 * index
 
 
+class DeviceArray:
+    """An array of another library: one of the numbers."""
+
+    def __init__(self, numbers: Numbers, index: int = 0) -> None:
+        self.numbers = numbers
+        data = (numbers.at(index), False)
+        self.__cuda_array_interface__ = {"shape": (1,), "typestr": "<u4", "data": data, "version": 3}
+
+
 def launch(graph: cg.Graph, stream: ch.Stream) -> None:
     """Launch a graph, and wait."""
     graph.launch(stream)

@@ -5,30 +5,15 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from graph_tools import ONE, Numbers
+from graph_tools import ONE, Numbers, launch
 
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import driver_version
-
-
-@pytest.fixture
-def launch(stream: ch.Stream) -> Callable[[cg.Graph], None]:
-    """Launch a graph, and wait."""
-
-    def launch(graph: cg.Graph) -> None:
-        graph.launch(stream)
-        stream.sync()
-
-    return launch
-
-
-Launch = Callable[[cg.Graph], None]
 
 
 def test_launch(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
@@ -107,7 +92,7 @@ def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream,
 
 
 class TestUpdate:
-    def test_from_a_builder(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
+    def test_from_a_builder(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """A graph could not be updated from a new capture."""
 
         def capture(amount: int) -> cg.GraphBuilder:
@@ -117,7 +102,7 @@ class TestUpdate:
 
         graph = capture(1).complete()
         graph.update(capture(5))
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 5
         builder = stream.create_graph_builder()
         with pytest.raises(RuntimeError, match="cannot update a graph from it: this primary GraphBuilder is not"):
@@ -138,7 +123,7 @@ class TestUpdate:
         builder.complete()
 
     def test_another_shape(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """The error of a failed update would lack the reason, the node or what to do; or the update would damage the
         graph."""
@@ -158,13 +143,13 @@ class TestUpdate:
         longer.launch(ONE, add, numbers.buffer, 1).join()
         with pytest.raises(ch.CUDAError, match=r"The topology changed.*Make a new executable graph"):
             graph.update(longer)
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 1
 
 
 class TestViews:
     def test_kernel(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """An update of one node would change other nodes or the definition, or not keep what the updated node uses."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
@@ -180,12 +165,12 @@ class TestViews:
         other.buffer.close()
         del other
         gc.collect()
-        launch(graph)
+        launch(graph, stream)
         assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
         assert node.kernel == add
 
     def test_kernel_arguments_alone(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """The kernel or the configuration would have to be given again, or those of another node would be used."""
         cooperative = ch.LaunchConfig(grid=1, block=1, is_cooperative=True)  # the driver refuses another one in updates
@@ -194,16 +179,16 @@ class TestViews:
         graph = definition.instantiate()
         graph[first].update(args=(numbers.buffer, 5))
         graph[second].update(args=(numbers.buffer, 3))
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 15
         graph[second].update(kernel=add, args=(numbers.buffer, 3))
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 23
         assert second.kernel == times
 
     @pytest.mark.parametrize("iterable", [list, iter, type("Pair", (tuple,), {})])
     def test_kernel_arguments(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch, iterable: Any
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream, iterable: Any
     ) -> None:
         """Arguments in a list would be refused, or a wrong number of arguments would be misread."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
@@ -214,11 +199,11 @@ class TestViews:
         for wrong in (), (numbers.buffer,), (numbers.buffer, 1, 2):
             with pytest.raises(TypeError, match=f"takes 2 arguments .* but {len(wrong)} w"):
                 view.update(config=ONE, kernel=add, args=iterable(wrong))
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 5
 
     def test_kernel_arguments_one_by_one(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """An update would not take arguments as launch() does, or would choose between two sets of them."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
@@ -227,7 +212,7 @@ class TestViews:
         graph = definition.instantiate()
         view: Any = graph[node]
         view.update(numbers.buffer, 5)
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 5
         with pytest.raises(TypeError, match=r"arguments are missing: write update\(a, b\)"):
             view.update()
@@ -238,7 +223,7 @@ class TestViews:
                 each.update(numbers.buffer, 3, args=(numbers.buffer, 3))
 
     def test_kernel_with_attributes(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """After a change, cached older parameters would be used, or unchangeable parameters would be accepted."""
         cluster = ch.LaunchConfig(grid=1, block=1, cluster=1, is_cooperative=True)
@@ -251,7 +236,7 @@ class TestViews:
             view.update(config=cluster, kernel=add, args=(numbers.buffer, 1))
         node.update(config=cluster)  # changes only the definition, and not the executable graph
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 100))
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 100
         graph = definition.instantiate()
         with pytest.raises(ValueError, match="cannot be changed in an executable graph"):
@@ -272,7 +257,7 @@ class TestViews:
         assert [call.name for call in made if "Graph" in call.name] == [set_function]
 
     def test_other_types(
-        self, definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """A type of node could not be updated in an executable graph."""
         called: list[str] = []
@@ -300,13 +285,13 @@ class TestViews:
         views[4].update(second)
         views[5].update(second)
         gc.collect()
-        launch(graph)
+        launch(graph, stream)
         assert (numbers[0], numbers[1], numbers[2], numbers[8]) == (0x02020202, 0, 0x02020202, 5)
         assert called == ["new"]
         assert second.is_done
 
     def test_child_by_itself(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
     ) -> None:
         """An earlier executable graph could not be updated with a child graph that was changed in place."""
         child = cg.GraphDefinition()
@@ -317,7 +302,7 @@ class TestViews:
         (inner,) = node.child_graph.nodes()
         inner.update(args=(numbers.buffer, 10))  # type: ignore[attr-defined]
         view.update(node.child_graph)
-        launch(graph)
+        launch(graph, stream)
         assert numbers[0] == 10
 
     def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream, numbers: Numbers) -> None:

@@ -157,7 +157,6 @@ def test_unknown_architecture() -> None:
     [
         ({"headers": {"a.h": ""}}, "headers are for C[+][+] programs"),
         ({"options": {"std": "c++17"}}, r"ProgramOptions\.std is not supported for NVVM programs"),
-        ({"options": {"max_register_count": 32}}, r"ProgramOptions\.max_register_count is not supported for NVVM"),
         ({"code": b""}, "code must not be empty"),
     ],
 )

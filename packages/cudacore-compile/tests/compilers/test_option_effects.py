@@ -155,12 +155,6 @@ def test_macros(build: Build) -> None:
         build(source, define_macro=["A", "B"], undefine_macro="B")
 
 
-def test_unknown_std(build: Build) -> None:
-    """An error about an option would not name the option."""
-    with pytest.raises(NVRTCError, match=r"NVRTC_ERROR_INVALID_OPTION.*Set ProgramOptions\.std"):
-        build(KERNEL, std="c++99")
-
-
 def test_restrict(python: Run) -> None:
     """Pointers would not become restrict pointers, or no warning would say that NVRTC applies this to later
     programs, too."""

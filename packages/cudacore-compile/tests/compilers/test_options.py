@@ -421,16 +421,6 @@ def test_repr() -> None:
     assert repr(options) == "ProgramOptions(name='default_program', arch='sm_90', debug=False, std='c++17')"
 
 
-def test_program_keeps_its_options() -> None:
-    """Changing the options, or a list in them, would change programs that were made before."""
-    macros: list[str | tuple[str, str]] = ["A=1"]
-    options = ProgramOptions(arch="sm_90", define_macro=macros)
-    program = Program("static_assert(A == 1);", "c++", options)
-    macros[0] = "A=2"
-    options.arch = "hopper"
-    assert program.compile("ptx").code
-
-
 @pytest.mark.parametrize("field", [field for field in ProgramOptions.__dataclass_fields__ if since(field) != "12.0"])
 def test_options_newer_than_the_compiler(
     field: str, nvrtc_version: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

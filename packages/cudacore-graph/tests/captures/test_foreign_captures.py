@@ -14,7 +14,7 @@ from typing import Any
 
 import graph_tools
 import pytest
-from graph_tools import ONE, Numbers
+from graph_tools import ONE, DeviceArray, Numbers
 
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
@@ -143,13 +143,8 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
 
 def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
     """The graph would write to an array of another library that has been collected."""
-
-    class Array:
-        def __init__(self) -> None:
-            self.__cuda_array_interface__ = ch.Buffer.from_handle(numbers.at(0), 64).__cuda_array_interface__
-
     stream = device.create_stream()
-    array = Array()
+    array = DeviceArray(numbers)
     alive = weakref.ref(array)
     capture = Foreign(stream)
     ch.launch(stream, ONE, add, array, 2)
@@ -276,10 +271,7 @@ def test_a_capture_that_begins_while_arguments_are_read(
                 captures.append(begins(stream, way))
             return 2
 
-    class Array:
-        __cuda_array_interface__ = ch.Buffer.from_handle(numbers.at(0), 64).__cuda_array_interface__
-
-    array = Array()
+    array = DeviceArray(numbers)
     alive = weakref.ref(array)
     if prepared:
         launch = add.prepare(stream, ONE, numbers.buffer, 1)

@@ -52,7 +52,6 @@ class TestBatch:
         assert not definition.nodes()
 
     @pytest.mark.cuda_sim
-    @pytest.mark.cuda_sim
     def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, cuda_sim: Any) -> None:
         """An error would not say which node of the batch it is about, or would be of another class."""
         closed = device.create_event()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graph_tools import ONE, PTX, Numbers, Run
+from graph_tools import ONE, PTX, DeviceArray, Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -145,15 +145,7 @@ class TestKernel:
 
     def test_keeps_its_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
         """A buffer, or an array of another library, would be freed while a node uses it."""
-
-        class Array:
-            def __init__(self) -> None:
-                self.numbers = Numbers(1)
-                self.__cuda_array_interface__ = {
-                    "shape": (1,), "typestr": "<u4", "data": (self.numbers.at(0), False), "version": 3,
-                }  # fmt: skip
-
-        array = Array()
+        array = DeviceArray(Numbers(1))
         reference, view = weakref.ref(array), array.numbers.view
         node = definition.launch(ONE, add, array, 4)
         del array

@@ -92,12 +92,12 @@ def note_statistics(cache: FileStreamProgramCache | None) -> None:
             setattr(total, field.name, getattr(total, field.name) + getattr(cache.statistics, field.name))
         file.seek(0)
         file.truncate()
-        file.write(json.dumps(asdict(total)))
+        file.write(json.dumps(asdict(total)).encode())
 
 
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[Any]:
-    with open(directory / _STATISTICS, "a+", encoding="utf-8") as file:
+    with open(directory / _STATISTICS, "a+b") as file:
         # If several commands end at once, the statistics of only one of them are added.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
@@ -106,15 +106,15 @@ def _locked(directory: Path) -> Iterator[Any]:
 
 def _read(directory: Path) -> CacheStatistics:
     try:
-        return _parse_statistics((read_regular(directory / _STATISTICS) or b"").decode())
-    except (OSError, UnicodeDecodeError):
+        return _parse_statistics(read_regular(directory / _STATISTICS) or b"")
+    except OSError:
         return CacheStatistics()
 
 
-def _parse_statistics(text: str) -> CacheStatistics:
+def _parse_statistics(data: bytes) -> CacheStatistics:
     """Return the statistics in a file; zeros if it is empty or damaged."""
     try:
-        found = json.loads(text or "{}")
+        found = json.loads(data or b"{}")
         return CacheStatistics(**{field.name: int(found.get(field.name, 0)) for field in fields(CacheStatistics)})
     except (ValueError, TypeError, AttributeError):
         return CacheStatistics()
