@@ -18,6 +18,15 @@ _PREAMBLE = """
 
 #include "base/failure.h"
 
+/* What cffi generates for each pointer that is an argument (_POINTER), in one function. */
+static int pointer_argument(struct _cffi_ctypedescr *type, PyObject *given, char **out,
+                            struct _cffi_freeme_s **memory) {
+  Py_ssize_t size = _cffi_prepare_pointer_call_argument(type, given, out);
+  if (size == 0) return 0;
+  *out = NULL; /* then the next function allocates */
+  return _cffi_convert_array_argument(type, given, out, size, memory);
+}
+
 static void unref_in(void *out) { cch_unref(*(void **)out); }
 static void unref_in_kernel_node(void *node) { cch_unref(((cch_kernel_node *)node)->kernel); }
 static void unref_in_event_node(void *node) { cch_unref(((cch_event_node *)node)->event); }
@@ -36,18 +45,36 @@ void unref_in_kernel_node(void *node);
 void unref_in_event_node(void *node);
 """
 
+# The lines with which a generated function converts a pointer. If given a list or bytes, they use the stack for small
+# ones, and so need space in each function.
+_POINTER = re.compile(
+    r"""  datasize = _cffi_prepare_pointer_call_argument\(
+      (?P<type>_cffi_type\(\d+\)), (?P<given>arg\d+), (?P<out>\(char \*\*\)&x\d+)\);
+  if \(datasize != 0\) \{
+(?:    .*\n)+?  \}
+"""
+)
+_CONVERSION = r"  if (pointer_argument(\g<type>, \g<given>, \g<out>, &large_args_free) < 0) return NULL;\n"
+# The table has a second, plain function for each function, which only ffi.addressof() reads.
+_PLAIN = re.compile(r"\(void \*\)_cffi_d_(\w+)")
+
 
 def main() -> None:
     """Let cffi generate the module from the declarations."""
     cdefs, python, output, depfile = sys.argv[1:]
     files = sorted(Path(python).rglob("*.py"))
-    named = {name for file in files for name in re.findall(r"\bcch_\w+", file.read_text(encoding="utf-8"))}
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    named = set(re.findall(r"\bcch_\w+", text))
     functions = re.compile(r"^(?!typedef)[^;{}\n#][^;{}]*?\b(cch_\w+)\([^;]*\);\n", re.MULTILINE)
-    text = Path(cdefs).read_text(encoding="utf-8")
+    declarations = Path(cdefs).read_text(encoding="utf-8")
     ffi = FFI()
-    ffi.cdef(functions.sub(lambda found: found[0] if found[1] in named else "", text) + _DESTRUCTORS)
+    ffi.cdef(functions.sub(lambda found: found[0] if found[1] in named else "", declarations) + _DESTRUCTORS)
     ffi.set_source("cudacore_handles._cffi", _PREAMBLE, py_limited_api=True)
     ffi.emit_c_code(output)
+    code = _POINTER.sub(_CONVERSION, Path(output).read_text(encoding="utf-8"))
+    addressed = set(re.findall(r'addressof\(lib, "(\w+)"', text))
+    code = _PLAIN.sub(lambda plain: plain[0] if plain[1] in addressed else "NULL", code)
+    Path(output).write_text(code, encoding="utf-8")
     Path(depfile).write_text(f"{output}: {' '.join(map(str, files))}\n", encoding="utf-8")
 
 
