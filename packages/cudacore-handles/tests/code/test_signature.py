@@ -242,24 +242,6 @@ def test_names_that_a_compiler_makes(tmp_path: Path, demangle: Callable[[list[st
     assert understood == len(names)
 
 
-@st.composite
-def types(draw: st.DrawFn, depth: int = 3) -> str:
-    """Draw the mangled name of a random type, without substitutions."""
-    leaf = st.sampled_from([*"bcahstijlmxyfd", "6__half", "1S", "N2ns1TE"])
-    if depth == 0:
-        return draw(leaf)
-    inner = types(depth=depth - 1)
-    return draw(
-        st.one_of(
-            leaf,
-            inner.map(lambda t: "P" + t),
-            inner.map(lambda t: "PK" + t),
-            inner.map(lambda t: f"1VI{t}E"),
-            st.lists(inner, min_size=1, max_size=3).map(lambda t: f"PFv{''.join(t)}E"),
-        )
-    )
-
-
 @settings(deadline=None)  # a busy machine can be slow
 @given(st.text(alphabet="NEIJLTXSPKRFDpfdijvZ_0123456789sth", max_size=40))
 def test_any_text_as_a_name(text: str) -> None:

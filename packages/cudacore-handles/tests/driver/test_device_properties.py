@@ -131,14 +131,6 @@ def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[in
     assert asked == [(10, 0), (10, 1)]
 
 
-def test_a_zero_is_remembered_too(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """A flag whose value is 0 would not be cached, but queried again each time."""
-    asked = answers(value=0)
-    properties = DeviceProperties._init(0)
-    assert [properties.integrated, properties.integrated] == [False, False]
-    assert len(asked) == 1
-
-
 def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, int]]]) -> None:
     """A property would never show a change of the compute mode."""
     answers(value=2)
@@ -179,19 +171,3 @@ def test_values_are_the_drivers(device: Device) -> None:
         assert type(got) is attribute.kind, name
         assert got == (value if attribute.kind is int else bool(value)), name
         assert attribute.kind is int or value in (0, 1), name
-
-
-def test_device_properties(device: Device) -> None:
-    """Device.properties would describe another device."""
-    properties = device.properties
-    assert repr(properties) == f"<DeviceProperties of device {device.device_id}>"
-    assert properties.warp_size == 32
-    assert (properties.compute_capability_major, properties.compute_capability_minor) == device.compute_capability
-    assert device.properties is properties
-
-
-def test_no_such_device(device: Device) -> None:
-    """The properties of a missing device would be those of another device."""
-    with pytest.raises(CUDAError) as info:
-        _ = DeviceProperties._init(4096).warp_size
-    assert info.value.code_name == "CUDA_ERROR_INVALID_DEVICE"

@@ -312,24 +312,6 @@ def test_host_arrays_are_refused_or_passed_by_value() -> None:
             one(vector_of_a_pointers_size, 8)
 
 
-def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None:
-    """If a library has one class for host and device arrays, all arrays would be treated like the first one."""
-
-    class Tensor(DLPackArray):
-        @property
-        def __cuda_array_interface__(self) -> dict[str, Any]:
-            if self.device[0] != CUDA:
-                raise AttributeError
-            return {"data": (ADDRESS, False)}
-
-    host, device = Tensor(1), Tensor(2)
-    for _ in range(2):
-        with pytest.raises(TypeError, match="Tensor is in host memory"):
-            one(host, 8)
-        assert one(device, 8, device=0) == struct.pack("=Q", ADDRESS)
-    assert checked == [(ADDRESS, 0)] * 2
-
-
 class Changeable:
     """A custom integer that can also have the protocols of an array on the device or on the host."""
 

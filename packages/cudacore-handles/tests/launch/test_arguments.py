@@ -10,7 +10,6 @@ from typing import Any
 import kernel_sources
 import numpy as np
 import pytest
-from foreign_objects import CudaArray
 
 import cudacore_handles as ch
 
@@ -87,51 +86,6 @@ def test_structs_by_value(read_argument: Read, value: Any) -> None:
     arrived = read_argument("echo_record", value, ctypes.sizeof(Record))
     there = Record.from_buffer_copy(arrived)
     assert (there.id, there.weight, there.tag) == (7, 2.5, b"ab")
-
-
-class DLPackArray:
-    """An array of a library with the DLPack protocol of before version 1.0."""
-
-    def __init__(self, buffer: ch.Buffer) -> None:
-        self.buffer = buffer
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.buffer.__dlpack_device__()
-
-    def __dlpack__(self, stream: int | None = None) -> object:
-        return self.buffer.__dlpack__(stream=stream)
-
-
-@pytest.mark.parametrize("memory", ["device", "pinned"])
-@pytest.mark.parametrize(
-    "wrap", [lambda b: b, lambda b: b.handle, CudaArray, DLPackArray], ids=["Buffer", "int", "CAI", "DLPack"]
-)
-def test_pointers(
-    read_argument: Read,
-    device: ch.Device,
-    stream: ch.Stream,
-    pinned: Any,
-    wrap: Callable[[ch.Buffer], Any],
-    memory: str,
-) -> None:
-    """A kernel would not get the address of an array."""
-    buffer = ch.Device().allocate(64, stream=stream) if memory == "device" else pinned(64)
-    assert read_argument("echo_pointer", wrap(buffer), 8) == struct.pack("=Q", buffer.handle)
-
-
-def test_null_and_handles_of_cuda_bindings(read_argument: Read) -> None:
-    """None would not arrive as a null pointer, or a CUdeviceptr would not arrive as its address."""
-    from cuda.bindings import driver
-
-    assert read_argument("echo_pointer", None, 8) == bytes(8)
-    assert read_argument("echo_pointer", driver.CUdeviceptr(4096), 8) == struct.pack("=Q", 4096)
-
-
-def test_a_foreign_buffer(read_argument: Read, pinned: Any) -> None:
-    """A borrowed buffer could not be an argument."""
-    memory = pinned(64)
-    view = ch.Buffer.from_handle(memory.handle + 16, 16, owner=memory)
-    assert read_argument("echo_pointer", view, 8) == struct.pack("=Q", memory.handle + 16)
 
 
 def test_values_of_host_memory_by_kind(

@@ -235,15 +235,6 @@ def test_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, .
     assert seen == (3, 1, 1, 32, 1, 1, 1)
 
 
-def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
-    """A launch with an impossible cluster size would raise no error, or later launches would fail."""
-    if device.compute_capability < (9, 0):
-        pytest.skip(f"sm_{device.arch} has no clusters")
-    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID"):
-        launch_and_read(LaunchConfig(grid=1, cluster=64, block=32), "geometry", 7)
-    assert launch_and_read(LaunchConfig(grid=1, block=32), "geometry", 7)[3] == 32
-
-
 def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
     """The blocks of a cooperative launch would not all be resident, so that they wait for each other forever."""
     blocks = device.properties.multiprocessor_count
@@ -251,18 +242,6 @@ def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int
     arrived = device.allocate(4, stream=stream)
     arrived.fill(0, stream=stream)
     assert launch_and_read(config, "grid_sync", 1, arrived) == (blocks,)
-
-
-def test_cooperative_launch_that_is_too_large(
-    device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], code: ch.ObjectCode, stream: ch.Stream
-) -> None:
-    """The cooperative flag would be lost, and more blocks launched than can be resident."""
-    large = {"grid": 5000, "block": 1024}
-    with pytest.raises(
-        ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must all fit on the device at once"
-    ):
-        launch_and_read(LaunchConfig(**large, is_cooperative=True), "geometry", 7)
-    assert launch_and_read(LaunchConfig(**large), "geometry", 7)[0] == 5000
 
 
 @pytest.mark.parametrize("size", [1, 48 * 1024, 48 * 1024 + 1, 96 * 1024, "most"])

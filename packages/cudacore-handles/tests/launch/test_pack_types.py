@@ -8,18 +8,13 @@ import struct
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from packing import (
     ADDRESS,
-    FLOAT,
-    FLOAT_FORMAT,
-    SIGNED_FORMAT,
-    UNKNOWN,
-    UNSIGNED_FORMAT,
     Address,
     Quantity,
     layout,
@@ -28,36 +23,6 @@ from packing import (
 )
 
 from cudacore_handles import _native
-from cudacore_handles._launch import argtypes
-
-
-@pytest.fixture
-def resolver() -> Iterator[Callable[..., None]]:
-    """Give a function that sets another resolver, for the duration of a test."""
-    yield _native.set_resolver
-    _native.set_resolver(argtypes.resolve)
-
-
-@pytest.mark.parametrize(
-    ("kind", "itemsize", "value", "form"),
-    [
-        *((_native.SIGNED, n, -5, f) for n, f in SIGNED_FORMAT.items()),
-        *((_native.UNSIGNED, n, (1 << 8 * n) - 2, f) for n, f in UNSIGNED_FORMAT.items()),
-        *((_native.BOOL, n, True, f) for n, f in UNSIGNED_FORMAT.items()),
-        *((_native.FLOAT, n, -1.5, f) for n, f in FLOAT_FORMAT.items()),
-    ],
-)
-def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
-    """A registered scalar would be packed as another kind, or with another size than its own."""
-    expected = struct.pack("=" + form, value)
-    assert one(quantity(kind | itemsize << 8, value), itemsize) == expected
-    known = FLOAT if kind == _native.FLOAT else UNKNOWN  # a float of two bytes can have two formats
-    assert one(quantity(kind, value), itemsize, known) == expected, "itemsize 0 takes the parameter's size"
-    for size in {1, 2, 4, 8, 12} - {itemsize}:
-        with pytest.raises(TypeError, match=rf"Quantity has {itemsize} byte.*, but the parameter has {size}"):
-            one(quantity(kind | itemsize << 8, value), size)
-    with pytest.raises(TypeError, match="cannot fill a parameter of 12 bytes"):
-        one(quantity(kind, value), 12)
 
 
 def test_pointer_code() -> None:

@@ -16,7 +16,6 @@ import cudacore_handles as ch
 from threads_at_once import in_threads
 
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
-Launched = Callable[[ch.PreparedLaunch], tuple[int, ...]]
 
 
 class Array(CudaArray):

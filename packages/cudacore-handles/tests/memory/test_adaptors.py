@@ -59,17 +59,6 @@ def test_is_a_memory_resource(adapt: Adapt, pool: ch.DeviceMemoryResource, strea
         assert (empty.size, empty.memory_resource) == (0, adaptor)
 
 
-def test_device(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
-    """Device.allocate would not use the adaptor."""
-    before = device.memory_resource
-    adaptor = device.memory_resource = adapt(before)  # type: ignore[assignment]
-    try:
-        with device.allocate(100, stream=stream) as buffer:
-            assert buffer.memory_resource is adaptor
-    finally:
-        device.memory_resource = before
-
-
 def test_wrong_arguments(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     """Invalid resources or sizes would not be refused at once, but cause an error later."""
     with pytest.raises(TypeError, match="upstream_mr must be a MemoryResource, not int"):

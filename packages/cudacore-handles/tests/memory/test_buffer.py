@@ -117,18 +117,6 @@ def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyP
 # ---- when the memory is freed
 
 
-@pytest.mark.parametrize("streams", ["its own", "given to close", "set before"])
-def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
-    """Memory would not be freed when a program closes the buffer."""
-    before = ch.live_counts()["deviceptr"]
-    buffer = device.allocate(64, stream=stream)
-    stream.sync()
-    if streams == "set before":
-        buffer.set_deallocation_stream(device.create_stream())
-    buffer.close(device.create_stream() if streams == "given to close" else None)
-    assert ch.live_counts()["deviceptr"] == before
-
-
 @pytest.mark.parametrize("bad", [0, "stream", object()])
 def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any, content: Content) -> None:
     """A buffer that is closed with an invalid stream would count as closed, and its memory would leak."""

@@ -143,21 +143,6 @@ def test_parts_for_the_host(pinned: Pinned) -> None:
     assert bytes(view) == array.tobytes() == bytes(range(8, 16))
 
 
-def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """Other libraries would get the whole buffer instead of the part."""
-    part = buffer[8:16]
-    interface = part.__cuda_array_interface__
-    assert (interface["data"], interface["shape"]) == ((part.handle, False), (8,))
-    view = part.view("u1")
-    assert (view.ptr, view.shape) == (part.handle, (8,))
-    tensor = part.__dlpack__(stream=-1)
-    buffer.close()
-    part.close()
-    assert view.exporting_obj is part
-    del tensor, view
-    gc.collect()
-
-
 def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
     """A kernel would get the whole buffer instead of the part, or memory would be freed while the kernel runs."""
     counts = device.allocate(SIZE, stream=stream)
@@ -277,19 +262,6 @@ def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
     assert content(part, stream) == b"\3" * 64
     longer.close()
     assert content(part, stream) == b"\3" * 64
-
-
-def test_managed_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A part of managed memory could not be prefetched without the rest."""
-    try:
-        mr = ch.ManagedMemoryResource()
-    except ch.CUDAError:
-        pytest.skip("needs a driver for CUDA 13")
-    buffer = mr.allocate(1 << 22, stream=stream)
-    part = buffer[1 << 21 :]
-    assert type(part) is ch.ManagedBuffer
-    part.prefetch(device, stream=stream)
-    stream.sync()
 
 
 KINDS: dict[str, Callable[[ch.Device, ch.Stream], ch.Buffer]] = {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -264,12 +263,6 @@ def test_bad_arguments(call: Callable[[], object], error: type[Exception], text:
     """An invalid value would reach the driver."""
     with pytest.raises(error, match=text):
         call()
-
-
-def test_not_pickled(resource: GraphicsResource) -> None:
-    """A pickled resource would have an OpenGL name that means nothing in another process."""
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(resource)
 
 
 @pytest.mark.cuda_sim

@@ -403,29 +403,3 @@ class TestLegacy:
             stream.sync()
             assert set(bytes(buffer.__buffer__())) == {7}
             buffer[50:].prefetch(device, stream=stream)
-
-    def test_no_bytes(self, device: ch.Device) -> None:
-        """The driver would get a request for 0 bytes, which is an error."""
-        buffer = ch.LegacyManagedMemoryResource().allocate(0)
-        assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
-
-    def test_too_much(self, device: ch.Device) -> None:
-        """If memory is exhausted, the error would not contain the requested size."""
-        with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes"):
-            ch.LegacyManagedMemoryResource().allocate(1 << 48)
-
-    @pytest.mark.cuda_sim
-    def test_freed_behind_its_stream(self, device: ch.Device, stream: ch.Stream, cuda_sim: Any) -> None:
-        """The memory would be freed while its stream uses it, or by the wrong function."""
-        buffer = ch.LegacyManagedMemoryResource().allocate(8, stream=stream)
-        with cuda_sim.logging() as calls:
-            buffer.close()
-        names = [call.name for call in calls]
-        assert names.index("cuStreamSynchronize") < names.index("cuMemFree_v2")
-
-    def test_deallocate(self, device: ch.Device, stream: ch.Stream) -> None:
-        """The resource could not free memory that other code allocated."""
-        from cudacore_handles._base.errors import call_driver
-
-        address = int(call_driver("cuMemAllocManaged", 64, 1))
-        ch.ManagedBuffer.from_handle(address, 64, mr=ch.LegacyManagedMemoryResource(), stream=stream).close()

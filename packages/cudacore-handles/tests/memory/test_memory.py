@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from closing import check_closing
 
 import cudacore_handles as ch
 
@@ -28,6 +27,7 @@ RESOURCES: dict[str, Callable[[], Any]] = {
     "pinned pool": ch.PinnedMemoryResource,
     "own pinned pool": lambda: ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0)),
     "managed pool": ch.ManagedMemoryResource,
+    "legacy managed": ch.LegacyManagedMemoryResource,
     "own managed pool": lambda: ch.ManagedMemoryResource({"preferred_location": 0}),
     "no pools": lambda: importlib.import_module("cudacore_handles._memory.resource")._SynchronousMemoryResource(0),
 }
@@ -138,11 +138,13 @@ def test_frees_come_after_the_work(run_on_sim: Any) -> None:
         device.set_current()
         stream = device.create_stream()
         pinned, plain = ch.LegacyPinnedMemoryResource(), _SynchronousMemoryResource(0)
+        managed = ch.LegacyManagedMemoryResource()
         for buffer, calls in (
             (device.allocate(64, stream=stream), ["cuMemFreeAsync"]),
             (pinned.allocate(64), ["cuMemFreeHost"]),
             (pinned.allocate(64, stream=stream), ["cuStreamSynchronize", "cuMemFreeHost"]),
             (plain.allocate(64), ["cuMemFree_v2"]),
+            (managed.allocate(64, stream=stream), ["cuStreamSynchronize", "cuMemFree_v2"]),
             (plain.allocate(64, stream=stream), ["cuStreamSynchronize", "cuMemFree_v2"]),
         ):
             sim.reset()
@@ -173,56 +175,6 @@ def test_the_devices_pool(device: ch.Device, other_device: ch.Device) -> None:
     assert resource.attributes.release_threshold > 0
     resource.close()
     other_device.allocate(64, stream=other_device.create_stream()).close()
-
-
-def test_an_own_pool(device: ch.Device, stream: ch.Stream) -> None:
-    """A memory resource with options would not create a pool of its own, or would leak the pool."""
-    before = ch.live_counts()["pool"]
-    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 30))
-    assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]
-    assert resource.is_handle_owned
-    assert repr(resource) == "<DeviceMemoryResource of device 0>"
-    assert (resource.is_device_accessible, resource.is_host_accessible) == (True, False)
-    assert (resource.is_ipc_enabled, resource.is_mapped, resource.is_managed, resource.uuid) == (False,) * 3 + (None,)
-    resource.allocate(64, stream=stream).close()
-    assert ch.live_counts()["pool"] == before + 1
-    del resource
-    assert ch.live_counts()["pool"] == before
-
-
-def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
-    """A closed pool would be used."""
-    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
-    buffer = resource.allocate(64, stream=stream)
-    uses: list[Callable[[], Any]] = [
-        lambda: resource.allocate(64, stream=stream),
-        lambda: resource.handle,
-        lambda: resource.attributes,
-        lambda: resource.peer_accessible_by,
-    ]
-    check_closing(resource, uses)
-    buffer.fill(1, stream=stream)
-    stream.sync()
-
-
-@pytest.mark.parametrize(
-    ("device_id", "options", "error", "message"),
-    [
-        (-1, None, ValueError, "device_id must be .*, got -1"),
-        ("0", None, TypeError, "device_id must be an int or a Device"),
-        (0, 3, TypeError, "The DeviceMemoryResource options must be provided as an object"),
-        (0, {"max_size": -1}, ValueError, "size is -1"),
-        (0, {"max_size": "1"}, TypeError, "size must be an int"),
-    ],
-)
-def test_bad_pools(device: ch.Device, device_id: Any, options: Any, error: type[Exception], message: str) -> None:
-    """A pool would be created from invalid arguments."""
-    if isinstance(options, dict):
-        with pytest.raises(error, match=message):
-            ch.DeviceMemoryResource(device_id, options)  # type: ignore[arg-type]
-        options = ch.DeviceMemoryResourceOptions(**options)
-    with pytest.raises(error, match=message):
-        ch.DeviceMemoryResource(device_id, options)
 
 
 def test_deallocate_of_memory_from_elsewhere(device: ch.Device, stream: ch.Stream) -> None:
@@ -327,28 +279,6 @@ def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: l
     host_memory.error = None
     host_memory.allocate(8).close(stream)
     assert len(unraisable) == 2
-
-
-def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
-    """sys.unraisablehook could not print the error of an allocator, or would print another error."""
-    result = run_python(
-        """
-        import cudacore_handles as ch
-
-        class Failing(ch.MemoryResource):
-            def deallocate(self, ptr, size, *, stream):
-                raise LookupError("lost")
-
-        ch.Device(0).set_current()
-        ch.Buffer.from_handle(4096, 8, mr=Failing()).close()
-        print("still here")
-        """,
-        CUDACORE_DRIVER="sim",
-    )
-    assert (result.returncode, result.stdout) == (0, "still here\n")
-    assert result.stderr.count("Traceback (most recent call last)") == 1
-    assert result.stderr.count("LookupError: lost") == 1
-    assert result.stderr.startswith("Exception ignored in: <__main__.Failing object")
 
 
 def test_a_pool_that_was_not_made(stream: ch.Stream) -> None:

@@ -95,6 +95,10 @@ def test_bad_options(device: ch.Device, cls: Any) -> None:
         make({"size": 1})
     if cls is ch.ManagedMemoryResource:
         return
+    if cls is ch.DeviceMemoryResource:
+        for bad, error in ((-1, ValueError), ("0", TypeError)):
+            with pytest.raises(error, match="device_id"):
+                cls(bad)
     with pytest.raises(TypeError, match="ipc_enabled must be True or False"):
         make({"ipc_enabled": "x"})
     for bad, error in ((-1, ValueError), (1.5, TypeError), (2**63, ValueError)):
@@ -235,16 +239,3 @@ def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
         """,
         CUDACORE_SIM_DRIVER_VERSION="12.9",
     )
-
-
-def test_a_pool_is_not_pickled(device: ch.Device) -> None:
-    """The error for pickling a pool that is not shared would only name a private class."""
-    import copy
-    import pickle
-
-    resource = ch.DeviceMemoryResource(device)
-    for make in (pickle.dumps, copy.copy):
-        with pytest.raises(TypeError, match="Memory resource is not IPC-enabled: it cannot be pickled; make it with"):
-            make(resource)
-    with pytest.raises(TypeError, match="ptr must be an int, the memory's address, not bytes"):
-        resource.deallocate(b"x", 8, stream=device.default_stream)  # type: ignore[arg-type]

@@ -24,26 +24,6 @@ def test_numbers_are_cudas() -> None:
     assert numbers == cuda_attributes(driver.CUmemPool_attribute, "CU_MEMPOOL_ATTR_", newest=8)
 
 
-def set_attribute(mr: DeviceMemoryResource, name: str, value: object) -> None:
-    attribute = getattr(driver.CUmemPool_attribute, f"CU_MEMPOOL_ATTR_{name.upper()}")
-    assert driver.cuMemPoolSetAttribute(mr.handle, attribute, value) == (0,)
-
-
-def test_release_threshold(resource: DeviceMemoryResource) -> None:
-    """A 64-bit attribute would be truncated."""
-    set_attribute(resource, "release_threshold", driver.cuuint64_t(2**40 + 1))
-    assert resource.attributes.release_threshold == 2**40 + 1
-
-
-@pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("reuse_")])
-def test_reuse_flags(resource: DeviceMemoryResource, name: str) -> None:
-    """A flag would have a wrong or outdated value, or be a number instead of a bool."""
-    attributes = resource.attributes
-    for value in (1, 0, 1):
-        set_attribute(resource, name, value)
-        assert getattr(attributes, name) is bool(value)
-
-
 def test_reuse_is_enabled_at_first(resource: DeviceMemoryResource) -> None:
     """A new pool would not have the attributes that CUDA documents."""
     assert resource.attributes.reuse_follow_event_dependencies is True

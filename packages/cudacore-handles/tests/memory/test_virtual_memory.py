@@ -127,15 +127,6 @@ def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) 
     assert resource.modify_allocation(resource.allocate(0), 1).size == buffer.size
 
 
-def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """Memory would be unmapped while work uses it."""
-    for buffer in (resource.allocate(1, stream=stream), resource.allocate(1)):
-        for _ in range(10):
-            buffer.fill(1, stream=stream)
-        buffer.close(stream)
-    stream.sync()
-
-
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
@@ -250,17 +241,6 @@ def test_bad_sizes(resource: VirtualMemoryResource, bad: Any, error: type[Except
         resource.allocate(bad)
     with pytest.raises(error, match=f"^new_size {message}"):
         resource.modify_allocation(buffer, bad)
-
-
-def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """Running out of memory would not be reported, or affect existing memory."""
-    buffer = resource.allocate(1)
-    buffer.fill(1, stream=stream)
-    for use in (lambda: resource.allocate(2**45), lambda: resource.modify_allocation(buffer, 2**45)):
-        with pytest.raises(ch.CUDAError, match="bytes were requested from"):
-            use()
-    buffer.fill(2, stream=stream)
-    stream.sync()
 
 
 def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream: ch.Stream) -> None:

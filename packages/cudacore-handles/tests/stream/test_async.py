@@ -342,13 +342,6 @@ def test_a_fault_of_the_device(kind: str) -> None:
     assert done.stdout == 2 * "CUDAError CUDA_ERROR_LAUNCH_FAILED\n", done.stderr
 
 
-def test_importing_does_not_import_asyncio() -> None:
-    """Each program would import asyncio, and so start more slowly."""
-    code = "import sys, cudacore_handles; print('asyncio' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "False\n"
-
-
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuEventCreate", "cuEventRecord", "cuLaunchHostFunc", "cuStreamIsCapturing"])
 def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: str) -> None:

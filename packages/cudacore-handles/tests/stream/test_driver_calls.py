@@ -24,7 +24,7 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
     long = device.allocate(1 << 20, stream=stream)
     pinned = ch.LegacyPinnedMemoryResource().allocate(64)
     prepared = kernel.prepare(stream, ONE, buffer)
-    event = stream.record()
+    event, other_stream = stream.record(), device.create_stream()
     return {
         "launch": lambda: ch.launch(stream, ONE, kernel, buffer),
         "prepared launch": prepared,
@@ -34,6 +34,8 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
         "copy from pinned memory": lambda: buffer.copy_from(pinned, stream=stream),
         "record": lambda: stream.record(event),
         "wait": lambda: stream.wait(event),
+        "wait for a stream": lambda: stream.wait(other_stream),
+        "wait for itself": lambda: stream.wait(stream),
         "is_done": lambda: event.is_done,
         "stream": lambda: device.create_stream().close(),
         "event": lambda: device.create_event().close(),
@@ -52,6 +54,8 @@ OPERATIONS = {
     "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "record": {**RESET, **CAPTURED, "cuEventRecord": 1},
     "wait": {**RESET, "cuStreamWaitEvent": 1},
+    "wait for a stream": {**RESET, "cuEventCreate": 1, "cuEventRecord": 1, "cuStreamWaitEvent": 1, "cuEventDestroy": 1},
+    "wait for itself": {},
     "is_done": {**RESET, "cuEventQuery": 1},
     "stream": {"cuCtxGetId": 2, "cuStreamCreateWithPriority": 1, "cuStreamDestroy": 1},
     "event": {"cuCtxGetId": 2, "cuEventCreate": 1, "cuEventDestroy": 1},

@@ -109,15 +109,6 @@ def test_closed(device: ch.Device, stream: ch.Stream) -> None:
     other.sync()
 
 
-def test_an_address_that_is_used_again(device: ch.Device) -> None:
-    """A new event at the address of an old one would have the options of the old one."""
-    for i in range(20):
-        timing = bool(i % 2)
-        event = device.create_event(ch.EventOptions(timing_enabled=timing))
-        assert event.is_timing_enabled is timing
-        event.close()
-
-
 # ---- recording
 
 

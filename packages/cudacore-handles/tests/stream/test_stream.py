@@ -142,26 +142,6 @@ def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> 
     stream.sync()
 
 
-def test_wait_tells_the_driver(run_on_sim: Any) -> None:
-    """A wait would make other driver calls than necessary, or none."""
-    run_on_sim("""
-        import cudacore_handles as ch
-
-        device = ch.Device(0)
-        device.set_current()
-        stream, other = device.create_stream(), device.create_stream()
-        event = other.record()
-        for what, calls in (
-            (event, ["cuStreamWaitEvent"]),
-            (other, ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2"]),
-            (stream, []),
-        ):
-            sim.reset()
-            stream.wait(what)
-            assert [call.name for call in sim.log() if not call.name.startswith("cuCtx")] == calls
-    """)
-
-
 @pytest.mark.parametrize("what", [None, 1, "stream", ch.StreamOptions()])
 def test_wait_for_something_else(device: ch.Device, what: Any) -> None:
     """Waiting for an object that is neither an event nor a stream would do nothing."""

@@ -187,56 +187,6 @@ def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
         buffer.copy_to(array, stream=stream)
 
 
-def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
-    """np.asarray() of device memory would return an array of one Python object instead of an error."""
-    for convert in (np.asarray, np.array):
-        with pytest.raises(TypeError, match=r"device memory cannot be a NumPy array: buffer.copy_to\(array"):
-            convert(buffer)  # type: ignore[operator]
-
-
-def test_memory_that_the_host_reaches_is_a_numpy_array(pinned: Any) -> None:
-    """np.asarray() would refuse memory that the host can read in place."""
-    assert np.asarray(pinned(4)).tolist() == [0, 0, 0, 0]
-
-
-def test_work_of_the_producer_comes_first(device: ch.Device, run_on_sim: Callable[..., str]) -> None:
-    """A copy would read an array while a stream of the array's library still writes to it."""
-    run_on_sim("""
-import cudacore_handles as ch
-import threading, ctypes
-from cuda.bindings import driver
-
-class Array:
-    def __init__(self, buffer, stream):
-        self.__cuda_array_interface__ = {
-            "shape": (4,), "typestr": "|u1", "data": (buffer.handle, False), "version": 3,
-            "stream": stream.__cuda_stream__()[1],
-        }
-
-device = ch.Device()
-device.set_current()
-theirs, ours = device.create_stream(), device.create_stream()
-there, buffer = device.allocate(4, stream=theirs), device.allocate(4, stream=ours)
-there.fill(0, stream=theirs)
-device.sync()
-go = threading.Event()
-
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def wait(_):
-    go.wait()
-
-driver.cuLaunchHostFunc(theirs.handle, ctypes.cast(wait, ctypes.c_void_p).value, 0)
-there.fill(7, stream=theirs)
-buffer.copy_from(Array(there, theirs), stream=ours)
-done = ours.record()
-assert not done.is_done
-go.set()
-back = bytearray(4)
-buffer.copy_to(back, stream=ours)
-assert back == bytes([7] * 4), back
-""")
-
-
 class LazyTensor(producers.ExchangedArray):
     """A tensor like PyTorch's with a flag: its values are the conjugates, or the negatives, of those in memory."""
 

@@ -21,7 +21,7 @@ from dlpack_producers import (
     needs_versioned_numpy,
 )
 
-from cudacore_handles import Buffer, ClosedError, Device, LegacyPinnedMemoryResource, _native, live_counts
+from cudacore_handles import Buffer, ClosedError, Device, LegacyPinnedMemoryResource, live_counts
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._cffi import lib
@@ -283,15 +283,6 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
         deleter = ctypes.c_void_p.from_address(tensor + 16)
         assert ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(tensor), None) == 0
     """)
-
-
-@BOTH_WITH_NUMPY
-def test_read_capsule_that_was_used(versioned: bool) -> None:
-    """The structure in a capsule that was already consumed would be read, although it may be freed."""
-    capsule = export(np.zeros(3), versioned)
-    np.from_dlpack(Exporter(capsule))
-    with pytest.raises(ValueError, match='name is "used_dltensor'):
-        _native.read_capsule(capsule)
 
 
 class Closes(LegacyPinnedMemoryResource):

@@ -414,17 +414,6 @@ def test_from_buffer(buffer: Buffer) -> None:
     assert View.from_dlpack(raw.view(dtype="int32"), -1).dtype == np.int32
 
 
-def test_view_of_a_buffer_by_one_call(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
-    """A single call of view() would not make an array of a buffer."""
-    assert buffer.view("float32").shape == (16,)
-    assert buffer.view(np.int16, (4, 8)).shape == (4, 8)
-    memory = pinned(64)
-    array = np.asarray(memory.view("float32", (4, 4)))
-    array[1, 2] = 3
-    assert memory.__buffer__().cast("f")[6] == 3
-    assert np.from_dlpack(memory.view("float32", (2, 2), (8, 2))).shape == (2, 2)
-
-
 @pytest.mark.parametrize("dtype", ["f4,i4", "M8[s]", ">f8", "S8"])
 def test_dtypes_that_dlpack_lacks(dtype: str, buffer: Buffer) -> None:
     """A type that DLPack does not have would be exported as another type."""

@@ -98,19 +98,6 @@ def as_array(view: Any, flat: Any) -> Any:
     return np.lib.stride_tricks.as_strided(flat[at:], view.shape, [4 * step for step in steps])
 
 
-def test_broadcast_source(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Elements that are repeated along an axis would be copied only once, or from a wrong place."""
-    row = View.from_any_interface(np.arange(4, dtype=np.int32))
-    target = memory[0].view("int32", (3, 4))
-    target.copy_from(row.view(row._layout.broadcast_to((3, 4))), stream)
-    on_device = memory[1].view("int32", (4,))
-    on_device.copy_from(row, stream)
-    target.copy_from(on_device.view(on_device._layout.broadcast_to((3, 4))), stream)
-    out = np.empty((3, 4), np.int32)
-    target.copy_to(View.from_any_interface(out), stream)
-    assert out.tolist() == [[0, 1, 2, 3]] * 3
-
-
 def typed(array: Any) -> View:
     """Return a view of an array whose type DLPack does not have."""
     return View.from_array_interface(array)
@@ -329,30 +316,6 @@ def test_memory_of_an_allocator(
     square.view(square._layout[::2, ::2]).copy_to(out, stream, allocator=Counting())
     square.view(square._layout[::2, ::2]).copy_from(out, stream, allocator=Counting())
     assert given == [1024, 1024]
-
-
-@pytest.mark.cuda_sim
-def test_the_kernel_is_no_leak(run_python: Callable[..., Any]) -> None:
-    """The check for leaks would report the kernel for copies, which is loaded once and kept."""
-    test = """
-import cudacore_handles as ch
-
-def test_it():
-    device = ch.Device(0)
-    device.set_current()
-    stream = device.create_stream()
-    views = [device.allocate(4096, stream=stream).view("i4", (32, 32)) for _ in range(2)]
-    views[0].copy_from(views[1].view(views[1]._layout.permuted((1, 0))), stream)
-    stream.sync()
-"""
-    child = run_python(
-        f"""
-        import pathlib, pytest
-        pathlib.Path("test_it.py").write_text({test!r})
-        raise SystemExit(pytest.main(["-q", "-p", "no:cacheprovider", "--cuda-driver=sim", "test_it.py"]))
-        """
-    )
-    assert child.returncode == 0, child.stdout
 
 
 def test_host_memory_and_another_device(device: Device, other_device: Device) -> None:

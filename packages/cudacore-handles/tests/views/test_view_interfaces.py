@@ -98,16 +98,6 @@ def test_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
     assert not hasattr(View.from_any_interface(np.zeros(3)), "__cuda_array_interface__")
 
 
-def test_round_trip_by_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
-    """Our own exports could not be imported again."""
-    view = buffer.view("int32", (2, 4), (8, 2))
-    array = Interface(**view.__cuda_array_interface__)
-    back = View.from_any_interface(array, stream)
-    assert (back.ptr, back.shape, back.strides, back.dtype) == (view.ptr, (2, 4), (8, 2), np.int32)
-    assert back.__dlpack_device__() == (CUDA, 0)
-    assert back.exporting_obj is array
-
-
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
@@ -217,12 +207,6 @@ def test_the_first_error_where_all_interfaces_fail() -> None:
 
     with pytest.raises(BufferError, match="the first"):
         View.from_any_interface(Refuses(BufferError("the first")), -1)
-
-
-def test_dates_by_any_interface() -> None:
-    """Arrays of dates, which NumPy cannot export by DLPack, would be refused instead of read by another interface."""
-    dates = np.array(["2026-01-01", "2026-01-02"], "M8[D]")
-    assert np.array_equal(np.asarray(View.from_any_interface(dates, -1)), dates)
 
 
 @pytest.mark.parametrize("cls", [np.ndarray, StridedMemoryView, Buffer, Fallback, int])

@@ -91,6 +91,7 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
     assert waits(View.from_any_interface, told, other) == 1
     assert waits(View.from_any_interface, told, stream) == 0
     assert waits(View.from_any_interface, told, -1) == 0
+    assert waits(buffer[:16].copy_from, told, stream=other) == 1
     assert waits(View.from_any_interface, Interface(shape=(4,), data=(buffer.handle, False)), other) == 0
 
     for ours in (buffer, buffer.view("float32")):
@@ -283,13 +284,3 @@ def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]
     assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == -1
     assert [kind for kind, _ in errors] == [b"BufferError", b"OverflowError"]
     del kept
-
-
-def test_kernels_take_views(
-    read_argument: Callable[..., bytes], buffer: Buffer, device: Device, stream: Stream, code: ch.ObjectCode
-) -> None:
-    """A view could not be a kernel's argument, or its memory could be freed before the kernel has run."""
-    view = buffer.view("int32", (4, 4))
-    part = view.view(view._layout[2:])
-    address = _native.pack(b"\0\0\0\0\x08\0\0\0\x07\0\0\0", (part,))
-    assert int.from_bytes(address, "little") == buffer.handle + 32
