@@ -332,6 +332,12 @@ def closed(obj: object) -> ClosedError:
     return ClosedError(f"{type(obj).__name__} has been closed; make a new one")
 
 
+def check_open(obj: Any) -> None:
+    """Raise the exception for the use of a closed object if it is closed."""
+    if obj.is_closed:
+        raise closed(obj)
+
+
 def _text(chars: Any) -> str:
     return ffi.string(chars).decode("utf-8", "replace")
 

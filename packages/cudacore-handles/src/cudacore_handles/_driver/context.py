@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.options import as_options
@@ -102,8 +102,7 @@ class Context(_native.Handle, Closing, Made):
     @property
     def resources(self) -> DeviceResources:
         """DeviceResources: Resources for work in the context; a green context has a part of the device's resources."""
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         own = share(Context, hold(self))
         from cudacore_handles._driver.device_resources import DeviceResources
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.paths import get_library
 from cudacore_handles._cffi import ffi, lib
@@ -54,8 +54,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
             f"{mr!r} runs Python code for each allocation, which functions in C cannot do: use a resource of a pool "
             "(DeviceMemoryResource, ManagedMemoryResource), or a statistics, limiting or logging adaptor of one"
         )
-    if pool.is_closed:
-        raise closed(pool)
+    check_open(pool)
     out = out_box("cch_allocator")
     boxes = ffi.new("cch_tracker *[]", [hold(tracker) for tracker in trackers])
     check(lib.cch_allocator_create(out, hold(pool._pool), boxes, len(trackers)))

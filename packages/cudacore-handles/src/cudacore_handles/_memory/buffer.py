@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.errors import check, closed, no_buffer
+from cudacore_handles._base.errors import check, check_open, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
 from cudacore_handles._base.made import Made
@@ -128,8 +128,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         mr = self._mr
         reduce = getattr(mr._origin, "_reduce_buffer", None) if mr is not None else None
         if reduce is None:
@@ -347,8 +346,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         packed = None if options is None else pack_options("copy_to", options, stream)
         if dst is None:
             mr = self._mr
-            if self.is_closed:
-                raise closed(self)
+            check_open(self)
             if mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
             dst = mr.allocate(size_of(self), stream=stream)
@@ -540,8 +538,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         Available for memory of a pool that was created with ``ipc_enabled=True``, in this process or another one, and
         for parts of such memory.
         """
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         if not hasattr(self, "_descriptor"):
             self._descriptor = describe_buffer(self)
         return self._descriptor

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
@@ -120,8 +120,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
         """The other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
         from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         return PeerAccessibleBySetProxy._init(self)
 
     @peer_accessible_by.setter

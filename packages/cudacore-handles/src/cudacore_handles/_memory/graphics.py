@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import address, adopt, hold, out_box
 from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.module_attributes import public
@@ -195,8 +195,7 @@ class GraphicsResource(_native.Handle, Made):
         CUDAError
             If the driver refuses, for example because the resource is an image, which has no address.
         """
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         if self.is_mapped:
             raise RuntimeError("the GraphicsResource is already mapped: unmap() it, or close the Buffer, first")
         accepted = Stream_accept(stream, allow_stream_protocol=True)
@@ -222,8 +221,7 @@ class GraphicsResource(_native.Handle, Made):
         RuntimeError
             If the resource is not mapped, or closed.
         """
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         if not self.is_mapped:
             raise RuntimeError("the GraphicsResource is not mapped: map() it first")
         check(lib.cch_graphics_unmap(hold(self), self._box_of(stream)))

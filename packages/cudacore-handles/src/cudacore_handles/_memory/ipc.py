@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cudacore_handles import _native
 from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import CUDAError, GoneError, check, closed, last_error
+from cudacore_handles._base.errors import CUDAError, GoneError, check, check_open, last_error
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, SentFields, teach_multiprocessing
 from cudacore_handles._base.made import Made
@@ -227,8 +227,7 @@ class SharedPool(PooledMemoryResource):
 
     def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
         """Return the data for sharing; raise an error if the resource is closed or cannot be shared."""
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         if self._ipc_data is None:
             raise not_enabled(self, done)
         return self._ipc_data
@@ -300,8 +299,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         known = _find(uuid) or _find_own(uuid)
         if known is not None:
             _check_known(known, cls, device)
-            if known.is_closed:
-                raise closed(known)  # if it were imported again, the driver would take it for another process's pool
+            check_open(known)  # if it were imported again, the driver would take it for another process's pool
             return known
     else:
         number = as_integer(alloc_handle)

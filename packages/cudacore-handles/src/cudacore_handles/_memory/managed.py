@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from cudacore_handles._base import results
-from cudacore_handles._base.errors import CUDAError, check, closed
+from cudacore_handles._base.errors import CUDAError, check, check_open
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.live_set import LiveSet
 from cudacore_handles._base.module_attributes import public
@@ -142,8 +142,7 @@ class ManagedBuffer(Buffer):
     @property
     def accessed_by(self) -> AccessedBySetProxy:
         """AccessedBySetProxy: The devices, possibly with the host, that have the memory mapped permanently."""
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         return AccessedBySetProxy(self)
 
     @accessed_by.setter

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.live_set import LiveSet
 from cudacore_handles._base.made import Made
@@ -86,8 +86,7 @@ class PeerAccessibleBySetProxy(LiveSet["Device"], Made):
         return bool(out[0] != NO_ACCESS)
 
     def _pool(self) -> Any:
-        if self._resource.is_closed:
-            raise closed(self._resource)
+        check_open(self._resource)
         return hold(self._resource._pool)
 
     def _change(self, *, gained: Iterable[int] = (), lost: Iterable[int] = ()) -> None:

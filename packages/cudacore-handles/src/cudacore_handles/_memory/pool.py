@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
+from cudacore_handles._base.errors import (
+    ClosedError,
+    CUDAError,
+    OutOfMemoryError,
+    call_driver,
+    check,
+    check_open,
+    closed,
+)
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
 from cudacore_handles._cffi import ffi, lib
@@ -60,8 +68,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
 
     def __cudacore_handle__(self) -> object:
         """Return a capsule of the pool with its own reference, for extension modules."""
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         return self._pool.__cudacore_handle__()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,8 +111,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         if type(size) is not int or not 0 < size < _MAX_BYTES:
             size = check_size(size)
             if size == 0:
-                if self.is_closed:
-                    raise closed(self)
+                check_open(self)
                 Stream_accept(stream, allow_stream_protocol=True)
                 return empty_buffer(self._buffer_class, mr)
         try:
@@ -160,8 +166,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
             H200). Default 0.
         """
         keep = check_size(min_bytes_to_keep, "min_bytes_to_keep")
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         check(lib.cch_pool_trim(hold(self._pool), keep))
 
     def close(self) -> None:
@@ -199,15 +204,13 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         """Attributes of the pool (cuMemPoolGetAttribute)."""
         from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         return MemPoolAttributes._init(self._pool)
 
     @property
     def handle(self) -> driver.CUmemoryPool:
         """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
-        if self.is_closed:
-            raise closed(self)
+        check_open(self)
         from cuda.bindings import driver
 
         return driver.CUmemoryPool(self._pool._raw)

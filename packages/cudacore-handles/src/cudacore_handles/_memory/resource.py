@@ -98,7 +98,7 @@ class MemoryResource:
         raise TypeError(f"{type(self).__name__} does not implement device_id")
 
 
-def _allocate(
+def allocate_now(
     cls: type[_B],
     resource: MemoryResource,
     size: SupportsIndex,
@@ -174,7 +174,7 @@ class LegacyPinnedMemoryResource(AccessibleMemoryResource):
             A stream to wait for before the memory is freed. Default None.
         """
         function = _in_current_context(lib.cch_deviceptr_alloc_host, _MEMHOSTALLOC_PORTABLE)
-        return _allocate(Buffer, self, size, stream, function, "page-locked host memory")
+        return allocate_now(Buffer, self, size, stream, function, "page-locked host memory")
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
@@ -225,7 +225,7 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
         from cudacore_handles._memory.managed import ManagedBuffer
 
         function = _in_current_context(lib.cch_deviceptr_alloc_managed, _MEM_ATTACH_GLOBAL)
-        return _allocate(ManagedBuffer, self, size, stream, function, "managed memory")
+        return allocate_now(ManagedBuffer, self, size, stream, function, "managed memory")
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
@@ -250,7 +250,7 @@ class _SynchronousMemoryResource(AccessibleMemoryResource):
 
     def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
-        return _allocate(
+        return allocate_now(
             Buffer,
             self,
             size,

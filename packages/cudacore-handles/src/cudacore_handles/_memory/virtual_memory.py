@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
+from cudacore_handles._base.errors import CUDAError, call_driver, check, check_open
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.ipc import teach_multiprocessing
 from cudacore_handles._base.module_attributes import public
@@ -23,7 +23,7 @@ from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.out_of_memory import allocate_with
 from cudacore_handles._memory.peer_access import READ, READ_WRITE, device_given
-from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._memory.resource import MemoryResource, allocate_now
 from cudacore_handles._memory.virtual_ipc import (
     IPCVirtualMemoryDescriptor,
     export_buffer,
@@ -177,15 +177,16 @@ class VirtualMemoryResource(MemoryResource):
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
-        nbytes = check_size(size)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        if nbytes == 0:
-            return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
-        out = out_box("cch_deviceptr")
-        where = f"device {self._device.device_id}"
         try:
-            allocate_with(self, nbytes, accepted, where, lambda: lib.cch_virtual_alloc(out, config, nbytes))
+            return allocate_now(
+                Buffer,
+                self,
+                size,
+                stream,
+                lambda out, nbytes: lib.cch_virtual_alloc(out, config, nbytes),
+                f"device {self._device.device_id}",
+            )
         except CUDAError as error:
             if config.handle_types & _HANDLES[VirtualMemoryHandleType.FABRIC] and error.code in _REFUSED:
                 error.hint = (
@@ -193,10 +194,6 @@ class VirtualMemoryResource(MemoryResource):
                     "service and a channel of it (/dev/nvidia-caps-imex-channels). Use handle_type='posix_fd', or None"
                 )
             raise
-        buffer = Buffer._adopt_memory(address(out), self, None)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
-        return buffer
 
     def modify_allocation(
         self,
@@ -231,8 +228,7 @@ class VirtualMemoryResource(MemoryResource):
             If `buf` is a part of a buffer, or was not allocated through this resource.
         """
         check_type("buf", buf, Buffer)
-        if buf.is_closed:
-            raise closed(buf)
+        check_open(buf)
         nbytes = check_size(new_size, "new_size")
         self._check_own(buf, "make it larger")
         if buf.memory_resource is not self:
@@ -276,8 +272,7 @@ class VirtualMemoryResource(MemoryResource):
             The file descriptors, which are closed with the object.
         """
         check_type("buf", buf, Buffer)
-        if buf.is_closed:
-            raise closed(buf)
+        check_open(buf)
         self._check_own(buf, "export it")
         return export_buffer(buf, self.config)
 
