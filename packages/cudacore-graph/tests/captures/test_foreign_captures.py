@@ -390,3 +390,33 @@ def test_an_event_that_is_recorded_in_a_capture_of_others(device: ch.Device, mod
     event.sync()
     assert event.is_done
     capture.close()
+
+
+def test_an_event_whose_captured_stream_is_gone(device: ch.Device) -> None:
+    """A query would invalidate the capture if the stream of the event was destroyed, and its handle used again."""
+    stream, fork = device.create_stream(), device.create_stream()
+    event = device.create_event()
+    capture = Foreign(stream)
+    fork.wait(stream.record())
+    fork.record(event)
+    stream.wait(event)
+    fork.close()
+    others = [device.create_stream() for _ in range(8)]
+    with pytest.raises(ch.CUDAError, match="The event was recorded in a capture"):
+        event.sync()
+    capture.end()
+    for other in others:
+        assert other.record(event) is event
+    event.sync()
+    capture.close()
+
+
+def test_an_event_that_was_recorded_before_a_capture(device: ch.Device) -> None:
+    """The event would count as captured because its stream is in a capture now."""
+    stream = device.create_stream()
+    event = stream.record()
+    capture = Foreign(stream, "RELAXED")
+    event.sync()
+    assert event.is_done
+    capture.end()
+    capture.close()

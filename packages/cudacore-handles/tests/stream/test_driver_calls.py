@@ -37,14 +37,16 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
         "wait for a stream": lambda: stream.wait(other_stream),
         "wait for itself": lambda: stream.wait(stream),
         "is_done": lambda: event.is_done,
+        "record and is_done": lambda: stream.record(event).is_done,
         "stream": lambda: device.create_stream().close(),
         "event": lambda: device.create_event().close(),
         "allocation": lambda: device.allocate(64, stream=stream).close(),
+        "part": lambda: buffer[8:16].close(),
         "set_current": device.set_current,
     }
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, dict[str, int]] = {
     "launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
     "prepared launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
     "fill": {**RESET, **CAPTURED, "cuMemsetD8Async": 1},
@@ -52,11 +54,12 @@ OPERATIONS = {
     "long fill": {**RESET, **CAPTURED, "cuPointerGetAttributes": 1, "cuMemsetD2D32Async": 2, "cuMemcpyAsync": 6},
     "copy": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
-    "record": {**RESET, **CAPTURED, "cuEventRecord": 1},
+    "record": {**RESET, "cuEventRecord": 1},
     "wait": {**RESET, "cuStreamWaitEvent": 1},
     "wait for a stream": {**RESET, "cuEventCreate": 1, "cuEventRecord": 1, "cuStreamWaitEvent": 1, "cuEventDestroy": 1},
     "wait for itself": {},
     "is_done": {**RESET, "cuEventQuery": 1},
+    "record and is_done": {"cuCtxGetId": 2, **CAPTURED, "cuEventRecord": 1, "cuEventQuery": 1},
     "stream": {"cuCtxGetId": 2, "cuStreamCreateWithPriority": 1, "cuStreamDestroy": 1},
     "event": {"cuCtxGetId": 2, "cuEventCreate": 1, "cuEventDestroy": 1},
     "allocation": {
@@ -66,6 +69,7 @@ OPERATIONS = {
         "cuThreadExchangeStreamCaptureMode": 2,
         "cuMemFreeAsync": 1,
     },
+    "part": {},
     "set_current": RESET,
 }
 

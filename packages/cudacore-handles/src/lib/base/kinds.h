@@ -39,6 +39,7 @@ struct cch_stream {
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
   atomic_size_t frees;          /* cch__frees at the last wait for the stream */
+  uint64_t number; /* no two streams that the library creates have the same one; 0 for streams of other code */
 };
 
 struct cch_event {
@@ -47,8 +48,14 @@ struct cch_event {
   cch_context *context;
   cch_ipc_handle *imported_by; /* the exporter's handle, if the event was imported; NULL for an event of this process */
   unsigned flags;
-  atomic_bool captured; /* whether the event was last recorded in a capture */
-  atomic_size_t frees;  /* cch__frees at the last wait for the event */
+  /*
+   * Whether the event was last recorded in a capture; or, if that was not asked yet, the stream of the record: its
+   * handle and number. Otherwise, `recorded_on` is NULL.
+   */
+  atomic_bool captured;
+  _Atomic(CUstream) recorded_on;
+  _Atomic(uint64_t) stream_number;
+  atomic_size_t frees; /* cch__frees at the last wait for the event */
 };
 
 /*

@@ -130,11 +130,13 @@ bool cch__is_retryable(int result) {
 
 /*
  * Returns whether no separate query is needed for a box: freeing memory of a pool begins with a driver call, to enter
- * the context, and that call fails where calls are forbidden.
+ * the context, and that call fails where calls are forbidden. A part of an allocation only leaves its stream to the
+ * whole; if that fails, the part waits for its stream, and the driver refuses that wait.
  */
 static bool queries_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
-  return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
+  return box->kind == CCH_KIND_DEVICEPTR &&
+         ((ptr->origin == CCH__FROM_POOL && ptr->context != NULL) || ptr->origin == CCH__PART);
 }
 
 /*

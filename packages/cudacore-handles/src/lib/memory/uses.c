@@ -237,6 +237,10 @@ static void follow_joins(cch_deviceptr *whole) {
 bool cch__free_after_uses(cch_deviceptr *whole, cch_stream *own) {
   if (whole->graph != NULL)
     follow_joins(whole);
+  /* One stream, such as that of the only part: the free itself finds whether the context was lost. */
+  cch_stream *only = own == NULL && whole->uses->next == NULL ? whole->uses->stream : NULL;
+  if (only != NULL && only->context == whole->context && whole->origin != CCH__FOREIGN && !cch__is_gone(only))
+    return cch__deviceptr_free_on(whole, only);
   if (!is_there(own)) /* the work of the stream has ended */
     own = NULL;
   cch_stream *first = own;

@@ -56,14 +56,21 @@ static int shares_device(bool *out, const cch_context *context) {
 }
 
 /*
- * Returns the result of a record after noting whether the event was recorded in a capture, which only the stream shows.
- * The context of the record is current, unless the stream is of a context.
+ * Returns the result of a record. Whether the event was recorded in a capture is asked when it is first queried,
+ * because most events are never queried. Only for a stream that could then not be found, or would need another context,
+ * the driver is asked now. The context of the record is current, unless the stream is of a context.
  */
 static int recorded(cch_event *event, const cch_stream *stream, int status) {
-  bool captured;
   CCH__RETURN_FAILURE(status);
-  status = cch__capture_ask(&captured, cch__stream_here(stream));
-  atomic_store_explicit(&event->captured, captured, memory_order_relaxed);
+  const bool asks_later = stream->number != 0 && stream->context == event->context;
+  if (asks_later) {
+    atomic_store_explicit(&event->stream_number, stream->number, memory_order_relaxed);
+  } else {
+    bool captured;
+    status = cch__capture_ask(&captured, cch__stream_here(stream));
+    atomic_store_explicit(&event->captured, captured, memory_order_relaxed);
+  }
+  atomic_store_explicit(&event->recorded_on, asks_later ? stream->raw : NULL, memory_order_release);
   return status;
 }
 
@@ -121,19 +128,35 @@ cch_status cch_event_behind_context(cch_event **out, cch_context *context) {
   return status;
 }
 
+static void note_captured(cch_event *event, bool captured) {
+  atomic_store_explicit(&event->captured, captured, memory_order_relaxed);
+  atomic_store_explicit(&event->recorded_on, NULL, memory_order_release);
+}
+
+/* Asks the stream of the last record, which stays in a capture until that ends. If it is gone, anything is possible. */
+static void ask_stream(cch_event *event, CUstream raw) {
+  cch_stream *stream = cch__registry_find(CCH_KIND_STREAM, raw);
+  note_captured(event, stream == NULL ||
+                           stream->number != atomic_load_explicit(&event->stream_number, memory_order_relaxed) ||
+                           cch__is_capturing(raw));
+  cch_stream_unref(stream);
+}
+
 /*
  * Fails if the event was recorded in a capture, whichever code began it: a query would invalidate that capture (13.0,
  * H200), in all capture modes. The records of other code are not noted. So for borrowed events, and before an event is
- * refused, the driver is asked by cuEventElapsedTime, which affects no capture. For an event without timing, it may not
- * have an answer.
+ * refused, the driver is asked by cuEventElapsedTime, which affects no capture, and has an answer for events without
+ * timing, too. For all other events it would be too slow.
  */
-static inline int check_recorded(const cch_event *event, const char *operation) {
+static inline int check_recorded(cch_event *event, const char *operation) {
+  CUstream raw = atomic_load_explicit(&event->recorded_on, memory_order_acquire);
+  if (raw != NULL)
+    ask_stream(event, raw);
   bool captured = atomic_load_explicit(&event->captured, memory_order_relaxed);
   if ((captured || !event->box.owned) && cch__driver.cuEventElapsedTime != NULL) {
     float ignored;
-    CUresult answer = cch__driver.cuEventElapsedTime(&ignored, event->raw, event->raw);
-    if (answer != CUDA_ERROR_INVALID_HANDLE)
-      captured = answer == CUDA_ERROR_CAPTURED_EVENT;
+    captured = cch__driver.cuEventElapsedTime(&ignored, event->raw, event->raw) == CUDA_ERROR_CAPTURED_EVENT;
+    note_captured(event, captured);
   }
   return captured ? cch__fail_driver(CUDA_ERROR_CAPTURED_EVENT, operation) : 0;
 }

@@ -22,11 +22,13 @@ cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
 CCH__DEFINE_GET(cch_context *, cch_stream_context, cch_stream, stream, NULL, context)
 
 cch_status cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
+  static _Atomic(uint64_t) created;
   CCH__REQUIRE_USABLE(out, context);
   cch__poll();
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
   if (stream == NULL)
     return CCH_ENOMEM;
+  stream->number = atomic_fetch_add_explicit(&created, 1, memory_order_relaxed) + 1;
   int status = cch__context_create_stream(&stream->raw, context, flags, priority);
   CCH__RETURN_FAILURE(cch__box_created(stream, status));
   cch__box_in(&stream->box, &stream->context, context);

@@ -174,10 +174,12 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
   std::shared_ptr<Event> start, end;
   SIM_RETURN_FAILURE(find_event(hStart, start));
   SIM_RETURN_FAILURE(find_event(hEnd, end));
-  for (const std::shared_ptr<Event> &event : {start, end})
+  for (const std::shared_ptr<Event> &event : {start, end}) {
     SIM_RETURN_FAILURE(check_event(*event, false));
-  if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
-      end->recorded == nullptr || start->context.lock() != end->context.lock())
+    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0)
+      return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (start->recorded == nullptr || end->recorded == nullptr || start->context.lock() != end->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
   SIM_REQUIRE(pMilliseconds != nullptr);
   state().executor.poll();
