@@ -80,7 +80,8 @@ PINS = {"3.10": ["numpy==1.26.*"], "3.11": ["numpy==2.0.*"], "3.12": ["numpy==2.
 # version, but their PTX runs only on a driver of the same version or a newer one.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
 # Packages of other projects, with the programs that use them on the simulator.
-CLIENTS = nox.project.load_toml(ROOT / "ci" / "clients" / "clients.toml")
+CLIENT_PROGRAMS = SIM / "tests" / "clients"
+CLIENTS = nox.project.load_toml(CLIENT_PROGRAMS / "clients.toml")
 # The packages that use cuda.core. The session runs each with cuda.core, and again with cudacore in its place.
 ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
@@ -460,7 +461,7 @@ def clients(session: nox.Session, client: str) -> None:
     for way in [[], ["-m", "cudacore.as_cuda_core", "python"]][: 1 + (client in ON_CUDACORE)]:
         for program in programs:
             name, *arguments = program.split()
-            command = ["python", *way, str(ROOT / "ci" / "clients" / name), *arguments, *session.posargs]
+            command = ["python", *way, str(CLIENT_PROGRAMS / name), *arguments, *session.posargs]
             session.run("python", "-m", "cudacore_sim", *command)
 
 
@@ -490,7 +491,7 @@ def types(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
     modules = [name.replace("-", "_") for name in PACKAGES]
     session.run("mypy", *(option for module in modules for option in ("-p", module)))
-    session.run("mypy", "noxfile.py", "ci", "packages/cudacore/tests/types_of_programs.py")
+    session.run("mypy", "noxfile.py", "ci", str(CLIENT_PROGRAMS), "packages/cudacore/tests/types_of_programs.py")
     session.run("python", "ci/check_programs.py")
     # Each package is checked separately. Types of other projects' packages are ignored, because cuda.bindings has none.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)

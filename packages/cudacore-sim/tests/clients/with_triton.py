@@ -198,7 +198,7 @@ def prints() -> None:
 
 
 def example_of_the_documentation() -> None:
-    example = Path(__file__).resolve().parents[2] / "docs" / "examples" / "triton-ci"
+    example = Path(__file__).resolve().parents[4] / "docs" / "examples" / "triton-ci"
     plain = {name: value for name, value in os.environ.items() if name not in {"LD_PRELOAD", "CUDACORE_DRIVER"}}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     assert subprocess.run(command, cwd=example, env=plain, check=False).returncode == 0
