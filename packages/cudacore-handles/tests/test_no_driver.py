@@ -227,6 +227,29 @@ def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
     assert out == "True 1\n"
 
 
+def test_a_driver_of_another_package(run_python: Run, tmp_path: Path) -> None:
+    """CUDACORE_DRIVER could name no driver but the simulated one, or NVML beside the driver would not be found."""
+    (tmp_path / "cudacore_mine.py").write_text(
+        "import cudacore_sim\ndef get_library():\n    print('asked')\n    return cudacore_sim.get_library()\n"
+    )
+    out = ok(
+        run_python(
+            """
+        import os
+        import cudacore_handles as ch
+        from cudacore_handles._sdk import selected_driver
+
+        ch.Device(0).set_current()
+        import cudacore_sim
+        print(cudacore_sim.is_loaded(), selected_driver() == os.environ["CUDACORE_MINE_LIBRARY"])
+        """,
+            CUDACORE_DRIVER="Mine",
+            PYTHONPATH=str(tmp_path),
+        )
+    )
+    assert out == "asked\nTrue True\n"
+
+
 def test_the_simulated_driver_after_the_import(run_python: Run) -> None:
     """In a notebook, CUDACORE_DRIVER=sim would have no effect, or none after a call that found no driver."""
     out = ok(
@@ -253,8 +276,8 @@ def test_the_simulated_driver_after_the_import(run_python: Run) -> None:
             CUDACORE_SIM_LIBRARY="",
         )
     )
-    assert "simulator: cannot open shared object file" in out
-    assert "CUDACORE_DRIVER can be gpu, sim, or the path of a driver" in out
+    assert "CUDACORE_DRIVER is simulator, and there is no driver of this name: install cudacore-simulator" in out
+    assert "CUDACORE_DRIVER can also be gpu, or the path of a driver" in out
     assert "<Device 0 (" in out
 
 
@@ -306,5 +329,5 @@ def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
             CUDACORE_SIM_LIBRARY="",
         )
     )
-    assert out.startswith("dlopen: CCH_ENODRIVER (-3): CUDACORE_DRIVER is sim, and the simulated driver is not found")
-    assert "install cudacore-sim" in out
+    assert out.startswith("dlopen: CCH_ENODRIVER (-3): CUDACORE_DRIVER is sim, and there is no driver of this name")
+    assert "install cudacore-sim, or have CUDACORE_SIM_LIBRARY name its library" in out

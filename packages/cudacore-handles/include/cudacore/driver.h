@@ -6,9 +6,9 @@
  * @file driver.h
  * The CUDA driver, which is loaded at the first call that needs it.
  *
- * $CUDACORE_DRIVER selects the library to load: a path, a soname, or `sim` for the simulated driver of cudacore-sim,
- * whose path is then in $CUDACORE_SIM_LIBRARY (Python sets this variable if the package is installed). If the variable
- * is not set, or is `gpu`, libcuda.so.1 is loaded.
+ * $CUDACORE_DRIVER selects the library to load: a path, a soname, or a name without dots and slashes, such as `sim`,
+ * for the driver of a package, here cudacore_sim. Its path is then in $CUDACORE_SIM_LIBRARY, which Python sets if the
+ * package is installed. If the variable is not set, or is `gpu`, libcuda.so.1 is loaded.
  *
  * Each entry point is requested with the version that this library was written for, so one build works with every
  * driver from CUDA 12 on. If the driver lacks an entry point, only calls that need it fail, with CCH_ENOSYMBOL.

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from cudacore_handles import _other_names as _other_names
 from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
+from cudacore_handles._base.drivers import selected_driver as _selected_driver
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
 from cudacore_handles._base.live_counts import live_counts
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir
-from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
 from cudacore_handles._code.kernel import Kernel, ParamInfo
@@ -252,7 +252,7 @@ _finish_module(globals(), _LAZY)
 
 
 _publish(__name__, __all__, globals())
-_find_simulated_driver()
+_selected_driver()
 
 # The compiled module was built against one version of the library and may be loaded with another.
 if _lib.cch_version() >> 16 != _lib.CCH_VERSION >> 16 or _lib.cch_version() < _lib.CCH_VERSION:

@@ -148,7 +148,7 @@ def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")
-    assert caught.value.hint.endswith("the simulated driver prints them to stderr")
+    assert caught.value.hint.endswith("compute-sanitizer finds the kernel and the line")
 
 
 def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.simulated import why_refused
+from cudacore_handles._base.drivers import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
 
@@ -130,13 +130,13 @@ _FAULTS = {
     "CUDA_ERROR_LAUNCH_TIMEOUT": "never ended, or took longer than a device with a display allows",
     "CUDA_ERROR_LAUNCH_FAILED": "failed",
 }
-_FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver prints them to stderr"
+_FIND_FAULT = "compute-sanitizer finds the kernel and the line"
 
 # Hints for result codes whose names and meanings do not say what to do.
 _HINTS = {
     "CCH_ENODRIVER": (
-        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, "
-        "cudacore-sim simulates one: install it, and start the program with CUDACORE_DRIVER=sim in the environment"
+        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. "
+        "CUDACORE_DRIVER in the environment selects another driver, also one that needs no GPU"
     ),
     "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
@@ -302,11 +302,11 @@ def driver_error(function: str, code: int) -> CUDAError:
 
 
 def _noted(error: CUDAError, why: str) -> CUDAError:
-    """Add the simulated driver's explanation to an error: as a note, or on Python 3.10 at the end of its log."""
+    """Add the driver's explanation to an error: as a note, or on Python 3.10 at the end of its log."""
     if why and hasattr(error, "add_note"):
-        error.add_note(f"The simulated driver says: {why}")
+        error.add_note(f"The driver says: {why}")
     elif why:
-        error.log = "\n".join(filter(None, (error.log, f"The simulated driver says: {why}")))
+        error.log = "\n".join(filter(None, (error.log, f"The driver says: {why}")))
     return error
 
 

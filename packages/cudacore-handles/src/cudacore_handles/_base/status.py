@@ -17,7 +17,7 @@ class Status(int):
     node : int
         The ``CUgraphNode`` that failed; 0 if none did.
     why : str
-        The simulated driver's explanation; empty on a real driver.
+        The driver's explanation; most drivers have none.
     """
 
     domain: int

@@ -76,8 +76,7 @@ def _newer_ptx(image: bytes) -> str:
     driver = version_text(driver_version())
     return (
         f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {driver}, can compile: "
-        f'compile to "cubin" for the device instead, use the NVRTC of CUDA {driver} or older, or update the driver; '
-        "where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION"
+        f'compile to "cubin" for the device instead, use the NVRTC of CUDA {driver} or older, or update the driver'
     )
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version
+from cudacore_handles._base.drivers import warn_other_driver
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
-from cudacore_handles._base.simulated import warn_other_driver
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING
 
+from cudacore_handles._base.drivers import carries_ptx
 from cudacore_handles._base.element_types import element_of_c
 from cudacore_handles._base.module_attributes import finish_module
-from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._compiler import compilers
 from cudacore_handles._native import call_interruptibly, call_on_thread, file_states, join_threads, library_loads
 

@@ -10,12 +10,12 @@
  */
 CCH_EXPORT cch_status cch_driver_symbol(void **out, const char *name, int version);
 
-/** Finds the simulated driver: sets $CUDACORE_SIM_LIBRARY. */
+/** Finds the driver that a package contains: for CUDACORE_DRIVER=name, sets $CUDACORE_NAME_LIBRARY. */
 typedef void (*cch_search_fn)(void);
 
 /**
- * Sets the function that finds the simulated driver. It is called before the driver is loaded, if $CUDACORE_DRIVER is
- * `sim` and $CUDACORE_SIM_LIBRARY is not set. No lock is held then.
+ * Sets the function that finds drivers in packages. It is called before the driver is loaded, if $CUDACORE_DRIVER is
+ * the name of one and its path is not known. No lock is held then.
  */
 CCH_EXPORT void cch_driver_set_search(cch_search_fn CCH_NULLABLE search);
 

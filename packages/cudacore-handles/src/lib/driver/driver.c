@@ -6,8 +6,10 @@
 
 #include <cudacore_internal/base.h>
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -26,7 +28,7 @@ static PFN_cuGetProcAddress_v12000 get_proc_address; /* set by the thread that i
 static atomic_bool loaded;
 static void *library;      /* the driver's library; set before `loaded` */
 static char *library_name; /* the name that it was loaded by */
-static _Atomic(cch_search_fn) find_simulator;
+static _Atomic(cch_search_fn) find_named;
 
 /* While the process forks, no thread may begin or end initialisation: the child would get a half-loaded driver. */
 static void before_fork(void) { pthread_mutex_lock(&init_lock); }
@@ -73,15 +75,30 @@ static const char *variable(const char *name) {
   return value != NULL && *value != '\0' ? value : NULL;
 }
 
+enum { NAME_SIZE = 128 };
+typedef char variable_name[NAME_SIZE];
+
 /*
- * Returns the library that $CUDACORE_DRIVER names; NULL if the variable names the simulator, but the simulator is not
- * installed.
+ * If $CUDACORE_DRIVER is the name of a driver that a package contains, returns it, and writes the name of the variable
+ * with the path of the library. Otherwise, returns NULL.
  */
-static const char *driver_name(void) {
+static const char *package_driver(variable_name out) {
   const char *name = variable("CUDACORE_DRIVER");
-  if (name == NULL || strcasecmp(name, "gpu") == 0)
-    return "libcuda.so.1";
-  return strcasecmp(name, "sim") == 0 ? variable("CUDACORE_SIM_LIBRARY") : name;
+  if (name == NULL || strcasecmp(name, "gpu") == 0 || strpbrk(name, "/.") != NULL)
+    return NULL;
+  snprintf(out, NAME_SIZE, "CUDACORE_%s_LIBRARY", name);
+  for (char *letter = out; *letter != '\0'; letter++)
+    *letter = (char)toupper((unsigned char)*letter);
+  return name;
+}
+
+/* Returns the library that $CUDACORE_DRIVER selects; NULL if that is a package's, and its path is not known. */
+static const char *driver_name(void) {
+  variable_name path;
+  if (package_driver(path) != NULL)
+    return variable(path);
+  const char *name = variable("CUDACORE_DRIVER");
+  return name == NULL || strcasecmp(name, "gpu") == 0 ? "libcuda.so.1" : name;
 }
 
 static const cch__driver_hooks *hooks_of(void *driver) {
@@ -95,9 +112,10 @@ static const cch__driver_hooks *hooks_of(void *driver) {
 const cch__driver_hooks *cch__driver_find_hooks(void) {
   if (cch__driver_loaded())
     return hooks_of(library);
-  const char *chosen = variable("CUDACORE_DRIVER"), *name = driver_name();
-  bool is_simulated = chosen != NULL && strcasecmp(chosen, "sim") == 0;
-  return hooks_of(name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_simulated ? 0 : RTLD_NOLOAD)) : NULL);
+  variable_name path;
+  int unless_loaded = package_driver(path) != NULL ? 0 : RTLD_NOLOAD;
+  const char *name = driver_name();
+  return hooks_of(name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | unless_loaded) : NULL);
 }
 
 void cch_driver_explain(char *out, size_t size) {
@@ -116,15 +134,19 @@ bool cch_driver_replaces_compilers(void) {
 
 static int load(void) {
   const char *name = driver_name();
-  if (name == NULL)
+  if (name == NULL) {
+    variable_name path;
+    const char *package = package_driver(path);
     return cch__fail(CCH_ENODRIVER, "dlopen",
-                     "CUDACORE_DRIVER is sim, and the simulated driver is not found: install cudacore-sim, or have "
-                     "CUDACORE_SIM_LIBRARY name its libcuda.so.1");
+                     "CUDACORE_DRIVER is %s, and there is no driver of this name: install cudacore-%s, or have %s name "
+                     "its library; CUDACORE_DRIVER can also be gpu, or the path of a driver",
+                     package, package, path);
+  }
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL)
     return cch__fail(CCH_ENODRIVER, "dlopen", "%s%s", dlerror(),
-                     variable("CUDACORE_DRIVER") != NULL && name != variable("CUDACORE_SIM_LIBRARY")
-                         ? "; CUDACORE_DRIVER can be gpu, sim, or the path of a driver"
+                     variable("CUDACORE_DRIVER") != NULL
+                         ? "; CUDACORE_DRIVER can be gpu, the name of a driver that is installed, or a path"
                          : "");
   void *entry = dlsym(handle, "cuGetProcAddress_v2");
   if (entry == NULL) {
@@ -174,13 +196,13 @@ static int init(void) {
   return status == CUDA_ERROR_NOT_INITIALIZED ? fail_forked() : status;
 }
 
-void cch_driver_set_search(cch_search_fn search) { atomic_store(&find_simulator, search); }
+void cch_driver_set_search(cch_search_fn search) { atomic_store(&find_named, search); }
 
 bool cch_driver_is_other(void) {
   if (!cch__driver_loaded() || library_name == NULL)
     return false;
   const char *name = driver_name();
-  if (name == NULL) /* the simulator, whose path is not known */
+  if (name == NULL) /* that of a package, and its path is not known */
     return hooks_of(library) == NULL;
   if (strcmp(name, library_name) == 0)
     return false;
@@ -196,7 +218,7 @@ cch_status cch_driver_init(void) {
     return 0;
   if (state == CCH__FORKED)
     return fail_forked();
-  cch_search_fn search = atomic_load(&find_simulator);
+  cch_search_fn search = atomic_load(&find_named);
   if (search != NULL && driver_name() == NULL)
     search();
   pthread_mutex_lock(&init_lock);

@@ -304,7 +304,7 @@ bool cch__driver_loaded(void);
 
 /*
  * What a driver can offer beyond CUDA, by an exported function `const cch__driver_hooks *cudacoreDriverHooks(void)`.
- * The documentation of the simulated driver describes it.
+ * docs/simulator/extending.rst describes it.
  */
 typedef struct cch__driver_hooks {
   size_t size; /* of the structure that the driver has */
@@ -314,7 +314,7 @@ typedef struct cch__driver_hooks {
 
 /*
  * Returns the hooks of the driver that is loaded, or that $CUDACORE_DRIVER selects; NULL if it has none. Callers do not
- * need a driver, so this loads none but the simulated one, which stays open.
+ * need a driver, so this loads none but one that a package contains, which stays open.
  */
 const cch__driver_hooks *cch__driver_find_hooks(void);
 

@@ -278,14 +278,13 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
   queue(self);
 }
 
-/* ---- the simulated driver ---- */
+/* ---- the driver of a package ---- */
 
 /* Runs on the thread that makes the first call that needs a driver, which may hold the GIL or not. */
-static void find_simulator(void) {
+static void find_driver(void) {
   PyGILState_STATE attached = PyGILState_Ensure();
-  KEEPING_EXCEPTION(PyObject *module = PyImport_ImportModule("cudacore_handles._base.simulated");
-                    PyObject *found =
-                        module != NULL ? PyObject_CallMethod(module, "find_simulated_driver", NULL) : NULL;
+  KEEPING_EXCEPTION(PyObject *module = PyImport_ImportModule("cudacore_handles._base.drivers");
+                    PyObject *found = module != NULL ? PyObject_CallMethod(module, "selected_driver", NULL) : NULL;
                     if (found == NULL) PyErr_WriteUnraisable(module); Py_XDECREF(found); Py_XDECREF(module));
   PyGILState_Release(attached);
 }
@@ -327,6 +326,6 @@ static PyMethodDef functions[] = {
 
 int add_owner_functions(PyObject *module) {
   if (runtime_is_main(((state *)PyModule_GetState(module))->base.runtime)) /* PyGILState_Ensure() is for the main one */
-    cch_driver_set_search(find_simulator);
+    cch_driver_set_search(find_driver);
   return PyModule_AddFunctions(module, functions);
 }

@@ -154,8 +154,8 @@ def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
                 print("\n".join([str(error), *getattr(error, "__notes__", [])]))
         """
     )
-    assert "The simulated driver says: code that cannot be loaded: line 4: unknown name '%r1': mov" in child.stdout
-    assert "The simulated driver says: device 0 has no 1125899906842624 bytes left" in child.stdout, child.stderr
+    assert "The driver says: code that cannot be loaded: line 4: unknown name '%r1': mov" in child.stdout
+    assert "The driver says: device 0 has no 1125899906842624 bytes left" in child.stdout, child.stderr
 
 
 def test_a_count_of_none(cuda: Any) -> None:

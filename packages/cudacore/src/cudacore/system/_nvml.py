@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from cudacore.system import exceptions
 from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UninitializedError, UnknownError
+from cudacore_handles._sdk import selected_driver
 
 #: For each CUDA version, the oldest version of cuda-bindings that has all NVML functions that this package needs.
 OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
@@ -29,8 +30,7 @@ _HINTS = {
     9: "Load the NVIDIA kernel module; in a container, start it with access to the GPUs (docker run --gpus all)",
     12: (
         "NVML (libnvidia-ml.so.1) is part of the NVIDIA driver: install the driver. In a container, start it with "
-        "NVIDIA_DRIVER_CAPABILITIES=utility or all. Without a GPU, cudacore-sim simulates one: install it, and start "
-        "the program with CUDACORE_DRIVER=sim in the environment"
+        "NVIDIA_DRIVER_CAPABILITIES=utility or all"
     ),
     13: "Its driver is too old for this function: install a newer one",
     15: "Look at the kernel's log (dmesg) for Xid errors; the machine must usually be restarted",
@@ -100,9 +100,7 @@ def initialize() -> Any:
 
 def _load_beside_driver() -> None:
     """Load the NVML in the folder of the driver that ``$CUDACORE_DRIVER`` names, so that the bindings find it."""
-    driver = os.environ.get("CUDACORE_DRIVER", "")
-    if driver.lower() == "sim":
-        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # set by cudacore-handles if the simulator is installed
+    driver = selected_driver()
     library = Path(driver).with_name("libnvidia-ml.so.1") if os.sep in driver else None
     if library is None or not library.is_file():
         return
