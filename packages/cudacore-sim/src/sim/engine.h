@@ -29,6 +29,12 @@ struct Parameter {
   uint32_t alignment;
 };
 
+/*
+ * A .pragma of PTX that limits the registers of those kernels whose own directives do not limit them: these words and
+ * the number.
+ */
+inline constexpr std::string_view register_pragma = "cudacore_sim.maxnreg ";
+
 /* A kernel, with the properties that the driver needs. */
 struct KernelInfo {
   std::string name;
@@ -40,7 +46,6 @@ struct KernelInfo {
   Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros if not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros if not given */
   uint32_t min_blocks = 0;        /* .minnctapersm */
-  bool limits_registers = false;  /* whether one of these directives, or .maxnreg, limits the registers */
   Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros if not given */
   bool explicit_cluster = false;  /* .explicitcluster */
 
@@ -250,6 +255,7 @@ enum class FaultKind {
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */
   assertion,           /* CUDA_ERROR_ASSERT */
   hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
+  tensor_memory_leak,  /* a block ended with tensor memory: CUDA_ERROR_TENSOR_MEMORY_LEAK */
   /* The kinds from here on are findings of checks. */
   synchronization,
   unwritten, /* a read of memory that nobody wrote */

@@ -20,6 +20,7 @@ FAULT_KINDS = (
     "trap",
     "assertion",
     "hang",
+    "tensor_memory_leak",
 )
 FAILURES = ("none", "syntax", "unsupported_instruction", "unsupported_version", "unresolved")
 

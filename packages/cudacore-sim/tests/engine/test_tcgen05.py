@@ -393,6 +393,12 @@ DEFECTS = {
     "@%w0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %taddr, 256;": "512 were allocated there",
     "@%p0 tcgen05.mma.cta_group::1.kind::f16 [%taddr], %d1, %d1, 0x08000000, 0;": "a shape that there is not",
     "@%p0 tcgen05.mma.cta_group::1.kind::f16 [%taddr], %d1, %d1, 0x08040100, 0;": "types that this kind",
+    "@%w0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %taddr, 512; bar.sync 0; "
+    "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%addr];": "column 0 are not allocated",
+    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; "
+    "@%w0 tcgen05.alloc.cta_group::1.sync.aligned.b32 [slot], 32;": "given up its right to allocate",
+    "@%w0 bra freed; ret; freed: tcgen05.dealloc.cta_group::1.sync.aligned.b32 %taddr, 512; "
+    "tcgen05.alloc.cta_group::1.sync.aligned.b32 [slot], 64; ret;": "has not freed the 64 columns",
 }
 
 

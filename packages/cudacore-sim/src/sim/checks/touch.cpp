@@ -19,8 +19,7 @@ void Touches::Page::split() {
 void Touches::add(const Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (static_cast<Window>(address >> window_shift) != Window::memory)
     return;
-  const bool is_strong = ins.access & access_strong;
-  const Mark mark{w.pc & ((1u << 30) - 1), !is_strong, is_strong};
+  const Mark mark{w.pc % strong | (ins.access & access_strong ? strong : plain)};
   Pages &pages = pages_[write];
   for (uint64_t at = address, end = address + bytes; at < end;) {
     const uint64_t offset = at % page_bytes, size = std::min(end - at, page_bytes - offset);
@@ -69,20 +68,22 @@ std::vector<Touch> Touches::ranges() const {
       pages.emplace_back(number, page.get());
     std::sort(pages.begin(), pages.end());
     for (const auto &[number, page] : pages) {
-      const uint64_t step = page->bytes ? 1 : word_bytes;
-      for (uint64_t i = 0, end = 0; i < page_bytes; i = end) {
-        const Mark mark = page->at(i);
-        for (end = i + step; end < page_bytes && page->at(end).is_like(mark);)
-          end += step;
-        if (!mark.any())
-          continue;
-        const uint64_t at = number * page_bytes;
-        const Touch touch{at + i, at + end, write, mark.plain != 0, mark.strong != 0};
-        if (!found.empty() && found.back().end == touch.begin && found.back().is_like(touch))
-          found.back().end = touch.end;
-        else
-          found.push_back(touch);
-      }
+      auto add = [&found, write, at = number * page_bytes](const auto &marks) {
+        const uint64_t step = page_bytes / marks.size();
+        for (size_t i = 0, end = 0; i < marks.size(); i = end) {
+          const Mark mark = marks[i];
+          for (end = i + 1; end < marks.size() && marks[end].is_like(mark);)
+            ++end;
+          if (!mark.any())
+            continue;
+          const Touch touch{at + i * step, at + end * step, write, mark.is_plain(), mark.is_strong()};
+          if (!found.empty() && found.back().end == touch.begin && found.back().is_like(touch))
+            found.back().end = touch.end;
+          else
+            found.push_back(touch);
+        }
+      };
+      page->bytes ? add(*page->bytes) : add(page->words);
     }
   }
   return found;
@@ -93,7 +94,7 @@ int64_t Touches::place(uint64_t address, bool write) const {
   if (found == pages_[write].by_number.end())
     return -1;
   const Mark mark = found->second->at(address % page_bytes);
-  return mark.any() ? int64_t{mark.pc} : -1;
+  return mark.any() ? int64_t{mark.bits % strong} : -1;
 }
 
 } // namespace sim::exec

@@ -23,19 +23,27 @@ public:
 
 private:
   static constexpr uint64_t page_bytes = 512, word_bytes = 4;
+  static constexpr uint32_t plain = 1u << 31, strong = 1u << 30;
   /*
    * The first instruction in the code that accessed some bytes, and whether there were plain and strong accesses. Among
    * these, only plain accesses count if there are any.
    */
   struct Mark {
-    uint32_t pc : 30, plain : 1, strong : 1;
-    bool any() const { return plain || strong; }
-    bool is_like(Mark other) const { return plain == other.plain && strong == other.strong; }
+    uint32_t bits = 0; /* the index of the instruction, and the flags */
+
+    bool any() const { return bits != 0; }
+    bool is_plain() const { return bits & plain; }
+    bool is_strong() const { return bits & strong; }
+    bool is_like(Mark other) const { return (bits ^ other.bits) < strong; }
     void add(Mark other) {
-      if (!any() || other.plain > plain || (other.plain == plain && other.any() && other.pc < pc))
-        pc = other.pc;
-      plain |= other.plain;
-      strong |= other.strong;
+      if (!any()) {
+        bits = other.bits;
+        return;
+      }
+      uint32_t pc = bits % strong;
+      if (other.is_plain() != is_plain() ? other.is_plain() : other.any() && other.bits % strong < pc)
+        pc = other.bits % strong;
+      bits = ((bits | other.bits) & (plain | strong)) | pc;
     }
   };
   struct Page {

@@ -264,6 +264,9 @@ Unit::Result Unit::run() {
         finished = finished && warp.finished();
       }
     if (finished) {
+      for (const Block &block : blocks)
+        if (block.tensor_memory)
+          tensor_memory_ends(*block.tensor_memory);
       if (grid->checker)
         grid->checker->ended(*this);
       return Result::finished;

@@ -69,6 +69,7 @@ struct Barrier {
 struct Unit;
 struct BlockHistory;
 struct TensorMemory;
+void tensor_memory_ends(const TensorMemory &memory); /* memory that is still allocated is a fault */
 
 struct Block {
   Unit *unit = nullptr;

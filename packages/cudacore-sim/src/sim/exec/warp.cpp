@@ -27,6 +27,7 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   leaving = strayed = 0;
   stores = 0;
   range = Range{0, 0, nullptr, false, 0};
+  found = nullptr;
   cluster_arrived = 0;
   group_begun = group_made = 0;
   awaits_group = false;

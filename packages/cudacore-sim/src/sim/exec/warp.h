@@ -150,6 +150,7 @@ public:
   uint32_t carries = 0;                 /* the carry flag CC.CF, one bit for each lane */
   uint64_t stores = 0;                  /* number of instructions that store; a sign of progress */
   Range range{0, 0, nullptr, false, 0}; /* the range that was accessed last, which the next access is likely to be in */
+  const Range *found = nullptr;         /* the range that was looked up last */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid of each lane, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */

@@ -34,7 +34,9 @@ enum class TensorCopyRows : uint8_t { all_128, halves_02_13, halves_01_23, to_al
 Handler tensor_fill_handler();
 
 /* The types of a product's matrices A and B. */
-enum class TensorKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
+enum class TensorKind : uint8_t { f16, tf32, i8, f8f6f4, mxf8f6f4, mxf4, mxf4nvf4 };
+constexpr bool is_scaled(TensorKind kind) { return kind >= TensorKind::mxf8f6f4; }
+constexpr bool is_packed(TensorKind kind) { return kind >= TensorKind::mxf4; } /* two numbers are in a byte */
 /*
  * tcgen05.mma. Operands: the address of D; A, a descriptor or (flag) an address of tensor memory; the descriptor of B;
  * the description of the instruction; a predicate: D is added. Then the addresses of the scales of A and B, or four

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/isa/numeric.h"
@@ -419,7 +420,6 @@ KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
   /* Compilers use only as many registers as the directives allow, and spill other values to memory. */
   const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
   uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
-  info.limits_registers = threads || from.min_blocks || from.max_registers;
   if (threads)
     info.limit_registers(65536 / threads);
   if (from.max_registers)
@@ -496,6 +496,18 @@ std::string with_lines(const std::string &log, const std::vector<Lines> &texts) 
   return result;
 }
 
+/* Applies the pragma at the end of a text, if there is one, to the kernels without limits of their own. */
+void limit_registers(std::string_view text, std::vector<ptx::ast::Function> &functions) {
+  text.remove_prefix(text.size() - std::min(text.size(), 2 * register_pragma.size()));
+  const size_t at = text.rfind(register_pragma);
+  if (at == text.npos)
+    return;
+  const int limit = std::atoi(std::string(text.substr(at + register_pragma.size())).c_str());
+  for (ptx::ast::Function &one : functions)
+    if (!one.max_threads[0] && !one.required_threads[0] && !one.min_blocks && !one.max_registers)
+      one.max_registers = static_cast<uint32_t>(limit);
+}
+
 CompileResult compile_texts(const std::vector<Lines> &texts) {
   std::deque<std::string> names_made;
   std::vector<std::string> names;
@@ -505,6 +517,7 @@ CompileResult compile_texts(const std::vector<Lines> &texts) {
     for (const Lines &one : texts) {
       names.emplace_back(one.name);
       trees.push_back(ptx::parse(one.text, one.first, first_file));
+      limit_registers(one.text, trees.back().functions);
       if (!trees.back().files.empty())
         first_file = trees.back().files.rbegin()->first + 1;
     }

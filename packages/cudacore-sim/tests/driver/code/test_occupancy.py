@@ -12,6 +12,7 @@ import pytest
 
 CARVEOUT, REGISTERS = 9, 4
 JIT_MAX_REGISTERS = 0
+PTX_INPUT = 1
 
 
 def kernel(name: str, directives: str = "", shared: int = 0) -> str:
@@ -37,7 +38,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("function", ["cuModuleLoadDataEx", "cuLibraryLoadData", "cuLibraryLoadFromFile"])
+FUNCTIONS = ["cuModuleLoadDataEx", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuLinkCreate_v2", "cuLinkAddData_v2"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_limits_of_registers(cuda: Any, tmp_path: Path, function: str) -> None:
     """.maxnreg and CU_JIT_MAX_REGISTERS would have no effect, or the option would replace a kernel's own limit."""
     code = (HEADER + "".join(kernel(f"k{i}", directives) for i, directives in enumerate(LIMITS))).encode()
@@ -48,6 +52,15 @@ def test_limits_of_registers(cuda: Any, tmp_path: Path, function: str) -> None:
         module = c_void_p()
         if function == "cuModuleLoadDataEx":
             cuda.cuModuleLoadDataEx(byref(module), code, *jit)
+        elif function.startswith("cuLink"):
+            link, cubin, size = c_void_p(), c_void_p(), c_size_t()
+            other = (jit[0], options, (c_void_p * 1)(64))  # the options of an input replace those of the linker
+            of_link, of_input = (jit, (0, None, None)) if "Create" in function else (other, jit)
+            cuda.cuLinkCreate_v2(*of_link, byref(link))
+            cuda.cuLinkAddData_v2(link, PTX_INPUT, code, c_size_t(len(code) + 1), b"code", *of_input)
+            cuda.cuLinkComplete(link, byref(cubin), byref(size))
+            cuda.cuModuleLoadData(byref(module), cubin)
+            cuda.cuLinkDestroy(link)
         else:
             library = c_void_p()
             source = code if function == "cuLibraryLoadData" else str(tmp_path / "code.ptx").encode()

@@ -10,8 +10,8 @@ namespace sim {
 /* Whether the options of the compiler are valid. */
 bool are_options(unsigned count, const CUjit_option *options, void **values);
 
-/* Applies the options that change the code. Only CU_JIT_MAX_REGISTERS does. */
-void set_options(Image &image, unsigned count, const CUjit_option *options, void **values);
+/* Returns the value of CU_JIT_MAX_REGISTERS, the only option that changes the code; 0: it is not given. */
+unsigned register_limit(unsigned count, const CUjit_option *options, void **values);
 
 /* Writes the reason why code cannot be loaded, and the length of that text, to the buffers of the options. */
 void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values);

@@ -212,7 +212,8 @@ static CUresult check_target(std::string_view text, PtxOrigin origin, int &capab
   int newest = newest_ptx_of(origin);
   if (!config().any_ptx && major * 10 + minor > newest) {
     messages = "PTX " + std::string(version) + " is newer than PTX " + std::to_string(newest / 10) + "." +
-               std::to_string(newest % 10) + ", the newest that this driver takes";
+               std::to_string(newest % 10) +
+               ", the newest that this driver takes: CUDACORE_SIM_DRIVER_VERSION sets its version";
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   char feature = 0;
@@ -233,9 +234,16 @@ static CUresult check_target(std::string_view text, PtxOrigin origin, int &capab
   return CUDA_SUCCESS;
 }
 
-CUresult Image::read_ptx(const std::vector<PtxText> &texts) {
+void limit_registers(std::string &ptx, unsigned limit) {
+  if (limit != 0)
+    ptx += "\n.pragma \"" + std::string(register_pragma) + std::to_string(limit) + "\";\n";
+}
+
+CUresult Image::read_ptx(std::vector<PtxText> texts) {
   ptx = 0;
-  for (const PtxText &one : texts) {
+  for (PtxText &one : texts) {
+    if (origin == PtxOrigin::text)
+      sim::limit_registers(one.text, max_registers);
     int capability = 0;
     if (CUresult failed = check_target(one.text, origin, capability, messages))
       return failed;
@@ -261,9 +269,6 @@ CUresult Image::read_ptx(const std::vector<PtxText> &texts) {
     }
   compiled = std::move(compilation.module);
   kernel_infos = info(*compiled).kernels;
-  for (KernelInfo &kernel : kernel_infos)
-    if (max_registers != 0 && origin == PtxOrigin::text && !kernel.limits_registers)
-      kernel.limit_registers(max_registers);
   variable_infos = info(*compiled).variables;
   binary = device_capability();
   return CUDA_SUCCESS;
@@ -335,7 +340,7 @@ CUresult Image::run_embedded(const char *data, size_t size) {
   if (found.empty())
     messages = "its PTX is not known";
   else
-    result = read_ptx(found);
+    result = read_ptx(std::move(found));
   if (lacks_instruction)
     messages = "its PTX has an instruction that the simulator does not have: " + messages;
   if (result != CUDA_SUCCESS && !lacking.empty())

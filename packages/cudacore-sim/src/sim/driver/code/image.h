@@ -51,7 +51,7 @@ public:
 
 private:
   CUresult understand();
-  CUresult read_ptx(const std::vector<PtxText> &texts);
+  CUresult read_ptx(std::vector<PtxText> texts);
   CUresult read_cubin(const char *data, size_t size);
   CUresult run_embedded(const char *data, size_t size);
 
@@ -78,6 +78,9 @@ CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &co
 
 /* Appends the PTX of some code to `found`. `lacking`: the names of the inputs that have no PTX. */
 void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);
+
+/* Appends a directive that limits the registers of those kernels whose own directives do not limit them. */
+void limit_registers(std::string &ptx, unsigned limit);
 
 /* The PTX that replaces libcudadevrt.a, for an input with that name. */
 bool is_device_runtime(const std::string &name);

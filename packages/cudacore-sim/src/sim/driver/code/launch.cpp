@@ -79,6 +79,8 @@ CUresult code_of(FaultKind kind) {
     return CUDA_ERROR_ASSERT;
   case FaultKind::hang:
     return CUDA_ERROR_LAUNCH_TIMEOUT;
+  case FaultKind::tensor_memory_leak:
+    return CUDA_ERROR_TENSOR_MEMORY_LEAK;
   case FaultKind::trap:
     break;
   case FaultKind::synchronization: /* such a fault does not stop the kernel */
@@ -117,6 +119,8 @@ std::string describe_event(const Fault &fault) {
     return "trap";
   case FaultKind::hang:
     return "no progress";
+  case FaultKind::tensor_memory_leak:
+    return "tensor memory leak";
   case FaultKind::synchronization:
     return "undefined synchronization";
   case FaultKind::unwritten:

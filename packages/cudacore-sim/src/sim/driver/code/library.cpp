@@ -93,7 +93,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> image = Image::copy(code);
   if (image != nullptr)
-    set_options(*image, numJitOptions, jitOptions, jitOptionsValues);
+    image->limit_registers(register_limit(numJitOptions, jitOptions, jitOptionsValues));
   if (image != nullptr && !image->is_code()) {
     image->prepare(); /* only writes the log: an error is returned when the code is used */
     write_log(image->log(), numJitOptions, jitOptions, jitOptionsValues);
@@ -111,7 +111,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
   if (!read_file(fileName, bytes))
     return CUDA_ERROR_FILE_NOT_FOUND;
   std::shared_ptr<Image> image = Image::take(std::move(bytes));
-  set_options(*image, numJitOptions, jitOptions, jitOptionsValues);
+  image->limit_registers(register_limit(numJitOptions, jitOptions, jitOptionsValues));
   return add(library, std::move(image));
 }
 

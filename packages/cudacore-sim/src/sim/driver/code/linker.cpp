@@ -41,10 +41,12 @@ struct JitLog {
 struct Link {
   Link(unsigned count, const CUjit_option *options, void **values)
       : errors(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
-        info(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) {}
+        info(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES),
+        max_registers(register_limit(count, options, values)) {}
 
   uint64_t handle = 0;
   JitLog errors, info;
+  unsigned max_registers; /* of inputs that have no limit of their own; 0: there is none */
   std::vector<PtxText> texts;
   std::vector<char> cubin;
   CUresult broken = CUDA_SUCCESS; /* an error about names; all later calls return it */
@@ -106,7 +108,8 @@ CUresult read_input(CUjitInputType type, const std::string &name, std::vector<ch
   }
 }
 
-CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, const std::string &name) {
+CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, const std::string &name,
+             unsigned max_registers) {
   std::shared_ptr<Link> link;
   SIM_RETURN_FAILURE(find_link(handle, link));
   if (link->is_complete)
@@ -117,7 +120,9 @@ CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, c
   std::string reason;
   if (CUresult result = read_input(type, name, std::move(bytes), texts, reason))
     return reason.empty() ? result : failed(*link, result, reason);
-  for (const PtxText &one : texts) {
+  for (PtxText &one : texts) {
+    if (type != CU_JIT_INPUT_CUBIN) /* machine code keeps its registers */
+      limit_registers(one.text, max_registers != 0 ? max_registers : link->max_registers);
     CompileResult alone = compile({one});
     if (alone.module == nullptr && alone.failure != CompileResult::Failure::unresolved)
       return failed(*link,
@@ -158,7 +163,8 @@ CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void *data, s
   if (data == nullptr || size == 0 || !are_options(numOptions, options, optionValues))
     return CUDA_ERROR_INVALID_VALUE;
   const char *bytes = static_cast<const char *>(data);
-  return add(handle, type, std::vector<char>(bytes, bytes + size), name != nullptr ? name : "<input>");
+  return add(handle, type, std::vector<char>(bytes, bytes + size), name != nullptr ? name : "<input>",
+             register_limit(numOptions, options, optionValues));
 }
 
 CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *path, unsigned int numOptions,
@@ -168,7 +174,7 @@ CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *p
     return CUDA_ERROR_INVALID_VALUE;
   if (!read_file(path, bytes))
     return CUDA_ERROR_FILE_NOT_FOUND;
-  return add(handle, type, std::move(bytes), path);
+  return add(handle, type, std::move(bytes), path, register_limit(numOptions, options, optionValues));
 }
 
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {

@@ -70,10 +70,12 @@ void write_log(const std::string &log, unsigned count, const CUjit_option *optio
     *size = handle_of<void *>(length);
 }
 
-void set_options(Image &image, unsigned count, const CUjit_option *options, void **values) {
+unsigned register_limit(unsigned count, const CUjit_option *options, void **values) {
+  unsigned limit = 0;
   for (unsigned i = 0; i < count; i++)
     if (options[i] == CU_JIT_MAX_REGISTERS)
-      image.limit_registers(static_cast<unsigned>(value_of(values[i])));
+      limit = static_cast<unsigned>(value_of(values[i]));
+  return limit;
 }
 
 bool are_options(unsigned count, const CUjit_option *options, void **values) {
@@ -93,7 +95,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> code = Image::copy(image);
   if (code != nullptr)
-    set_options(*code, numOptions, options, optionValues);
+    code->limit_registers(register_limit(numOptions, options, optionValues));
   CUresult result = load(module, code, context);
   write_log(code != nullptr ? code->log() : "", numOptions, options, optionValues);
   return result;

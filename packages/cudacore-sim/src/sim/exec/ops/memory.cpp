@@ -39,23 +39,23 @@ void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address
 }
 
 const Range &range_of(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
-  if (w.grid->launch.memory) {
+  auto has = [&](const Range &range) {
+    return address >= range.begin && address < range.end && bytes <= range.end - address;
+  };
+  if (w.grid->launch.memory && (!w.found || !has(*w.found))) {
     const std::vector<Range> &ranges = w.grid->launch.memory->ranges;
     auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
                                   [](uint64_t value, const Range &range) { return value < range.begin; });
-    if (after != ranges.begin()) {
-      const Range &range = *std::prev(after);
-      if (address < range.end && bytes <= range.end - address) {
-        if (write && !range.writable)
-          w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
-                         "the memory is read-only");
-        return range;
-      }
-    }
+    w.found = after != ranges.begin() && has(*std::prev(after)) ? &*std::prev(after) : nullptr;
   }
-  if (Checker *checker = w.grid->checker.get())
-    checker->misses(w, ins, address, bytes, write);
-  w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global");
+  if (!w.found) {
+    if (Checker *checker = w.grid->checker.get())
+      checker->misses(w, ins, address, bytes, write);
+    w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global");
+  }
+  if (write && !w.found->writable)
+    w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global", "the memory is read-only");
+  return *w.found;
 }
 
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "sim/isa/matrix.h"
-#include "sim/ptx/coder.h"
+#include "sim/ptx/decode/matrix_kind.h"
 
 namespace sim::ptx {
 
@@ -20,6 +20,7 @@ using exec::MatrixProduct;
 using exec::MatrixRole;
 using exec::MatrixShape;
 using exec::Spread;
+using exec::TensorKind;
 
 /* --- names ---------------------------------------------------------------------------------------------------- */
 
@@ -99,22 +100,6 @@ bool is_small_float(Element element) {
   return is_eight_bit_float(element) || element == Element::e2m3 || element == Element::e3m2 ||
          element == Element::e2m1;
 }
-
-/* The products with .kind, and how many scales a row of A and a column of B can have. */
-struct KindForm {
-  std::string_view name;
-  MatrixShape shape;
-  bool only_e2m1;              /* both types are e2m1, packed; otherwise any small types */
-  std::string_view scale_size; /* empty: there are no scales */
-  uint32_t scales;
-  bool is_default; /* the size of the scales can be left out */
-  bool has_ue4m3;  /* the scales can have type ue4m3 */
-};
-constexpr KindForm kind_forms[] = {{"kind::f8f6f4", {16, 8, 32}, false, "", 0, true, false},
-                                   {"kind::mxf8f6f4", {16, 8, 32}, false, "scale_vec::1X", 1, true, false},
-                                   {"kind::mxf4", {16, 8, 64}, true, "scale_vec::2X", 2, true, false},
-                                   {"kind::mxf4nvf4", {16, 8, 64}, true, "scale_vec::2X", 2, false, false},
-                                   {"kind::mxf4nvf4", {16, 8, 64}, true, "scale_vec::4X", 4, false, true}};
 
 template <size_t N> void check_form(Coder &c, const Form (&forms)[N], Element a, const MatrixShape &shape) {
   std::string known;
@@ -241,27 +226,6 @@ void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
   product.selector = static_cast<uint32_t>(selector);
 }
 
-/* Takes .kind and, for a product with scales, .block_scale and the number of scales. Returns null if there is no kind.
- */
-const KindForm *take_kind(Coder &c) {
-  std::string_view name;
-  for (const KindForm &form : kind_forms) {
-    if (form.name != name && !c.take(form.name))
-      continue;
-    name = form.name; /* the next forms can have the same kind, with another number of scales */
-    if (form.scale_size.empty())
-      return &form;
-    if (!c.take(form.scale_size) && !form.is_default)
-      continue;
-    if (!c.take("block_scale"))
-      c.fail("expected .block_scale");
-    return &form;
-  }
-  if (!name.empty())
-    c.fail("expected .scale_vec::2X or .scale_vec::4X");
-  return nullptr;
-}
-
 /* Takes the operands with the scales of A or B: a word, and {byte, thread}. */
 exec::ScaleOperands take_scale_operands(Coder &c, size_t place) {
   if (!c.is_list(place + 1) || c.operand(place + 1).elements.size() != 2)
@@ -271,25 +235,27 @@ exec::ScaleOperands take_scale_operands(Coder &c, size_t place) {
 }
 
 /* mma.sync.aligned.shape.row.col.kind{.block_scale{.scale_vec::NX}}.dtype.atype.btype.ctype{.stype} d, a, b, c, ... */
-void mma_of_kind(Coder &c, const KindForm &kind, const MatrixShape &shape) {
+void mma_of_kind(Coder &c, TensorKind kind, const MatrixShape &shape) {
+  const uint8_t scales = take_scales(c, kind, false);
   Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B"), from = need_element(c, "C");
-  bool known = kind.only_e2m1 ? a == Element::e2m1 && b == Element::e2m1 : is_small_float(a) && is_small_float(b);
-  if (!known || !(shape == kind.shape))
-    c.fail("." + std::string(kind.name) + " has no such product,");
-  if (d != from || (d != Element::f32 && (d != Element::f16 || kind.scales)))
+  const bool packed = is_packed(kind);
+  bool known = packed ? a == Element::e2m1 && b == Element::e2m1 : is_small_float(a) && is_small_float(b);
+  if (kind < TensorKind::f8f6f4 || !known || !(shape == MatrixShape{16, 8, packed ? 64u : 32u}))
+    c.fail("this .kind has no such product,");
+  if (d != from || (d != Element::f32 && (d != Element::f16 || scales)))
     c.fail("C and D cannot be " + name_of(from) + " and " + name_of(d));
-  if (kind.only_e2m1)
+  if (packed)
     a = b = Element::e2m1_packed;
   MatrixProduct product = product_of(shape, Spread::mma, d, a, b, from);
   product.at_once = true;
   take_layouts(c, product.a, product.b);
   if (!product.a.by_row || product.b.by_row)
     c.fail("A has to be .row and B .col");
-  product.scales = kind.scales;
-  c.need(kind.scales ? 8 : 4);
-  if (kind.scales) {
+  product.scales = scales;
+  c.need(scales ? 8 : 4);
+  if (scales) {
     product.scales_are_powers = c.take("ue8m0");
-    if (!product.scales_are_powers && (!kind.has_ue4m3 || !c.take("ue4m3")))
+    if (!product.scales_are_powers && (scales != 4 || !c.take("ue4m3")))
       c.fail("expected the type of the scales");
     product.a_scales = take_scale_operands(c, 4);
     product.b_scales = take_scale_operands(c, 6);
@@ -302,8 +268,9 @@ void mma(Coder &c) {
   bool ordered = c.take("sp::ordered_metadata"), sparse = c.take("sp") || ordered;
   c.need_aligned();
   MatrixShape shape = need_shape(c);
-  if (const KindForm *kind = take_kind(c))
-    return sparse ? c.unsupported() : mma_of_kind(c, *kind, shape);
+  TensorKind kind;
+  if (take_kind(c, kind))
+    return sparse ? c.unsupported() : mma_of_kind(c, kind, shape);
   Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B"), from = need_element(c, "C");
   Spread spread = a == Element::f16 && shape.m == 8 ? Spread::quad_pairs : Spread::mma;
   if (!go_together(a, b))

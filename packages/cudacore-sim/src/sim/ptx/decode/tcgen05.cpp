@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcgen05: tensor memory, and products of matrices in it. */
-#include "sim/isa/tensor_memory.h"
+#include "sim/ptx/decode/matrix_kind.h"
 #include "sim/ptx/decode/memory.h"
 
 namespace sim::ptx {
@@ -146,49 +146,23 @@ void copy(Coder &c) {
   c.emit(exec::tensor_fill_handler());
 }
 
-/* Takes the number of scales of a row, as .scale_vec::NX or as the number of columns for which a scale is. */
-uint8_t take_scales(Coder &c, TensorKind kind) {
-  struct Form {
-    TensorKind kind;
-    std::string_view name, alias;
-    uint8_t scales;
-  };
-  static constexpr Form forms[] = {{TensorKind::mxf8f6f4, "block32", "scale_vec::1X", 1},
-                                   {TensorKind::mxf4, "block32", "scale_vec::2X", 2},
-                                   {TensorKind::mxf4nvf4, "block32", "scale_vec::2X", 2},
-                                   {TensorKind::mxf4nvf4, "block16", "scale_vec::4X", 4}};
-  if (!c.take("block_scale"))
-    c.unsupported();
-  for (const Form &form : forms)
-    if (form.kind == kind && (c.take(form.name) || c.take(form.alias)))
-      return form.scales;
-  if (kind == TensorKind::mxf4nvf4)
-    c.unsupported();
-  return kind == TensorKind::mxf4 ? 2 : 1;
-}
-
 /*
  * tcgen05.mma.cta_group::1.kind [d], a, b, description{, [scales of a], [scales of b]}{, {masks}}, adds{, scale of d}
  */
 void product(Coder &c) {
-  static constexpr Coder::Choice<TensorKind> kinds[] = {
-      {"kind::f16", TensorKind::f16},           {"kind::tf32", TensorKind::tf32},
-      {"kind::f8f6f4", TensorKind::f8f6f4},     {"kind::i8", TensorKind::i8},
-      {"kind::mxf8f6f4", TensorKind::mxf8f6f4}, {"kind::mxf4", TensorKind::mxf4},
-      {"kind::mxf4nvf4", TensorKind::mxf4nvf4}};
   for (const char *variant : {"sp", "ws"})
     if (c.take(variant))
       not_simulated(c, *variant == 's' ? "a product of a sparse matrix" : "a product that keeps B");
   take_group(c);
   TensorKind kind;
-  if (!c.take_choice(kinds, kind))
+  if (!take_kind(c, kind))
     c.unsupported();
   if (c.take("ashift"))
     not_simulated(c, "a shifted matrix");
   for (const char *use : {"fill", "use", "lastuse", "discard"})
     c.take(std::string("collector::a::") + use);
-  bool is_scaled = kind >= TensorKind::mxf8f6f4;
-  c.out.count = is_scaled ? take_scales(c, kind) : 0;
+  const bool is_scaled = exec::is_scaled(kind);
+  c.out.count = take_scales(c, kind, true);
   c.need(is_scaled ? 7 : 5, 7);
   c.out.op[0] = tensor_address(c, c.operand(0));
   c.out.flag = c.operand(1).kind == ast::Operand::Kind::address;
@@ -246,6 +220,36 @@ void tcgen05(Coder &c) {
 }
 
 } // namespace
+
+bool take_kind(Coder &c, TensorKind &kind) {
+  static constexpr Coder::Choice<TensorKind> kinds[] = {
+      {"kind::f16", TensorKind::f16},           {"kind::tf32", TensorKind::tf32},
+      {"kind::f8f6f4", TensorKind::f8f6f4},     {"kind::i8", TensorKind::i8},
+      {"kind::mxf8f6f4", TensorKind::mxf8f6f4}, {"kind::mxf4", TensorKind::mxf4},
+      {"kind::mxf4nvf4", TensorKind::mxf4nvf4}};
+  return c.take_choice(kinds, kind);
+}
+
+uint8_t take_scales(Coder &c, TensorKind kind, bool by_block) {
+  struct Form {
+    TensorKind kind;
+    std::string_view name, block;
+    uint8_t scales;
+    bool is_default; /* the number can be left out */
+  };
+  static constexpr Form forms[] = {{TensorKind::mxf8f6f4, "scale_vec::1X", "block32", 1, true},
+                                   {TensorKind::mxf4, "scale_vec::2X", "block32", 2, true},
+                                   {TensorKind::mxf4nvf4, "scale_vec::2X", "block32", 2, false},
+                                   {TensorKind::mxf4nvf4, "scale_vec::4X", "block16", 4, false}};
+  if (!is_scaled(kind))
+    return 0;
+  if (!c.take("block_scale"))
+    c.fail("expected .block_scale");
+  for (const Form &form : forms)
+    if (form.kind == kind && (c.take(form.name) || (by_block && c.take(form.block)) || form.is_default))
+      return form.scales;
+  c.fail("expected .scale_vec::2X or .scale_vec::4X");
+}
 
 const Decoder tcgen05_decoders[] = {{"tcgen05", tcgen05}, {nullptr, nullptr}};
 

@@ -13,6 +13,8 @@ struct TensorMemory {
   /* For each unit of columns, the first column and the number of columns of its allocation; 0 columns: it is free. */
   struct Allocation {
     uint32_t first = 0, columns = 0;
+    Warp *by = nullptr; /* the warp that allocated the columns, and its instruction */
+    const Instruction *at = nullptr;
   };
   std::array<Allocation, tensor_columns / tensor_unit> units{};
   bool relinquished = false;

@@ -14,9 +14,26 @@ uint32_t &tensor_cell(Warp &w, const Instruction &ins, uint32_t by, uint32_t lan
   return memory->cells[lane][column];
 }
 
+void tensor_memory_ends(const TensorMemory &memory) {
+  for (const TensorMemory::Allocation &one : memory.units)
+    if (one.columns)
+      one.by->fault(FaultKind::tensor_memory_leak, *one.at, 0,
+                    "the block ended, and has not freed the " + std::to_string(one.columns) +
+                        " columns that it allocated here");
+}
+
 namespace {
 
 /* --- allocation --------------------------------------------------------------------------------------------------- */
+
+TensorMemory &memory_of(Warp &w) {
+  std::shared_ptr<TensorMemory> &memory = w.block->tensor_memory;
+  if (!memory) {
+    memory = std::make_shared<TensorMemory>();
+    std::memset(&memory->cells, static_cast<int>(w.grid->launch.fill), sizeof memory->cells);
+  }
+  return *memory;
+}
 
 void alloc(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -25,12 +42,7 @@ void alloc(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (columns < tensor_unit || columns > tensor_columns || (columns & (columns - 1)))
       w.fault(FaultKind::illegal_instruction, ins, first,
               std::to_string(columns) + " columns: it has to be a power of two from 32 to 512");
-    if (!w.block->tensor_memory) {
-      w.block->tensor_memory = std::make_shared<TensorMemory>();
-      std::memset(&w.block->tensor_memory->cells, static_cast<int>(w.grid->launch.fill),
-                  sizeof w.block->tensor_memory->cells);
-    }
-    TensorMemory &memory = *w.block->tensor_memory;
+    TensorMemory &memory = memory_of(w);
     if (memory.relinquished)
       w.fault(FaultKind::illegal_instruction, ins, first, "the block has given up its right to allocate");
     uint32_t begin = 0;
@@ -45,7 +57,7 @@ void alloc(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (begin == tensor_columns)
       w.fault(FaultKind::hang, ins, first, std::to_string(columns) + " columns of tensor memory never become free");
     for (uint32_t i = begin; i < begin + columns; i += tensor_unit)
-      memory.units[i / tensor_unit] = {begin, columns};
+      memory.units[i / tensor_unit] = {begin, columns, &w, &ins};
     uint64_t address = w.in(ins.op[0])[first];
     ++w.stores;
     std::byte *at =
@@ -72,10 +84,7 @@ void dealloc(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void relinquish(Warp &w, const Instruction &ins, uint32_t lanes) {
-  all_together(w, ins, lanes, [&](uint32_t) {
-    if (w.block->tensor_memory)
-      w.block->tensor_memory->relinquished = true;
-  });
+  all_together(w, ins, lanes, [&](uint32_t) { memory_of(w).relinquished = true; });
 }
 
 /* --- loads and stores --------------------------------------------------------------------------------------------- */

@@ -38,13 +38,11 @@ Element element_of(TensorKind kind, uint32_t code) {
   }
 }
 
-bool is_scaled(TensorKind kind) { return kind >= TensorKind::mxf8f6f4; }
-
 Description describe(TensorKind kind, uint32_t bits, uint32_t scales) {
   auto field = [&](uint32_t first, uint32_t count) { return bits >> first & ((1u << count) - 1); };
   Description d;
-  bool packed = kind == TensorKind::mxf4 || kind == TensorKind::mxf4nvf4;
-  Element a = element_of(kind, field(7, 3)), b = element_of(kind, field(10, packed ? 2 : 3)), sum = Element::f32;
+  Element a = element_of(kind, field(7, 3)), b = element_of(kind, field(10, is_packed(kind) ? 2 : 3)),
+          sum = Element::f32;
   if (kind == TensorKind::i8)
     sum = field(4, 2) == 2 ? Element::s32 : Element::none;
   else if (!is_scaled(kind))
