@@ -45,47 +45,11 @@ def some_size(rng: random.Random) -> int:
 
 
 @operation()
-def stream_create(world: World, rng: random.Random) -> object:
-    return replace(world.streams, rng, world.device.create_stream())
-
-
-@operation()
-def stream_create_in_context(world: World, rng: random.Random) -> object:
-    return replace(world.streams, rng, rng.choice(world.contexts).create_stream())
-
-
-@operation()
 def stream_borrow(world: World, rng: random.Random) -> None:
     lane = rng.choice(world.lanes)
     foreign = world.device.create_stream(lane.foreign)
     assert foreign == lane.keeper
     replace(lane.faces, rng, rng.choice((foreign, lane.face())))
-
-
-@operation()
-def stream_close(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
-    rng.choice(rng.choice((world.streams, lane.faces))).close()
-
-
-@operation()
-def stream_sync(world: World, rng: random.Random) -> None:
-    world.any_stream(rng).sync()
-
-
-@operation()
-def stream_record(world: World, rng: random.Random) -> None:
-    world.any_stream(rng).record(rng.choice(world.events))
-
-
-@operation()
-def stream_record_new(world: World, rng: random.Random) -> None:
-    replace(world.events, rng, world.any_stream(rng).record(options=rng.choice((None, TIMING))))
-
-
-@operation()
-def stream_wait_event(world: World, rng: random.Random) -> None:
-    world.any_stream(rng).wait(rng.choice(world.events))
 
 
 @operation()
@@ -106,21 +70,6 @@ def stream_properties(world: World, rng: random.Random) -> None:
 
 
 # ---- events
-
-
-@operation()
-def event_create(world: World, rng: random.Random) -> object:
-    return replace(world.events, rng, world.device.create_event(rng.choice((None, TIMING))))
-
-
-@operation()
-def event_close(world: World, rng: random.Random) -> None:
-    rng.choice(world.events).close()
-
-
-@operation()
-def event_sync(world: World, rng: random.Random) -> None:
-    rng.choice(world.events).sync()
 
 
 @operation()
@@ -170,11 +119,6 @@ def context_resources(world: World, rng: random.Random) -> None:
 
 
 @operation()
-def context_close(world: World, rng: random.Random) -> None:
-    rng.choice(world.contexts).close()
-
-
-@operation()
 def context_set_current(world: World, rng: random.Random) -> None:
     world.exports.append(world.device.set_current(rng.choice(world.contexts)))
     world.device.set_current()
@@ -189,16 +133,6 @@ def context_properties(world: World, rng: random.Random) -> None:
 
 
 # ---- memory resources
-
-
-@operation()
-def pool_create(world: World, rng: random.Random) -> object:
-    return replace(world.pools, rng, ch.DeviceMemoryResource(world.device, POOL))
-
-
-@operation()
-def pool_close(world: World, rng: random.Random) -> None:
-    rng.choice(world.pools).close()
 
 
 @operation()
@@ -284,11 +218,6 @@ def host_part(world: World, rng: random.Random) -> None:
 
 
 @operation()
-def host_close(world: World, rng: random.Random) -> None:
-    rng.choice(world.hosts).close()
-
-
-@operation()
 def host_view(world: World, rng: random.Random) -> None:
     view = rng.choice(world.hosts).__buffer__()
     world.exports.append(view)
@@ -304,28 +233,8 @@ def set_deallocation_stream(buffers: list[ch.Buffer], world: World, rng: random.
     rng.choice(buffers).set_deallocation_stream(world.any_stream(rng))
 
 
-@operation()
-def idle_set_deallocation_stream(world: World, rng: random.Random) -> None:
-    set_deallocation_stream(world.idle, world, rng)
-
-
-@operation()
-def host_set_deallocation_stream(world: World, rng: random.Random) -> None:
-    set_deallocation_stream(world.hosts, world, rng)
-
-
 def export(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:
     world.exports.append(rng.choice(buffers).__dlpack__(max_version=rng.choice((None, (1, 0)))))
-
-
-@operation()
-def idle_export(world: World, rng: random.Random) -> None:
-    export(world.idle, world, rng)
-
-
-@operation()
-def host_export(world: World, rng: random.Random) -> None:
-    export(world.hosts, world, rng)
 
 
 @operation()
@@ -344,11 +253,6 @@ def exports_drop(world: World, rng: random.Random) -> None:
 def code_create(world: World, rng: random.Random) -> object:
     code = ch.ObjectCode.from_ptx(PTX)
     return replace(world.codes, rng, pickle.loads(pickle.dumps(code)) if rng.random() < 0.3 else code)
-
-
-@operation()
-def code_get_kernel(world: World, rng: random.Random) -> object:
-    return replace(world.kernels, rng, rng.choice(world.codes).get_kernel("add"))
 
 
 @operation()
@@ -375,18 +279,6 @@ def kernel_properties(world: World, rng: random.Random) -> None:
 
 
 # ---- work that is ordered on the stream of a lane (class Lane)
-
-
-@operation()
-def lane_allocate(world: World, rng: random.Random) -> object:
-    lane = rng.choice(world.lanes)
-    return replace(lane.buffers, rng, world.device.allocate(SIZE, stream=rng.choice(lane.faces)))
-
-
-@operation()
-def lane_allocate_pinned(world: World, rng: random.Random) -> object:
-    lane = rng.choice(world.lanes)
-    return replace(lane.pinned, rng, PINNED.allocate(SIZE, stream=rng.choice(lane.faces)))
 
 
 @operation()
@@ -422,18 +314,6 @@ def lane_copy(world: World, rng: random.Random) -> None:
         one.copy_to(other, stream=stream)
     else:
         one.copy_from(other, stream=stream)
-
-
-@operation()
-def lane_copy_to_new(world: World, rng: random.Random) -> object:
-    lane = rng.choice(world.lanes)
-    return replace(lane.buffers, rng, rng.choice(lane.buffers).copy_to(stream=rng.choice(lane.faces)))
-
-
-@operation()
-def lane_export(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
-    world.exports.append(rng.choice(lane.buffers).__dlpack__())
 
 
 @operation()
@@ -474,3 +354,45 @@ def lane_prepared_launch(world: World, rng: random.Random) -> None:
         case _:
             world.exports.append(prepared.block)
             prepared[1] = 7
+
+
+# ---- operations of one expression
+
+SIMPLE: dict[str, Operation] = {
+    "stream create": lambda w, r: replace(w.streams, r, w.device.create_stream()),
+    "stream create in context": lambda w, r: replace(w.streams, r, r.choice(w.contexts).create_stream()),
+    "stream sync": lambda w, r: w.any_stream(r).sync(),
+    "stream record": lambda w, r: w.any_stream(r).record(r.choice(w.events)),
+    "stream record new": lambda w, r: replace(w.events, r, w.any_stream(r).record(options=r.choice((None, TIMING)))),
+    "stream wait event": lambda w, r: w.any_stream(r).wait(r.choice(w.events)),
+    "event create": lambda w, r: replace(w.events, r, w.device.create_event(r.choice((None, TIMING)))),
+    "event close": lambda w, r: r.choice(w.events).close(),
+    "event sync": lambda w, r: r.choice(w.events).sync(),
+    "context close": lambda w, r: r.choice(w.contexts).close(),
+    "pool create": lambda w, r: replace(w.pools, r, ch.DeviceMemoryResource(w.device, POOL)),
+    "pool close": lambda w, r: r.choice(w.pools).close(),
+    "host close": lambda w, r: r.choice(w.hosts).close(),
+    "idle set deallocation stream": lambda w, r: set_deallocation_stream(w.idle, w, r),
+    "host set deallocation stream": lambda w, r: set_deallocation_stream(w.hosts, w, r),
+    "idle export": lambda w, r: export(w.idle, w, r),
+    "host export": lambda w, r: export(w.hosts, w, r),
+    "code get kernel": lambda w, r: replace(w.kernels, r, r.choice(w.codes).get_kernel("add")),
+}
+
+# Operations with a lane (class Lane).
+OF_A_LANE: dict[str, Callable[[World, random.Random, Any], object]] = {
+    "stream close": lambda w, r, lane: r.choice(r.choice((w.streams, lane.faces))).close(),
+    "lane allocate": lambda w, r, lane: replace(lane.buffers, r, w.device.allocate(SIZE, stream=r.choice(lane.faces))),
+    "lane allocate pinned": lambda w, r, lane: replace(
+        lane.pinned, r, PINNED.allocate(SIZE, stream=r.choice(lane.faces))
+    ),
+    "lane copy to new": lambda w, r, lane: replace(
+        lane.buffers, r, r.choice(lane.buffers).copy_to(stream=r.choice(lane.faces))
+    ),
+    "lane export": lambda w, r, lane: w.exports.append(r.choice(lane.buffers).__dlpack__()),
+}
+
+OPERATIONS.update(SIMPLE)
+for name, do in OF_A_LANE.items():
+    OPERATIONS[name] = lambda world, rng, do=do: do(world, rng, rng.choice(world.lanes))  # type: ignore[misc]
+ANSWERS.update(dict.fromkeys(OPERATIONS.keys() - ANSWERS.keys(), ()))

@@ -60,9 +60,7 @@ def driver_env(on_sim: bool) -> dict[str, str]:
 PARAMETERS = pytest.mark.needs_driver("12.4", "parameters of kernels, which a program in C has to state before")
 
 
-@pytest.mark.parametrize(
-    "source", ["consumer.c", "consumer.cpp", "owners.cpp", pytest.param("graph.c", marks=PARAMETERS)]
-)
+@pytest.mark.parametrize("source", ["consumer.c", "owners.cpp", pytest.param("graph.c", marks=PARAMETERS)])
 def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> None:
     """A program built against the installed package would not compile, not link, or not find the library."""
     result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)

@@ -100,14 +100,6 @@ cch_graph_exec *instantiate(cch_graph *graph) {
   return exec;
 }
 
-void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
-
-bool has_switches(void) {
-  int version;
-  OK(cch_driver_version(&version));
-  return version >= 12080;
-}
-
 static void count_end(void *object) {
   (void)object;
   atomic_fetch_add(&ended, 1);

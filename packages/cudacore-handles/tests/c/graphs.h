@@ -35,12 +35,6 @@ cch_graph_node *node_of(cch_graph *graph, CUgraphNode raw);
 cch_graph_node *copy_of(cch_graph_node *node, cch_graph *clone);
 cch_graph_exec *instantiate(cch_graph *graph);
 
-/* Makes events report that work is not done, until sim.reset(). */
-void nothing_is_done(void);
-
-/* Returns whether the driver supports switch nodes, and "if" nodes with a second body. */
-bool has_switches(void);
-
 /* new_bundle() makes a bundle that counts its destruction. ends() returns how many of these bundles were destroyed. */
 cch_bundle *new_bundle(void);
 int ends(void);

@@ -135,9 +135,6 @@ def test_values_that_live_only_in_the_tuple() -> None:
     assert _native.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
 
 
-# ---- the resolver of types that are not registered
-
-
 # ---- memory of the registry of types
 
 

@@ -19,7 +19,6 @@ import pytest
 import cudacore_handles as ch
 
 MIB = 1 << 20
-OUT_OF_MEMORY, UNKNOWN = 2, 999
 
 
 def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:

@@ -302,9 +302,6 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
     assert first_bytes([out], stream) == [0]
 
 
-# ---- memory of every kind
-
-
 # ---- between devices
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import ipc_children as children
 import pytest
-from ipc_children import TIMEOUT, read
+from ipc_children import TIMEOUT, descriptors, joined, read
 
 import cudacore_handles as ch
 from cudacore_handles import IPCVirtualMemoryDescriptor, VirtualMemoryResource
@@ -35,15 +35,6 @@ def buffer(resource: VirtualMemoryResource, stream: ch.Stream) -> ch.Buffer:
     buffer.fill(3, stream=stream)
     stream.sync()
     return buffer
-
-
-def joined(process: Any) -> int | None:
-    process.join(TIMEOUT)
-    return process.exitcode  # type: ignore[no-any-return]
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 # ---- exporting to other processes

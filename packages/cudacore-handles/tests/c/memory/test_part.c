@@ -100,12 +100,6 @@ static void uses_of_foreign_streams_are_a_set(void) {
   close_memory(&m);
 }
 
-typedef struct freed {
-  CUdeviceptr ptr;
-  size_t size;
-  int count;
-} freed;
-
 int main(void) {
   check_open();
   RUN(frees_share_a_helper_stream);
