@@ -66,6 +66,12 @@ def test_memory_info(device: ch.Device) -> None:
     assert (info.free, info.total) == tuple(info)
 
 
+def test_memory_info_of_a_device_that_is_not_current(in_new_thread: Callable[[Callable[[], Any]], Any]) -> None:
+    """The memory of the current device would be reported, or a current device would be required."""
+    for device in ch.Device.get_all_devices():
+        assert in_new_thread(lambda device=device: device.memory_info.total) == device.memory_info.total  # type: ignore[misc]
+
+
 def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
     """memory_info would report the memory of the current device instead of its own device."""
     run_on_sim(
