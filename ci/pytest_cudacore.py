@@ -12,12 +12,18 @@ function that the error names; an error for any other function is a failure.
 A test that takes ``device`` gets device 0, current on its thread, and fails if there are more live handles at its end
 than at its beginning; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a wider scope take
 ``first_device``.
+
+With ``--parallel-threads`` of pytest-run-parallel, device 0 is current on each thread that calls such a test, and the
+threads share the test's fixtures. Tests that look at the whole process, as `WHOLE_PROCESS` tells, run on one thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import inspect
+import itertools
 import os
 import re
 import sys
@@ -26,7 +32,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,6 +62,18 @@ FEATURES = {
     "cuMemGetMemPool": "default pools of hosts and managed memory",
     "cuMemPoolCreate": "pools of host memory and of managed memory",
 }
+# Names in tests that count objects or driver calls of the whole process, or make calls fail.
+WHOLE_PROCESS = {
+    "calls",
+    "cch_reclaim_pending",
+    "fail",
+    "failing",
+    "live",
+    "live_counts",
+    "logging",
+    "reports",
+    "__del__",
+}
 _TOO_OLD = re.compile(r"(cu\w+): CCH_ENOSYMBOL \(-4\): needs a driver for CUDA ([\d.]+) or newer")
 _CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver for CUDA 12\.8", re.DOTALL)
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
@@ -71,6 +89,33 @@ def pytest_configure(config: pytest.Config) -> None:
     inherited = os.environ.get("PYTHONWARNINGS")
     own = f"ignore:{_FORK_WARNING}:DeprecationWarning"
     os.environ["PYTHONWARNINGS"] = f"{inherited},{own}" if inherited else own
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Make device 0 current on each thread on which pytest-run-parallel calls a test."""
+    if not (isinstance(item, pytest.Function) and "device" in item.fixturenames):
+        return
+    if item.config.getoption("parallel_threads", "1") == "1":
+        return
+    test = item.obj
+    if names_in(inspect.unwrap(test).__code__) & WHOLE_PROCESS:
+        item.add_marker(pytest.mark.thread_unsafe(reason="looks at the whole process"))
+
+    @functools.wraps(test)
+    def on_device(*args: object, **fixtures: object) -> None:
+        import cudacore_handles
+
+        cudacore_handles.Device(0).set_current()
+        test(*args, **fixtures)
+
+    item.obj = on_device
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return the names that a function uses, and its nested functions and classes use or define."""
+    nested = [names_in(each) | {each.co_name} for each in code.co_consts if isinstance(each, CodeType)]
+    return {*code.co_names, *itertools.chain(*nested)}
 
 
 def freeze_what_is_there() -> None:
