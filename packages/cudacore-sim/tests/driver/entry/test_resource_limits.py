@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 
@@ -37,6 +38,7 @@ def run(run_python: RunPython, code: str) -> subprocess.CompletedProcess[str]:
     return run_python(BEGIN + textwrap.dedent(code))
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython 3.14 ends while ctypes calls functions, and crashes")
 def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
     """The process would abort at exit if driver threads still run Python host functions."""
     child = run(
