@@ -63,6 +63,7 @@ def build_null_driver(folder: Path) -> Path | None:
 
 
 def compile_c(output: Path, *arguments: str) -> Path | None:
+    output.parent.mkdir(parents=True, exist_ok=True)
     include = find_nvidia_header_directory("cudart")
     if not compiler() or not include:
         missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler() else "a C compiler"

@@ -244,7 +244,6 @@ def test_a_driver_of_another_package(run_python: Run, tmp_path: Path) -> None:
         print(cudacore_sim.is_loaded(), selected_driver() == os.environ["CUDACORE_MINE_LIBRARY"])
         """,
             CUDACORE_DRIVER="Mine",
-            PYTHONPATH=str(tmp_path),
         )
     )
     assert out == "asked\nTrue True\n"

@@ -97,9 +97,13 @@ _NOT_BEGUN = {
 def check_begun(status: int) -> None:
     """Raise an error, with advice, if `status` says that a capture could not begin."""
     if status:
-        error = last_error(status)
-        error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
-        raise error
+        raise explain_begin(last_error(status))
+
+
+def explain_begin(error: CUDAError) -> CUDAError:
+    """Add advice to the error of a capture that could not begin."""
+    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+    return error
 
 
 def explain_loss(error: CUDAError, mode: str) -> None:
