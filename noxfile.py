@@ -104,6 +104,8 @@ UNDER_ASAN = {
     "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
+# Under a sanitizer, tests in C also ask for more memory than there can be: like malloc(), it must not end the process.
+IN_C = {f"{name}_OPTIONS": "halt_on_error=1:abort_on_error=1:allocator_may_return_null=1" for name in ("ASAN", "TSAN")}
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
 # The oldest glibc with which releases run.
 GLIBC = re.findall(r'^GLIBC = "(.*)"', (ROOT / "ci" / "build_dist.py").read_text(encoding="utf-8"), re.MULTILINE)[0]
@@ -330,7 +332,7 @@ def meson_test(session: nox.Session, name: str, package: Path, *options: str, wr
     """Run a package's tests in C and C++."""
     folder = build_with_meson(session, name, package, *options)
     wrap = ["--wrapper", wrapper] if wrapper else []
-    session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs)
+    session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs, env=IN_C)
 
 
 @nox.session(requires=["build"])
