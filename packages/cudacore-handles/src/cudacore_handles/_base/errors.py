@@ -135,8 +135,8 @@ _FIND_FAULT = "compute-sanitizer finds the kernel and the line"
 # Hints for result codes whose names and meanings do not say what to do.
 _HINTS = {
     "CCH_ENODRIVER": (
-        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. "
-        "CUDACORE_DRIVER in the environment selects another driver, also one that needs no GPU"
+        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, a "
+        "driver that simulates one can be installed: cudacore-sim, which CUDACORE_DRIVER=sim in the environment selects"
     ),
     "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
