@@ -62,10 +62,11 @@ FEATURES = {
     "cuMemGetMemPool": "default pools of hosts and managed memory",
     "cuMemPoolCreate": "pools of host memory and of managed memory",
 }
-# Names in tests that count objects or driver calls of the whole process, or make calls fail.
+# Names in tests that count objects or driver calls of the whole process, make calls fail, or capture a shared stream.
 WHOLE_PROCESS = {
     "calls",
     "cch_reclaim_pending",
+    "create_graph_builder",
     "fail",
     "failing",
     "live",

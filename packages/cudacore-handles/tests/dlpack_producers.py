@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_
 # The same for capsules that are being destroyed, to which there are no references.
 _is_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _get_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+
+# Threads count at once, and without a GIL would lose counts. Reentrant, because a collection can run a deleter.
+COUNTING = threading.RLock()
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
@@ -100,7 +104,8 @@ _lent: dict[int, tuple[Any, ...]] = {}
 
 def _delete(address: int) -> None:
     array = _lent.pop(address)[-1]
-    array.deleted += 1
+    with COUNTING:
+        array.deleted += 1
 
 
 _deleter = DELETER(_delete)
@@ -161,7 +166,8 @@ class Array:
         managed.deleter = ctypes.cast(_deleter, ctypes.c_void_p)
         address = ctypes.addressof(managed)
         _lent[address] = (managed, *self.fill(managed.tensor), self)
-        self.lent += 1
+        with COUNTING:
+            self.lent += 1
         return address
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> object:
