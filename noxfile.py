@@ -46,18 +46,8 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 
 # CPython without a GIL: cudacore-handles has a wheel for each of them.
 FREE_THREADED = ["3.14t", "3.15t"]
-# Tests that stress_ft calls on several threads at once, and what their fixtures lend to one thread alone.
+# Tests that stress_ft calls on several threads at once.
 ON_THREADS = [f"packages/cudacore-handles/tests/{room}" for room in ("launch", "views")]
-OF_ONE_THREAD = [
-    "checked",
-    "cuda_sim",
-    "foreign",
-    "host_memory",
-    "memory",
-    "prepared",
-    "producer_stream",
-    "read_argument",
-]
 
 # nox also finds interpreters of pyenv that are not activated.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -269,7 +259,7 @@ def tests(session: nox.Session, cuda: str) -> None:
 def stress_ft(session: nox.Session) -> None:
     """Use, close and drop shared objects on many threads, without a GIL; and the tests of races, twenty times.
 
-    Tests that use no fixture of one thread alone are also called on four threads at once, by pytest-run-parallel.
+    Tests of launches and views are also called on four threads at once, by pytest-run-parallel.
 
     ``-- --seconds 600 --seed 7`` runs longer, with other random choices. $CUDACORE_TSAN_PYTHON can be a CPython of the
     same version that was configured with ``--disable-gil --with-thread-sanitizer``. Both then also run there, with the
@@ -284,8 +274,7 @@ def stress_ft(session: nox.Session) -> None:
         env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_REUSE": reuse}
         session.run("python", *stress, env=env)
     session.run("python", *pytest, "--keep-duplicates", *races * 20)
-    unsafe = ("--override-ini", f"thread_unsafe_fixtures={chr(10).join(OF_ONE_THREAD)}")
-    session.run("python", *pytest, "-p", "no:randomly", "--parallel-threads", "4", *unsafe, *ON_THREADS)
+    session.run("python", *pytest, "-p", "no:randomly", "--parallel-threads", "4", *ON_THREADS)
     python = os.environ.get("CUDACORE_TSAN_PYTHON")
     if python is None:
         return

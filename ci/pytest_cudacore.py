@@ -14,7 +14,7 @@ than at its beginning; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixt
 ``first_device``.
 
 With ``--parallel-threads`` of pytest-run-parallel, device 0 is current on each thread that calls such a test, and the
-threads share the test's fixtures. Tests that look at the whole process, as `WHOLE_PROCESS` tells, run on one thread.
+threads share the test's fixtures. A test that uses a name or a fixture in `OF_ONE_THREAD` runs on one thread.
 """
 
 from __future__ import annotations
@@ -62,19 +62,12 @@ FEATURES = {
     "cuMemGetMemPool": "default pools of hosts and managed memory",
     "cuMemPoolCreate": "pools of host memory and of managed memory",
 }
-# Names in tests that count objects or driver calls of the whole process, make calls fail, or capture a shared stream.
-WHOLE_PROCESS = {
-    "calls",
-    "cch_reclaim_pending",
-    "create_graph_builder",
-    "fail",
-    "failing",
-    "live",
-    "live_counts",
-    "logging",
-    "reports",
-    "__del__",
-}
+# Names in tests that count objects or driver calls of the whole process, make calls fail, or capture a shared stream;
+# and fixtures that one thread alone can use.
+OF_ONE_THREAD = set(
+    "__del__ calls cch_reclaim_pending create_graph_builder fail failing live live_counts logging reports "
+    "checked cuda_sim foreign host_memory memory prepared producer_stream read_argument".split()
+)
 _TOO_OLD = re.compile(r"(cu\w+): CCH_ENOSYMBOL \(-4\): needs a driver for CUDA ([\d.]+) or newer")
 _CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver for CUDA 12\.8", re.DOTALL)
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
@@ -95,13 +88,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Make device 0 current on each thread on which pytest-run-parallel calls a test."""
-    if not (isinstance(item, pytest.Function) and "device" in item.fixturenames):
-        return
-    if item.config.getoption("parallel_threads", "1") == "1":
+    if not isinstance(item, pytest.Function) or item.config.getoption("parallel_threads", "1") == "1":
         return
     test = item.obj
-    if names_in(inspect.unwrap(test).__code__) & WHOLE_PROCESS:
-        item.add_marker(pytest.mark.thread_unsafe(reason="looks at the whole process"))
+    if OF_ONE_THREAD & {*item.fixturenames, *names_in(inspect.unwrap(test).__code__)}:
+        item.add_marker(pytest.mark.thread_unsafe(reason="uses what is of one thread or the whole process"))
+    if "device" not in item.fixturenames:
+        return
 
     @functools.wraps(test)
     def on_device(*args: object, **fixtures: object) -> None:

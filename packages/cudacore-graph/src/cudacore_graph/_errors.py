@@ -95,13 +95,13 @@ _NOT_BEGUN = {
 
 
 def check_begun(status: int) -> None:
-    """Raise an error, with advice, if `status` says that a capture could not begin."""
+    """Raise an error if `status` says that a capture could not begin."""
     if status:
-        raise explain_begin(last_error(status))
+        raise not_begun(last_error(status))
 
 
-def explain_begin(error: CUDAError) -> CUDAError:
-    """Add advice to the error of a capture that could not begin."""
+def not_begun(error: CUDAError) -> CUDAError:
+    """Add advice to the error of a capture that did not begin."""
     error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
     return error
 

@@ -7,6 +7,12 @@ import os
 
 from cudacore_handles._cffi import ffi, lib
 
+#: The end of the hints of errors where there is no driver.
+WITHOUT_GPU = (
+    "Without a GPU, a driver that simulates one can be installed: cudacore-sim, which CUDACORE_DRIVER=sim in the "
+    "environment selects"
+)
+
 
 def selected_driver() -> str:
     """Return the path of the driver that ``CUDACORE_DRIVER`` selects; empty: the machine's own, or it is not found.

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.drivers import why_refused
+from cudacore_handles._base.drivers import WITHOUT_GPU, why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
 
@@ -135,8 +135,7 @@ _FIND_FAULT = "compute-sanitizer finds the kernel and the line"
 # Hints for result codes whose names and meanings do not say what to do.
 _HINTS = {
     "CCH_ENODRIVER": (
-        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, a "
-        "driver that simulates one can be installed: cudacore-sim, which CUDACORE_DRIVER=sim in the environment selects"
+        f"Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. {WITHOUT_GPU}"
     ),
     "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",

@@ -8,7 +8,7 @@ change, because the packages require each other in the same minor version.
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.drivers import selected_driver
+from cudacore_handles._base.drivers import WITHOUT_GPU, selected_driver
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.made import Made, not_pickled
@@ -23,6 +23,7 @@ from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles.typing import _Name
 
 __all__ = [
+    "WITHOUT_GPU",
     "Closing",
     "ComputeCapability",
     "Face",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from cudacore.system import exceptions
 from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UninitializedError, UnknownError
-from cudacore_handles._sdk import selected_driver
+from cudacore_handles._sdk import WITHOUT_GPU, selected_driver
 
 #: For each CUDA version, the oldest version of cuda-bindings that has all NVML functions that this package needs.
 OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
@@ -30,7 +30,7 @@ _HINTS = {
     9: "Load the NVIDIA kernel module; in a container, start it with access to the GPUs (docker run --gpus all)",
     12: (
         "NVML (libnvidia-ml.so.1) is part of the NVIDIA driver: install the driver. In a container, start it with "
-        "NVIDIA_DRIVER_CAPABILITIES=utility or all"
+        f"NVIDIA_DRIVER_CAPABILITIES=utility or all. {WITHOUT_GPU}"
     ),
     13: "Its driver is too old for this function: install a newer one",
     15: "Look at the kernel's log (dmesg) for Xid errors; the machine must usually be restarted",
