@@ -118,7 +118,8 @@ def main() -> None:
         metavar="PYTHON",
         help="a CPython without a GIL to build for, too",
     )
-    arguments = parser.parse_args()
+    # Packages may also come after options.
+    arguments = parser.parse_intermixed_args()
     architectures = (arguments.architecture,) if arguments.architecture else ARCHITECTURES
     out = arguments.folder.resolve()
     shutil.rmtree(out, ignore_errors=True)
