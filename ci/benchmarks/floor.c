@@ -5,96 +5,78 @@
  * usage: floor CODE [ROW...]: prints a line for each row: its name, and the nanoseconds of each measurement
  * usage: floor --first CODE: does the work of first_result.py once
  *
- * The program needs cuda.h, but is not linked to a CUDA library: it loads the driver at run time.
+ * The program loads libcuda.so.1, but no CUDA library is needed to link it: see floor.py.
  */
-#include "floor.h"
-
-#include <cudaTypedefs.h>
-#include <dlfcn.h>
+#include <cuda.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-struct driver cu;
-CUstream stream;
+static CUcontext context;
+static CUstream stream;
+static char image[1 << 20]; /* the compiled kernels; PTX ends with a NUL */
 
-static double (*null_clock)(void); /* of null_driver.c */
-
-static void load_driver(void) {
-  const char *path = getenv("CUDACORE_DRIVER");
-  void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
-  PFN_cuGetProcAddress_v12000 get = NULL;
-  if (!library || !(*(void **)&get = dlsym(library, "cuGetProcAddress_v2"))) {
-    fprintf(stderr, "%s\n", dlerror());
-    exit(1);
-  }
-  /*
-   * A driver that is older than cuda.h may lack the newest version of a function. The function without a version, which
-   * takes the same arguments, is then used. The driver that does nothing exports only cuGetProcAddress.
-   */
-#define TEXT_OF(text) #text
-#define TEXT(name) TEXT_OF(name)
-#define LOAD(name)                                                                                                     \
-  if (!(*(void **)&cu.name = dlsym(library, TEXT(name))) && !(*(void **)&cu.name = dlsym(library, #name)) &&           \
-      get(#name, (void **)&cu.name, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) != CUDA_SUCCESS) {                \
-    fprintf(stderr, "the driver has no %s\n", #name);                                                                  \
-    exit(1);                                                                                                           \
-  }
-  FUNCTIONS(LOAD)
-  *(void **)&null_clock = dlsym(library, "null_clock");
-}
-
-void check(CUresult result, const char *call) {
+static void check(CUresult result, const char *call) {
   if (result == CUDA_SUCCESS)
     return;
   const char *name = "unknown error";
-  cu.cuGetErrorName(result, &name);
+  cuGetErrorName(result, &name);
   fprintf(stderr, "%s: %s\n", call, name);
   exit(1);
 }
 
-static void *read_file(const char *path) {
-  FILE *file = fopen(path, "rb");
-  if (!file || fseek(file, 0, SEEK_END)) {
-    perror(path);
-    exit(1);
-  }
-  long size = ftell(file);
-  rewind(file);
-  void *data = malloc((size_t)size + 1);
-  if (data)
-    ((char *)data)[size] = '\0'; /* PTX must end with a NUL */
-  if (!data || fread(data, 1, (size_t)size, file) != (size_t)size) {
-    perror(path);
-    exit(1);
-  }
-  fclose(file);
-  return data;
-}
+#define CHECK(call) check(call, #call)
 
-double now(void) {
+static double now(void) {
   struct timespec time;
-  if (null_clock)
-    return null_clock();
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
 static char **chosen; /* the names of the rows to measure, ending with NULL; NULL for all rows */
 
-bool wanted(const char *name) {
+static bool wanted(const char *name) {
   for (char **each = chosen; each != NULL && *each != NULL; each++)
     if (strcmp(*each, name) == 0)
       return true;
   return chosen == NULL;
 }
 
-void report(const char *name, const double *times, size_t count) {
+static void report(const char *name, const double *times, size_t count) {
   printf("%s", name);
   for (size_t i = 0; i < count; i++)
     printf("\t%.1f", times[i]);
   printf("\n");
 }
 
-CUlaunchConfig one_block(CUstream on) {
+/*
+ * Measures a row as worker.py does: a short warm-up, then `repeat` measurements without anything between them. `per` is
+ * the number of operations in a statement.
+ */
+#define ROW_PER(per, name, number, repeat, statement)                                                                  \
+  do {                                                                                                                 \
+    if (!wanted(name))                                                                                                 \
+      break;                                                                                                           \
+    double times[repeat];                                                                                              \
+    for (int r = -1; r < (repeat); r++) {                                                                              \
+      int n = r < 0 ? (number) / 10 + 1 : (number);                                                                    \
+      double start = now();                                                                                            \
+      for (int i = 0; i < n; i++) {                                                                                    \
+        statement;                                                                                                     \
+      }                                                                                                                \
+      if (r >= 0)                                                                                                      \
+        times[r] = (now() - start) / n / (per);                                                                        \
+      CHECK(cuCtxSynchronize());                                                                                       \
+    }                                                                                                                  \
+    report(name, times, repeat);                                                                                       \
+  } while (0)
+#define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
+
+static CUlaunchConfig one_block(CUstream on) {
   CUlaunchConfig config;
   memset(&config, 0, sizeof config);
   config.gridDimX = config.gridDimY = config.gridDimZ = 1;
@@ -127,15 +109,14 @@ static void launches(CUlibrary library, CUdeviceptr pointer) {
   CUlaunchConfig config = one_block(stream);
   for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
     CUkernel kernel;
-    CHECK(cu.cuLibraryGetKernel(&kernel, library, table[t].kernel));
-    ROW(table[t].row, 500, 15, CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)kernel, table[t].arguments, NULL)));
+    CHECK(cuLibraryGetKernel(&kernel, library, table[t].kernel));
+    ROW(table[t].row, 500, 15, CHECK(cuLaunchKernelEx(&config, (CUfunction)kernel, table[t].arguments, NULL)));
   }
 }
 
 enum { MAX_THREADS = 16, LAUNCHES = 20000 }; /* the same numbers as in rows.py */
 
 typedef struct worker {
-  CUcontext context;
   CUstream stream;
   CUkernel kernel;
   CUdeviceptr pointer;
@@ -146,9 +127,9 @@ static void *launch_many(void *data) {
   worker *w = data;
   void *arguments[] = {&w->pointer};
   CUlaunchConfig config = one_block(w->stream);
-  CHECK(cu.cuCtxSetCurrent(w->context));
+  CHECK(cuCtxSetCurrent(context));
   for (int i = 0; i < w->count; i++)
-    CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)w->kernel, arguments, NULL));
+    CHECK(cuLaunchKernelEx(&config, (CUfunction)w->kernel, arguments, NULL));
   return NULL;
 }
 
@@ -165,94 +146,272 @@ static void launch_from_threads(worker *workers, int count) {
     pthread_join(threads[i], NULL);
 }
 
-static void threads(CUcontext context, const void *image, CUdeviceptr pointer) {
+static void threads(CUdeviceptr pointer) {
   worker workers[MAX_THREADS];
-  CUlibrary libraries[MAX_THREADS];
+  CUlibrary library;
   CUkernel own[MAX_THREADS];
   for (int i = 0; i < MAX_THREADS; i++) {
-    CHECK(cu.cuLibraryLoadData(&libraries[i], image, NULL, NULL, 0, NULL, NULL, 0));
-    CHECK(cu.cuLibraryGetKernel(&own[i], libraries[i], "k1"));
-    workers[i] = (worker){context, NULL, own[0], pointer, 0};
-    CHECK(cu.cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&own[i], library, "k1"));
+    workers[i] = (worker){NULL, own[0], pointer, 0};
+    CHECK(cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
   }
-  ROW_PER(LAUNCHES, "launch, 1 threads at once", 1, 5, launch_from_threads(workers, 1));
-  ROW_PER(LAUNCHES, "launch, 2 threads at once", 1, 5, launch_from_threads(workers, 2));
-  ROW_PER(LAUNCHES, "launch, 4 threads at once", 1, 5, launch_from_threads(workers, 4));
-  ROW_PER(LAUNCHES, "launch, 8 threads at once", 1, 5, launch_from_threads(workers, 8));
-  ROW_PER(LAUNCHES, "launch, 16 threads at once", 1, 5, launch_from_threads(workers, 16));
+  for (int count = 1; count <= MAX_THREADS; count *= 2) {
+    char name[64];
+    snprintf(name, sizeof name, "launch, %d threads at once", count);
+    ROW_PER(LAUNCHES, name, 1, 5, launch_from_threads(workers, count));
+  }
   for (int i = 0; i < MAX_THREADS; i++)
     workers[i].kernel = own[i];
   ROW_PER(LAUNCHES, "launch, 8 threads at once, own kernels", 1, 5, launch_from_threads(workers, 8));
-  for (int i = 0; i < MAX_THREADS; i++) {
-    CHECK(cu.cuStreamDestroy(workers[i].stream));
-    CHECK(cu.cuLibraryUnload(libraries[i]));
-  }
 }
 
-static void streams_and_events(CUcontext context) {
+static void streams_and_events(void) {
   CUstream s;
   CUevent event, early, late, e;
   float ms;
-  CHECK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  CHECK(cu.cuEventCreate(&early, CU_EVENT_DEFAULT));
-  CHECK(cu.cuEventCreate(&late, CU_EVENT_DEFAULT));
-  CHECK(cu.cuEventRecord(early, stream));
-  CHECK(cu.cuEventRecord(event, stream));
-  CHECK(cu.cuEventRecord(late, stream));
-  CHECK(cu.cuStreamSynchronize(stream));
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CHECK(cuEventCreate(&early, CU_EVENT_DEFAULT));
+  CHECK(cuEventCreate(&late, CU_EVENT_DEFAULT));
+  CHECK(cuEventRecord(early, stream));
+  CHECK(cuEventRecord(event, stream));
+  CHECK(cuEventRecord(late, stream));
+  CHECK(cuStreamSynchronize(stream));
 
-  ROW("device.set_current", 20000, 7, CHECK(cu.cuCtxSetCurrent(context)));
+  ROW("device.set_current", 20000, 7, CHECK(cuCtxSetCurrent(context)));
   ROW("stream create and close", 500, 7, {
-    CHECK(cu.cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0));
-    CHECK(cu.cuStreamDestroy(s));
+    CHECK(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuStreamDestroy(s));
   });
-  ROW("stream.sync, idle", 2000, 7, CHECK(cu.cuStreamSynchronize(stream)));
+  ROW("stream.sync, idle", 2000, 7, CHECK(cuStreamSynchronize(stream)));
   ROW("event create and close", 5000, 7, {
-    CHECK(cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
-    CHECK(cu.cuEventDestroy(e));
+    CHECK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventDestroy(e));
   });
-  ROW("stream.record(event)", 2000, 7, CHECK(cu.cuEventRecord(event, stream)));
-  ROW("stream.wait(event)", 2000, 7, CHECK(cu.cuStreamWaitEvent(stream, event, 0)));
-  ROW("event.is_done", 5000, 7, CHECK(cu.cuEventQuery(event)));
-  ROW("event.sync, done", 5000, 7, CHECK(cu.cuEventSynchronize(event)));
-  ROW("event - event", 5000, 7, CHECK(cu.cuEventElapsedTime(&ms, early, late)));
+  ROW("stream.record(event)", 2000, 7, CHECK(cuEventRecord(event, stream)));
+  ROW("stream.wait(event)", 2000, 7, CHECK(cuStreamWaitEvent(stream, event, 0)));
+  ROW("event.is_done", 5000, 7, CHECK(cuEventQuery(event)));
+  ROW("event.sync, done", 5000, 7, CHECK(cuEventSynchronize(event)));
+  ROW("event - event", 5000, 7, CHECK(cuEventElapsedTime(&ms, early, late)));
 }
 
 static void memory(CUdeviceptr buffer) {
   CUdeviceptr other, p;
-  CHECK(cu.cuMemAllocAsync(&other, 4096, stream));
+  CHECK(cuMemAllocAsync(&other, 4096, stream));
   ROW("buffer allocate and close", 2000, 7, {
-    CHECK(cu.cuMemAllocAsync(&p, 1024, stream));
-    CHECK(cu.cuMemFreeAsync(p, stream));
+    CHECK(cuMemAllocAsync(&p, 1024, stream));
+    CHECK(cuMemFreeAsync(p, stream));
   });
-  ROW("buffer.copy_to, device", 500, 15, CHECK(cu.cuMemcpyAsync(other, buffer, 4096, stream)));
-  ROW("buffer.fill", 500, 15, CHECK(cu.cuMemsetD8Async(buffer, 0, 4096, stream)));
+  ROW("buffer.copy_to, device", 500, 15, CHECK(cuMemcpyAsync(other, buffer, 4096, stream)));
+  ROW("buffer.fill", 500, 15, CHECK(cuMemsetD8Async(buffer, 0, 4096, stream)));
 }
 
-static void objects(const void *image) {
+static void objects(void) {
   CUlibrary library;
   CUkernel kernel;
   ROW("object load and get_kernel", 50, 5, {
-    CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-    CHECK(cu.cuLibraryGetKernel(&kernel, library, "k0"));
-    CHECK(cu.cuLibraryUnload(library));
+    CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&kernel, library, "k0"));
+    CHECK(cuLibraryUnload(library));
   });
 }
 
-static void first_result(const void *image) {
+/* ---- graphs: their Python code is in graphs.py ---- */
+
+enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* the same numbers as in rows.py */
+
+static CUgraphNode nodes[NODES + 1], ends[NODES];
+
+static void nothing(void *data) { (void)data; }
+
+static CUgraph empty_graph(void) {
+  CUgraph graph;
+  CHECK(cuGraphCreate(&graph, 0));
+  return graph;
+}
+
+/*
+ * Builds a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains
+ * a user object for each node.
+ */
+static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
+  CUgraph graph = empty_graph();
+  for (int i = 0; i < NODES; i++) {
+    int has_previous = in_a_chain && i > 0;
+    if (own) {
+      CUuserObject object;
+      CHECK(cuUserObjectCreate(&object, nodes, nothing, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      CHECK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    }
+    CHECK(cuGraphAddNode(&nodes[i], graph, has_previous ? &nodes[i - 1] : NULL, NULL, (size_t)has_previous, params));
+  }
+  return graph;
+}
+
+/* Builds a chain of kernels, each with its own argument. */
+static CUgraph build_large(CUgraphNodeParams *params) {
+  static CUgraphNode chain[LARGE];
+  static CUdeviceptr values[LARGE];
+  void *arguments[1], **before = params->kernel.kernelParams;
+  CUgraph graph = empty_graph();
+  params->kernel.kernelParams = arguments;
+  for (int i = 0; i < LARGE; i++) {
+    values[i] = *(CUdeviceptr *)before[0] + (CUdeviceptr)(i % 1024 * 4);
+    arguments[0] = &values[i];
+    CHECK(cuGraphAddNode(&chain[i], graph, i > 0 ? &chain[i - 1] : NULL, NULL, (size_t)(i > 0), params));
+  }
+  params->kernel.kernelParams = before;
+  return graph;
+}
+
+static void large(CUgraphNodeParams *params) {
+  static const char copying[] = "copy of 100,000 kernel nodes", updating[] = "graph.update, 100,000 nodes";
+  CUgraph graph, copy;
+  CUgraphExec exec;
+  CUgraphExecUpdateResultInfo info;
+  ROW_PER(LARGE, "add 100,000 kernel nodes, in columns", 1, 5, CHECK(cuGraphDestroy(build_large(params))));
+  if (!wanted(copying) && !wanted(updating))
+    return;
+  graph = build_large(params);
+  ROW_PER(LARGE, copying, 1, 5, {
+    CHECK(cuGraphClone(&copy, graph));
+    CHECK(cuGraphDestroy(copy));
+  });
+  if (wanted(updating)) {
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    ROW_PER(LARGE, updating, 1, 5, CHECK(cuGraphExecUpdate(exec, graph, &info)));
+  }
+}
+
+static CUgraph capture(CUkernel kernel, void **arguments, int count) {
+  CUgraph graph;
+  CUlaunchConfig config = one_block(stream);
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  for (int i = 0; i < count; i++)
+    CHECK(cuLaunchKernelEx(&config, (CUfunction)kernel, arguments, NULL));
+  CHECK(cuStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+static void adding(CUgraphNodeParams *kernel, CUdeviceptr pointer) {
+  CUgraphNodeParams memset_params = {.type = CU_GRAPH_NODE_TYPE_MEMSET},
+                    memcpy_params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY}, empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY},
+                    host = {.type = CU_GRAPH_NODE_TYPE_HOST}, record = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD};
+  memset_params.memset.dst = pointer;
+  memset_params.memset.elementSize = 1;
+  memset_params.memset.width = 16;
+  memset_params.memset.height = 1;
+  memset_params.memset.ctx = context;
+  CUDA_MEMCPY3D *copy = &memcpy_params.memcpy.copyParams;
+  memcpy_params.memcpy.copyCtx = context;
+  copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy->srcDevice = pointer;
+  copy->dstDevice = pointer + 2048;
+  copy->WidthInBytes = 16;
+  copy->Height = copy->Depth = 1;
+  host.host.fn = nothing;
+  CHECK(cuEventCreate(&record.eventRecord.event, CU_EVENT_DISABLE_TIMING));
+
+  const struct {
+    const char *row;
+    CUgraphNodeParams *params;
+    int in_a_chain, own;
+  } table[] = {
+      {"add kernel node, pointer", kernel, 1, 1},
+      {"add memset node", &memset_params, 0, 1},
+      {"add memcpy node, Buffers", &memcpy_params, 1, 1},
+      {"add empty node", &empty, 1, 0},
+      {"add callback node", &host, 0, 1},
+      {"add event record node", &record, 1, 1},
+  };
+  for (size_t t = 0; t < sizeof table / sizeof table[0]; t++)
+    ROW_PER(NODES, table[t].row, 3, 5,
+            { CHECK(cuGraphDestroy(build(table[t].params, table[t].in_a_chain, table[t].own))); });
+}
+
+static void listing(CUgraphNodeParams *kernel) {
+  CUgraph graph = build(kernel, 1, 0);
+  CUgraphNodeType type;
+  size_t count;
+  ROW_PER(NODES, "definition.nodes()", 10, 5, {
+    count = NODES;
+    CHECK(cuGraphGetNodes(graph, nodes, &count));
+    for (size_t i = 0; i < count; i++)
+      CHECK(cuGraphNodeGetType(nodes[i], &type));
+  });
+  ROW_PER(NODES, "definition.edges()", 10, 5, {
+    count = NODES;
+    CHECK(cuGraphGetEdges(graph, nodes, ends, NULL, &count));
+  });
+  CUgraphNode join;
+  CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+  graph = build(kernel, 0, 0);
+  CHECK(cuGraphAddNode(&join, graph, nodes, NULL, BIG, &empty));
+  ROW_PER(BIG, "list(node.pred)", 100, 5, {
+    count = BIG;
+    CHECK(cuGraphNodeGetDependencies(join, ends, NULL, &count));
+  });
+}
+
+static void running(CUkernel kernel, void **arguments, CUgraphNodeParams *params) {
+  CUgraph graph, other;
+  CUgraphExec exec;
+  CUgraphExecUpdateResultInfo info;
+  ROW_PER(NODES, "capture 1000 launches", 3, 5, CHECK(cuGraphDestroy(capture(kernel, arguments, NODES))));
+  graph = capture(kernel, arguments, NODES);
+  other = capture(kernel, arguments, NODES);
+  ROW_PER(NODES, "complete 1000 captured launches", 3, 5, {
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphExecDestroy(exec));
+  });
+  CHECK(cuGraphInstantiate(&exec, graph, 0));
+  ROW_PER(NODES, "graph.update, 1000 nodes", 5, 5, CHECK(cuGraphExecUpdate(exec, other, &info)));
+  CHECK(cuGraphUpload(exec, stream));
+  ROW("graph.launch, 1000 nodes", 20, 5, CHECK(cuGraphLaunch(exec, stream)));
+
+  graph = capture(kernel, arguments, 1);
+  CHECK(cuGraphInstantiate(&exec, graph, 0));
+  CHECK(cuGraphUpload(exec, stream));
+  ROW("graph.launch, 1 node", 200, 15, CHECK(cuGraphLaunch(exec, stream)));
+
+  graph = build(params, 1, 0);
+  ROW_PER(NODES, "definition.instantiate", 3, 5, {
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphExecDestroy(exec));
+  });
+  CHECK(cuGraphInstantiate(&exec, graph, 0));
+  ROW("graph[node].update", 500, 7, CHECK(cuGraphExecNodeSetParams(exec, nodes[0], params)));
+}
+
+static void graphs(CUlibrary library, CUdeviceptr pointer) {
+  CUkernel kernel;
+  void *arguments[] = {&pointer};
+  CHECK(cuLibraryGetKernel(&kernel, library, "k1"));
+  CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+  params.kernel.kern = kernel;
+  params.kernel.gridDimX = params.kernel.gridDimY = params.kernel.gridDimZ = 1;
+  params.kernel.blockDimX = params.kernel.blockDimY = params.kernel.blockDimZ = 1;
+  params.kernel.kernelParams = arguments;
+  adding(&params, pointer);
+  listing(&params);
+  running(kernel, arguments, &params);
+  large(&params);
+}
+
+static void first_result(void) {
   CUlibrary library;
   CUkernel kernel;
   CUdeviceptr result;
   float *host;
-  CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-  CHECK(cu.cuLibraryGetKernel(&kernel, library, "tiny"));
-  CHECK(cu.cuMemAllocAsync(&result, sizeof *host, stream));
-  CHECK(cu.cuMemHostAlloc((void **)&host, sizeof *host, CU_MEMHOSTALLOC_PORTABLE));
+  CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+  CHECK(cuLibraryGetKernel(&kernel, library, "tiny"));
+  CHECK(cuMemAllocAsync(&result, sizeof *host, stream));
+  CHECK(cuMemHostAlloc((void **)&host, sizeof *host, CU_MEMHOSTALLOC_PORTABLE));
   void *arguments[] = {&result};
   CUlaunchConfig config = one_block(stream);
-  CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)kernel, arguments, NULL));
-  CHECK(cu.cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, result, sizeof *host, stream));
-  CHECK(cu.cuStreamSynchronize(stream));
+  CHECK(cuLaunchKernelEx(&config, (CUfunction)kernel, arguments, NULL));
+  CHECK(cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, result, sizeof *host, stream));
+  CHECK(cuStreamSynchronize(stream));
   printf("%g\n", (double)*host);
 }
 
@@ -264,31 +423,33 @@ int main(int argc, char **argv) {
   }
   if (argc > 2 && !first)
     chosen = argv + 2;
-  load_driver();
   CUdevice device;
-  CUcontext context;
-  CHECK(cu.cuInit(0));
-  CHECK(cu.cuDeviceGet(&device, 0));
-  CHECK(cu.cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cu.cuCtxSetCurrent(context));
-  CHECK(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
 
-  void *image = read_file(argv[1 + first]);
+  FILE *file = fopen(argv[1 + first], "rb");
+  if (!file || fread(image, 1, sizeof image - 1, file) == 0) {
+    perror(argv[1 + first]);
+    return 1;
+  }
   if (first) {
-    first_result(image);
+    first_result();
     return 0;
   }
   CUlibrary library;
   CUdeviceptr buffer;
-  CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-  CHECK(cu.cuMemAllocAsync(&buffer, 4096, stream));
-  CHECK(cu.cuStreamSynchronize(stream));
+  CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+  CHECK(cuMemAllocAsync(&buffer, 4096, stream));
+  CHECK(cuStreamSynchronize(stream));
 
   launches(library, buffer);
-  streams_and_events(context);
+  streams_and_events();
   memory(buffer);
-  objects(image);
-  threads(context, image, buffer);
-  graphs(context, library, buffer);
+  objects();
+  threads(buffer);
+  graphs(library, buffer);
   return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and run the floor: the operations of rows.py in plain C, in floor.c and floor_graphs.c."""
+"""Build and run the floor: the operations of rows.py in plain C."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from cuda.pathfinder import find_nvidia_header_directory
 
 from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 
-SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor_graphs.c")]
-NULL_DRIVER = Path(__file__).resolve().parent / "null_driver.c"
+SOURCE = Path(__file__).resolve().with_name("floor.c")
+NULL_DRIVER = SOURCE.with_name("null_driver.c")
+DRIVER = "libcuda.so.1"
+SHARED = ("-fPIC", "-shared", f"-Wl,-soname,{DRIVER}")
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
@@ -49,17 +51,24 @@ def compiler() -> str | None:
 
 
 def build(folder: Path) -> Path | None:
-    """Compile the floor into the folder that has the kernels; return the path of the program.
+    """Compile the floor into a folder; return the path of the program.
 
-    Without a C compiler or cuda.h, print a message to stderr and return None.
+    Without a C compiler or cuda.h, print a message to stderr and return None. The program is linked to a libcuda.so.1
+    whose functions are empty, so that no driver is needed.
     """
-    return compile_c(folder / "floor", *map(str, SOURCES), "-ldl", "-pthread")
+    objects = compile_c(folder / "floor.o", "-O2", str(SOURCE), "-c")
+    if objects is None:
+        return None
+    undefined = subprocess.check_output(["nm", "--undefined-only", str(objects)], text=True).split()
+    (folder / "empty.c").write_text("\n".join(f"void {name}(void) {{}}" for name in undefined if name[:2] == "cu"))
+    empty = compile_c(folder / "empty" / DRIVER, str(folder / "empty.c"), *SHARED)
+    # The driver can be older than cuda.h, and lack functions that are not called.
+    return compile_c(folder / "floor", str(objects), str(empty), "-Wl,-z,lazy", "-pthread")
 
 
 def build_null_driver(folder: Path) -> Path | None:
     """Compile the driver that does nothing into a folder; return the path of the library, or None like build()."""
-    name = "libcuda.so.1"
-    return compile_c(folder / name, str(NULL_DRIVER), "-fPIC", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
+    return compile_c(folder / DRIVER, "-O2", str(NULL_DRIVER), "-fvisibility=hidden", *SHARED)
 
 
 def compile_c(output: Path, *arguments: str) -> Path | None:
@@ -69,5 +78,5 @@ def compile_c(output: Path, *arguments: str) -> Path | None:
         missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler() else "a C compiler"
         print(f"no {output.name}: there is no {missing}", file=sys.stderr)
         return None
-    subprocess.run([str(compiler()), "-std=gnu11", "-O2", f"-I{include}", *arguments, "-o", str(output)], check=True)
+    subprocess.run([str(compiler()), "-std=gnu11", f"-I{include}", *arguments, "-o", str(output)], check=True)
     return output

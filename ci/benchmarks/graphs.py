@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import types
 from typing import Any
@@ -13,11 +14,11 @@ import numpy as np
 from rows import LARGE, NODES, PREDECESSORS
 
 
-def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+def functions(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
     """Return the namespace of the rows about graphs: functions that build graphs, and ready graphs."""
     device, stream, config, kernel = names["device"], names["stream"], names["config"], names["k1"]
     pointer, buffer, other, event = names["pointer"], names["buffer"], names["other"], names["event"]
-    launch, definition = core.launch, graph.GraphDefinition
+    launch, definition = core.launch, importlib.import_module(f"{core.__name__}.graph").GraphDefinition
 
     def callback() -> None: ...
 
@@ -115,34 +116,13 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
             prepared()
         return builder.end_building()
 
-    chain, one, many = add_kernels(), capture(1).complete(), capture().complete()
+    chain, one_node, many = add_kernels(), capture(1).complete(), capture().complete()
+    captured = capture()
     unordered, wide = definition(), definition()
     loose = [unordered.empty() for _ in range(NODES)]
     join = wide.join(*[wide.empty() for _ in range(PREDECESSORS)])
-    for runnable in (one, many):
+    for runnable in (one_node, many):
         runnable.upload(stream)
     executable = chain.instantiate()
-    return {
-        "add_callbacks": add_callbacks,
-        "add_columns": add_columns,
-        "add_edges": add_edges,
-        "add_empties": add_empties,
-        "add_frees": add_frees,
-        "add_kernels": add_kernels,
-        "add_many": add_many,
-        "add_memcpys": add_memcpys,
-        "add_memsets": add_memsets,
-        "add_records": add_records,
-        "capture": capture,
-        "capture_prepared": capture_prepared,
-        "captured": capture(),
-        "chain": chain,
-        "executable_node": executable[next(iter(chain.nodes()))],
-        "join": join,
-        "large": large,
-        "many": many,
-        "one_node": one,
-        "update_columns": update_columns,
-        "update_large": update_large,
-        "wide": wide,
-    }
+    executable_node = executable[next(iter(chain.nodes()))]
+    return locals()

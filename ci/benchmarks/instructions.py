@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Count the instructions of each row, of cudacore, ``cuda.core`` and plain C, on a driver that does nothing.
+"""Count the instructions of each row, of cudacore and ``cuda.core``, on a driver that does nothing.
 
 Unlike times, instructions do not depend on what else a machine does. valgrind counts them, and null_driver.c, a
 libcuda.so.1, answers all calls. The table also has the number of the driver's calls; ``--calls`` prints their names.
@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import floor
-from measure import Candidate, Floor, cores, select
-from report import FLOOR
+from measure import cores, select
 from rows import BASELINE, LARGE, OURS, TARGET, Row
 from run import compared, modules_of
 
@@ -45,7 +44,8 @@ def environment() -> str:
 
 
 def counted(row: Row) -> bool:
-    return row.gpu and not row.threads and not row.needs and row.per != LARGE and "second column" not in row.name
+    without_others = row.uses in (None, "graphs", "pools", "sharing")
+    return row.gpu and without_others and row.per != LARGE and "second column" not in row.name
 
 
 def count(rows: list[Row], options: argparse.Namespace, folder: Path) -> tuple[dict[str, dict[str, Any]], Any]:
@@ -53,14 +53,13 @@ def count(rows: list[Row], options: argparse.Namespace, folder: Path) -> tuple[d
     floor.compile_kernels(folder)
     if options.profiles:
         options.profiles.mkdir(parents=True, exist_ok=True)
-    library, program = floor.build_null_driver(folder), floor.build(folder)
-    if library is None or program is None:
+    library = floor.build_null_driver(folder)
+    if library is None:
         sys.exit(2)
     code = str(folder / floor.KERNELS_FILE)
-    candidates: list[Candidate] = [*modules_of(options), Floor(FLOOR, [str(program), code])]
     results: dict[str, dict[str, Any]] = {}
     calls: dict[str, dict[str, dict[str, float]]] = {}
-    for each in candidates:
+    for each in modules_of(options):
         profile = (options.profiles or folder) / each.name
         path = os.pathsep.join(filter(None, (str(library.parent), os.environ.get("LD_LIBRARY_PATH"))))
         each.env |= {"CUDACORE_DRIVER": str(library), "LD_LIBRARY_PATH": path, "PYTHONHASHSEED": "0"}

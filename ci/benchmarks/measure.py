@@ -16,17 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rows import FIRST_VALUE, MAX_THREADS, ROWS, Row
+import floor
+from rows import BASELINE, FIRST_VALUE, MAX_THREADS, ROWS, Row
 
 HERE = Path(__file__).resolve().parent
 WORKER_HANGS = 600.0  # seconds
 MIN_ROUNDS, MAX_ROUNDS = 5, 15
 STABLE = 1.03  # limit for the ratio of a candidate's second-best round to its best one
+IMPORT = "import sys, time; t = time.perf_counter_ns(); __import__(sys.argv[1]); print(time.perf_counter_ns() - t)"
 
 # The measurements of each row in nanoseconds, or the reason why there are none.
 Measurements = dict[str, "list[float] | str"]
@@ -38,42 +39,71 @@ def cores() -> tuple[set[int], set[int]]:
     return {usable[-1]}, set(usable[:MAX_THREADS])
 
 
-def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command on the given cores only."""
-    pin = functools.partial(os.sched_setaffinity, 0, where)
-    return subprocess.run(command, preexec_fn=pin, capture_output=True, text=True, check=False, **options)
-
-
 @dataclass
 class Candidate:
-    """Base class of things to measure and compare: a module, another version of cudacore, or the floor."""
+    """One of the things to measure and compare: a module, another version of cudacore, or the floor."""
 
     name: str
     command: list[str]
     env: dict[str, str] = field(default_factory=dict)
+    folder: Path = Path()  # the folder with the files of floor.compile_kernels()
     version: str | None = None
-    device: str | None = None
     calls: dict[str, dict[str, float]] = field(default_factory=dict)  # of the driver, by row: see instructions.py
 
-    def run(self, rows: list[Row], where: set[int]) -> Measurements:
-        """Measure rows in one process."""
-        if not rows:
-            return {}
-        command = [*self.command, *(self.row_name(row) for row in rows)]
+    def start(self, command: list[str], where: set[int]) -> subprocess.CompletedProcess[str]:
+        """Run a command on the given cores only."""
+        settings: dict[str, Any] = {"capture_output": True, "text": True, "timeout": WORKER_HANGS}
+        pin = functools.partial(os.sched_setaffinity, 0, where)
         try:
-            process = run_on(where, command, env=os.environ | self.env, timeout=WORKER_HANGS)
-            error = "" if process.returncode == 0 else (process.stderr.strip() or "no message").splitlines()[-1]
+            return subprocess.run(command, env=os.environ | self.env, preexec_fn=pin, check=False, **settings)
         except subprocess.TimeoutExpired:
             error = f"deadlock: the process has not ended after {WORKER_HANGS:.0f} s"
-        return dict.fromkeys((row.name for row in rows), error) if error else self.read(process.stdout, rows)
+            return subprocess.CompletedProcess(command, 1, "", error)
+
+    def run(self, rows: list[Row], where: set[int]) -> Measurements:
+        """Measure rows in one process, and rows that time a whole process in a process each."""
+        processes = [row for row in rows if row.uses == "process"]
+        found = {row.name: self.time_process(row, where) for row in processes} | self.run_worker(
+            [row for row in rows if row not in processes], where
+        )
+        return {name: value for name, value in found.items() if value != []}
+
+    def run_worker(self, rows: list[Row], where: set[int]) -> Measurements:
+        if not rows:
+            return {}
+        process = self.start([*self.command, *(self.row_name(row) for row in rows)], where)
+        if process.returncode:
+            return dict.fromkeys((row.name for row in rows), reason(process))
+        return self.read(process.stdout, rows)
 
     def row_name(self, row: Row) -> str:
         return row.name
 
     def read(self, output: str, rows: list[Row]) -> Measurements:
         report = json.loads(output)
-        self.version, self.device, self.calls = report["version"], report["device"], report["calls"]
+        self.version, self.calls = report["version"], report["calls"]
         return report["rows"]
+
+    def time_process(self, row: Row, where: set[int]) -> list[float] | str:
+        """Time an import in a new process, or a process from its start to the first result of its kernel."""
+        python, *_, module = self.command
+        if not row.gpu:
+            process = self.start([python, "-c", IMPORT, BASELINE if module == BASELINE else row.statement], where)
+            return [float(process.stdout)] if process.returncode == 0 else reason(process)
+        script = [python, str(HERE / "first_result.py"), module]
+        if row.statement == "none":
+            return self.time_first_result([*script, str(self.folder / floor.FIRST_FILE)], where)
+        script.append(str(self.folder / floor.SOURCE_FILE))
+        if row.statement == "warm":
+            return self.time_first_result([*script, str(self.folder / f"cache of {self.name}")], where)
+        with tempfile.TemporaryDirectory() as cache:
+            return self.time_first_result([*script, cache], where)
+
+    def time_first_result(self, command: list[str], where: set[int]) -> list[float] | str:
+        start = time.perf_counter_ns()
+        process = self.start(command, where)
+        elapsed = float(time.perf_counter_ns() - start)
+        return [elapsed] if process.stdout.strip() == str(FIRST_VALUE) else reason(process)
 
 
 class Floor(Candidate):
@@ -87,12 +117,20 @@ class Floor(Candidate):
         found = {name: [float(value) for value in values] for name, *values in lines}
         return {row.name: found[row.floor_name] for row in rows if row.floor_name in found}
 
+    def time_process(self, row: Row, where: set[int]) -> list[float] | str:
+        command = [self.command[0], "--first", str(self.folder / floor.FIRST_FILE)]
+        return self.time_first_result(command, where) if row.gpu else []
+
+
+def reason(process: subprocess.CompletedProcess[str]) -> str:
+    """Return why a process has measured nothing: the last line of its messages."""
+    return (process.stderr.strip() or process.stdout.strip() or "no message").splitlines()[-1]
+
 
 @dataclass
 class Series:
     """All measurements of one row, by candidate and round."""
 
-    name: str
     rounds: dict[str, list[list[float]]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -114,78 +152,26 @@ class Series:
         return True
 
 
-@dataclass
-class Clock:
-    """The limits of a run: the number of rounds, and the time in seconds."""
+def measure(candidates: list[Candidate], rows: list[Row], max_rounds: int, seconds: float) -> dict[str, Series]:
+    """Measure rows in rounds, until all are done or the limits are reached; return a series for each row.
 
-    max_rounds: int
-    seconds: float
-    start: float = field(default_factory=time.monotonic)
-
-    def allows(self, number: int) -> bool:
-        """Return whether to begin another round after `number` rounds: a round of average length must end in time."""
-        elapsed = time.monotonic() - self.start
-        return number < self.max_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
-
-
-# Measures a row in a new process; returns nanoseconds, or the reason why there are none.
-Process = Callable[[], "float | str"]
-
-
-def measure(
-    candidates: list[Candidate], rows: list[Row], processes: dict[str, dict[str, Process]], clock: Clock
-) -> dict[str, Series]:
-    """Measure rows, and whole processes, in rounds; return a series for each.
-
-    `processes` maps each name to the functions that measure a whole process, by candidate.
+    A round begins only if one of average length would end in time.
     """
     one, several = cores()
-    series = {row.name: Series(row.name) for row in rows} | {name: Series(name) for name in processes}
-    number = 0
-    while clock.allows(number):
+    series = {row.name: Series() for row in rows}
+    start = time.monotonic()
+    for number in range(max_rounds):
         pending = [row for row in rows if not number or not series[row.name].is_done()]
-        waiting = [name for name in processes if not number or not series[name].is_done()]
-        if not pending and not waiting:
+        if not pending or (number and (time.monotonic() - start) * (number + 1) / number > seconds):
             break
-        print(f"round {number + 1}: {len(pending) + len(waiting)} rows", file=sys.stderr)
+        print(f"round {number + 1}: {len(pending)} rows", file=sys.stderr)
         # Each round begins with a different candidate.
         for candidate in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
-            for where, group in (
-                (one, [r for r in pending if not r.threads]),
-                (several, [r for r in pending if r.threads]),
-            ):
+            for where, threads in ((one, False), (several, True)):
+                group = [row for row in pending if (row.uses == "threads") is threads]
                 for name, values in candidate.run(group, where).items():
                     series[name].add(candidate.name, values)
-            for name in waiting:
-                if candidate.name in processes[name]:
-                    value = processes[name][candidate.name]()
-                    series[name].add(candidate.name, value if isinstance(value, str) else [value])
-        number += 1
     return series
-
-
-# ---- whole processes ----
-
-
-def time_import(module: str, env: dict[str, str]) -> float | str:
-    """Return how long importing a module takes in a fresh process, in nanoseconds."""
-    code = "import sys, time; t = time.perf_counter_ns(); __import__(sys.argv[1]); print(time.perf_counter_ns() - t)"
-    process = run_on(cores()[0], [sys.executable, "-c", code, module], env=os.environ | env)
-    return float(process.stdout) if process.returncode == 0 else process.stderr.strip().splitlines()[-1]
-
-
-def time_first_result(command: list[str], env: dict[str, str], cold: bool = False) -> float | str:
-    """Return the time from the start of a process to the first result of a kernel, in nanoseconds.
-
-    If `cold` is true, the command's last argument is a new, empty folder for the program cache.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter_ns()
-        process = run_on(cores()[0], [*command, folder] if cold else command, env=os.environ | env)
-        elapsed = float(time.perf_counter_ns() - start)
-    if process.returncode or process.stdout.strip() != str(FIRST_VALUE):
-        return (process.stderr.strip() or f"wrong result {process.stdout!r}").splitlines()[-1]
-    return elapsed
 
 
 def select(texts: list[str]) -> list[Row]:
@@ -193,6 +179,6 @@ def select(texts: list[str]) -> list[Row]:
 
     Without texts, return all rows.
     """
-    chosen = {row.name for row in ROWS if not texts or any(text in row.name for text in texts)}
-    chosen |= {row.over_row[0] for row in ROWS if row.name in chosen and row.over_row}
-    return [row for row in ROWS if row.name in chosen]
+    chosen = [row for row in ROWS if not texts or any(text in row.name for text in texts)]
+    names = {name for row in chosen for name in (row.name, row.to)}
+    return [row for row in ROWS if row.name in names]

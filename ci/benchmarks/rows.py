@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 BASELINE = "cuda.core"
 OURS = "cudacore"
+FLOOR = "C"
 
 # Default targets: the maximum ratio to the baseline. SHORT_RATIO is for rows whose baseline takes less than SHORT_NS.
 USUAL_RATIO = 1.3
@@ -45,6 +47,7 @@ extern "C" __global__ void k257({chain(257)}) {{ if (p0 != p256) *p0 = 0; }}
 """
 
 TINY = 'extern "C" __global__ void tiny(float *p) { *p = %d.0f; }'
+FIRST_VALUE = 42  # what "tiny" writes in first_result.py
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Row:
     name : str
         The name of the row, also in floor.c.
     statement : str
-        The Python code that is timed.
+        The Python code that is timed. Of a row that is timed as a whole process, its subject: see measure.py.
     number, repeat : int
         Number of executions in one measurement, and of measurements in one process. The result is the minimum.
     setup : str
@@ -68,45 +71,34 @@ class Row:
     ours : bool
         Whether the operation exists only in cudacore.
     ratio : float, optional
-        The target: the maximum ratio to the baseline. Default: USUAL_RATIO or SHORT_RATIO.
+        The target: the maximum ratio to `to`. Default: USUAL_RATIO or SHORT_RATIO, and none without the baseline.
+    to : str
+        The candidate that the row is compared with, or the name of a row that is measured in the same process.
+    extra : float
+        Nanoseconds that the row may take in addition.
     floor : str, optional
         The name of the row in floor.c, if it differs.
-    over_floor : tuple of float, optional
-        The target instead of `ratio`: at most the time of the floor times the first number, plus the second number in
-        nanoseconds.
-    over_row : tuple of str and float, optional
-        The target instead of `ratio`: at most the time of the named row in the same process, times the number.
-    needs : str, optional
-        The library whose arrays the row uses. If it is not installed, the row is left out.
-    graphs : bool
-        Whether the row uses the functions and graphs of graphs.py.
-    shared : bool
-        Whether the row uses the other process of sharing.py.
-    pools : bool
-        Whether the row uses pools of host and managed memory.
-    threads : bool
-        Whether the row runs several threads, and so gets a separate process and more cores.
+    uses : str, optional
+        What the row needs beside the usual namespace: "graphs", "pools", "sharing" (another process), "threads" (a
+        process and cores of its own), "process" (a whole process is timed), or a library. If that is not installed, the
+        row is left out.
     per : int
         Number of operations in one execution of the statement.
     """
 
     name: str
     statement: str
-    number: int
+    number: int = 500
     repeat: int = 7
     setup: str = "pass"
     drain: bool = False
     gpu: bool = True
     ours: bool = False
     ratio: float | None = None
+    to: str = BASELINE
+    extra: float = 0.0
     floor: str | None = None
-    over_floor: tuple[float, float] | None = None
-    over_row: tuple[str, float] | None = None
-    needs: str | None = None
-    graphs: bool = False
-    shared: bool = False
-    pools: bool = False
-    threads: bool = False
+    uses: str | None = None
     per: int = 1
 
     @property
@@ -114,121 +106,90 @@ class Row:
         return self.floor or self.name
 
 
-def launch(name: str, kernel: str, args: str, *, ratio: float, floor: str | None = None) -> Row:
-    statement = f"launch(stream, config, {kernel}{args})"
-    return Row(f"launch, {name}", statement, 500, 15, drain=True, ratio=ratio, floor=floor)
+NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor.c has the same numbers
+MAX_THREADS, LAUNCHES = 16, 20_000  # concurrent threads, and launches of all together; floor.c has the same numbers
+MIXED = ", buffer, f32, i32, 3.0, u64"
+ALLOCATE = "allocate(1024, stream=stream).close(stream)"
+INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
+POOL, DENSE = "buffer of a pool", "copy of a view, 4 MiB, dense"
+OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
+
+# Rows whose work is queued on the stream: the queue of the driver has room for about a thousand launches.
+queued = partial(Row, repeat=15, drain=True)
+allocating = partial(Row, number=2_000, drain=True)
+# Rows of operations on all nodes of a graph.
+on_nodes = partial(Row, number=3, repeat=5, uses="graphs", per=NODES)
+adding = partial(on_nodes, ratio=0.45)
+# Rows of a graph of very many nodes, built from columns of arguments, as only cudacore can.
+large = partial(Row, number=1, repeat=5, ours=True, to=FLOOR, uses="graphs", per=LARGE)
 
 
-def from_threads(count: int, kind: str = "one kernel", *, ours: bool = False) -> Row:
+def launch(name: str, kernel: str, args: str, ratio: float | None = None, **settings: Any) -> Row:
+    return queued(f"launch, {name}", f"launch(stream, config, {kernel}{args})", ratio=ratio, **settings)
+
+
+def from_threads(count: int, kind: str = "one kernel", **settings: Any) -> Row:
     """Return a row that launches from several threads at the same time, each on its own stream."""
     name = f"launch, {count} threads at once" + (f", {kind}" if kind != "one kernel" else "")
     statement = f"launch_from_threads({count}, {kind!r})"
-    floor = f"launch, {count} threads at once" if ours else None
-    return Row(name, statement, 1, 5, drain=True, ours=ours, ratio=1.0, floor=floor, threads=True, per=LAUNCHES)
+    return Row(name, statement, 1, 5, drain=True, ratio=1.0, uses="threads", per=LAUNCHES, **settings)
 
 
-def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -> Row:
-    return Row(
+def prepared(name: str, kernel: str, args: str, statement: str, floor: str | None = None) -> Row:
+    return queued(
         f"prepared launch, {name}",
         statement,
-        500,
-        15,
         setup=f"prepared = {kernel}.prepare(stream, config{args})",
-        drain=True,
         ours=True,
-        floor=floor,
-        over_floor=(1.15, 150.0),
+        ratio=1.15,
+        to=FLOOR,
+        extra=150.0,
+        floor=f"launch, {floor or name}",
     )
 
 
-def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tuple[str, float]) -> Row:
-    """Return a row that launches with another library's arrays. It is measured just after the row to compare with."""
-    statement = f"launch(stream, config, {kernel}, *{arrays})"
-    return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
-
-
-def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
-    """Return a row that makes a view of another library's array."""
-    statement = f"from_any_interface({arguments})"
-    return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
-
-
-def allocating_through(name: str, resource: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """Return a row that allocates through an adaptor of the device's pool. It is compared with the pool itself."""
-    setup = f"import cudacore; pool = device.memory_resource; mr = {resource}"
-    statement = "mr.allocate(1024, stream=stream).close(stream)"
-    return Row(name, statement, 2_000, 7, setup=setup, drain=True, ours=True, over_row=over_row)
-
-
-def transferring(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
+def transferring(name: str, source: str, **settings: Any) -> Row:
     """Return a row that copies host memory to the device; the host does not wait for the copy."""
     setup = f"import cudacore, numpy; there = device.allocate(65536, stream=stream); source = {source}"
     statement = "source.copy_to(there, stream=stream)"
-    return Row(f"copy of 64 KiB to the device, {name}", statement, 500, 15, setup, True, ours=True, over_row=over_row)
+    return queued(f"copy of 64 KiB to the device, {name}", statement, setup=setup, ours=True, **settings)
 
 
-def hooked(
-    name: str, call: str, *, within: str | None = None, setup: str = "pass", over_row: tuple[str, float] | None = None
-) -> Row:
+def hooked(name: str, call: str, within: str | None = None, setup: str = "pass", **settings: Any) -> Row:
     """Return a row that allocates with another library, which reuses memory that was freed before."""
-    needs = call.partition(".")[0]
+    uses = call.partition(".")[0]
     per, statement = (100, f"with {within}:\n    for _ in range(100): {call}") if within else (1, call)
-    setup = f"import {needs}, cudacore.interop; {setup}"
-    return Row(name, statement, 2_000 // per, 15, setup, True, ours=True, needs=needs, per=per, over_row=over_row)
+    setup = f"import {uses}, cudacore.interop; {setup}"
+    return queued(name, statement, 2_000 // per, setup=setup, ours=True, uses=uses, per=per, **settings)
 
 
-def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
+def copying(name: str, source: str, **settings: Any) -> Row:
     """Return a row that copies to a contiguous view. Its time includes the copy on the device."""
     setup = (
         "whole, made = (device.allocate(1 << 23, stream=stream).view('float32', (1024, 2048)) for _ in range(2)); "
         "target = made.view(made._layout[:512].reshaped((1024, 1024))); "
         "dense = whole.view(whole._layout[:512].reshaped((1024, 1024))); strided = whole.view(whole._layout[:, ::2])"
     )
-    statement = f"target.copy_from({source}, stream); stream.sync()"
-    return Row(f"copy of a view, 4 MiB, {name}", statement, 50, 15, setup=setup, ours=True, over_row=over_row)
+    return Row(name, f"target.copy_from({source}, stream); stream.sync()", 50, 15, setup, ours=True, **settings)
 
-
-def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
-    """Return a row that builds a graph of many nodes, and drops it."""
-    return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
-
-
-def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
-    """Return a row that uses a graph of very many nodes, built from columns of arguments, as only cudacore can."""
-    over_floor = (factor, 0.0) if factor else None
-    return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
-
-
-MIXED = ", buffer, f32, i32, 3.0, u64"
-INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
-OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
-CUPY_EMPTY, TORCH_EMPTY = "cupy.empty(256, 'f4')", "torch.empty(256, device='cuda')"
-NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
-MAX_THREADS, LAUNCHES = 16, 20_000  # concurrent threads, and launches of all together; floor.c has the same numbers
 
 ROWS = (
-    launch("0 arguments", "k0", "", ratio=0.95),
-    launch("1 pointer", "k1", ", pointer", ratio=0.91),
-    launch("1 Buffer", "k1", ", buffer", ratio=0.95, floor="launch, 1 pointer"),
-    launch("5 mixed", "k5", MIXED, ratio=0.90),
-    launch("17 pointers", "k17", ", *pointers17", ratio=0.86),
-    launch("17 Buffers", "k17", ", *buffers17", ratio=0.95, floor="launch, 17 pointers"),
-    launch("257 pointers", "k257", ", *pointers257", ratio=0.56),
-    prepared("0 arguments", "k0", "", "prepared()", floor="launch, 0 arguments"),
-    prepared("1 pointer", "k1", ", pointer", "prepared(pointer)", floor="launch, 1 pointer"),
-    prepared("5 mixed", "k5", MIXED, "prepared(buffer, f32, i32, 3.0, u64)", floor="launch, 5 mixed"),
-    prepared("17 pointers", "k17", ", *pointers17", "prepared(*pointers17)", floor="launch, 17 pointers"),
-    prepared("257 pointers", "k257", ", *pointers257", "prepared(*pointers257)", floor="launch, 257 pointers"),
-    prepared(
-        "257 as a block",
-        "k257",
-        ", *pointers257",
-        "prepared.block[:] = packed257; prepared()",
-        floor="launch, 257 pointers",
-    ),
+    launch("0 arguments", "k0", "", 0.95),
+    launch("1 pointer", "k1", ", pointer", 0.91),
+    launch("1 Buffer", "k1", ", buffer", 0.95, floor="launch, 1 pointer"),
+    launch("5 mixed", "k5", MIXED, 0.90),
+    launch("17 pointers", "k17", ", *pointers17", 0.86),
+    launch("17 Buffers", "k17", ", *buffers17", 0.95, floor="launch, 17 pointers"),
+    launch("257 pointers", "k257", ", *pointers257", 0.56),
+    prepared("0 arguments", "k0", "", "prepared()"),
+    prepared("1 pointer", "k1", ", pointer", "prepared(pointer)"),
+    prepared("5 mixed", "k5", MIXED, "prepared(buffer, f32, i32, 3.0, u64)"),
+    prepared("17 pointers", "k17", ", *pointers17", "prepared(*pointers17)"),
+    prepared("257 pointers", "k257", ", *pointers257", "prepared(*pointers257)"),
+    prepared("257 as a block", "k257", ", *pointers257", "prepared.block[:] = packed257; prepared()", "257 pointers"),
     Row("Device()", "Device()", 20_000),
     Row("device.set_current", "device.set_current()", 20_000),
-    Row("stream create and close", "device.create_stream().close()", 500, ratio=1.0),
+    Row("stream create and close", "device.create_stream().close()", ratio=1.0),
     Row("stream.sync, idle", "stream.sync()", 2_000),
     Row("event create and close", "device.create_event().close()", 5_000, ratio=1.0),
     Row("stream.record(event)", "stream.record(event)", 2_000, drain=True, ratio=1.0),
@@ -236,19 +197,18 @@ ROWS = (
     Row("event.is_done", "event.is_done", 5_000),
     Row("event.sync, done", "event.sync()", 5_000),
     Row("event - event", "late - early", 5_000, ratio=1.0),
-    Row(
-        "buffer allocate and close",
-        "device.allocate(1024, stream=stream).close(stream)",
-        2_000,
-        drain=True,
-        ratio=1.0,
-    ),
-    allocating_through("buffer of a pool", "pool"),
+    allocating("buffer allocate and close", f"device.{ALLOCATE}", ratio=1.0),
+    allocating(POOL, f"pool.{ALLOCATE}", setup="pool = device.memory_resource", ours=True),
     *(
-        allocating_through(
-            f"buffer of a pool, through {name}", f"cudacore.{made}", over_row=("buffer of a pool", max_ratio)
+        allocating(
+            f"{POOL}, through {name}",
+            f"mr.{ALLOCATE}",
+            setup=f"import cudacore; pool = device.memory_resource; mr = cudacore.{made}",
+            ours=True,
+            ratio=ratio,
+            to=POOL,
         )
-        for name, made, max_ratio in (
+        for name, made, ratio in (
             ("statistics", "StatisticsResourceAdaptor(pool)", 1.15),
             ("a limit", "LimitingResourceAdaptor(pool, 1 << 40)", 1.15),
             ("both", "StatisticsResourceAdaptor(cudacore.LimitingResourceAdaptor(pool, 1 << 40))", 1.25),
@@ -257,15 +217,17 @@ ROWS = (
             ("tracking without stacks", "TrackingResourceAdaptor(pool, capture_stacks=False)", 4.0),
         )
     ),
-    Row("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, 15, drain=True, ratio=1.0, per=100),
-    Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),
-    Row("buffer.fill", "buffer.fill(0, stream=stream)", 500, 15, drain=True, ratio=1.0),
+    queued("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, ratio=1.0, per=100),
+    queued("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", ratio=1.0),
+    queued("buffer.fill", "buffer.fill(0, stream=stream)", ratio=1.0),
     Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5),
-    Row("compile to cubin", "Program(TINY % next(serial), 'c++', options).compile('cubin')", 5, 5, gpu=False),
-    Row("compile to PTX", "Program(TINY % next(serial), 'c++', options).compile('ptx')", 5, 5, gpu=False),
+    *(
+        Row(f"compile to {name}", f"Program(TINY % next(serial), 'c++', options).compile({to!r})", 5, 5, gpu=False)
+        for name, to in (("cubin", "cubin"), ("PTX", "ptx"))
+    ),
     *(from_threads(count) for count in (1, 2, 4, 8, 16)),
     from_threads(8, "own kernels"),
-    from_threads(8, "prepared", ours=True),
+    from_threads(8, "prepared", ours=True, floor="launch, 8 threads at once"),
     Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),
@@ -274,83 +236,52 @@ ROWS = (
     Row(
         "texture, create and close",
         "device.create_texture_object(resource=texels, options=texture_options).close()",
-        500,
         ratio=1.0,
     ),
-    Row("surface, create and close", "device.create_surface_object(resource=stores).close()", 500, ratio=1.0),
-    copying("dense", "dense"),
-    copying("every second column", "strided", over_row=("copy of a view, 4 MiB, dense", 2.0)),
-    adding("kernel node, pointer", "add_kernels()"),
-    adding("kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
-    Row(
+    Row("surface, create and close", "device.create_surface_object(resource=stores).close()", ratio=1.0),
+    copying(DENSE, "dense"),
+    copying("copy of a view, 4 MiB, every second column", "strided", ratio=2.0, to=DENSE),
+    adding("add kernel node, pointer", "add_kernels()"),
+    adding("add kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
+    on_nodes(
         "add kernel node, Buffer, in a batch",
         "add_many()",
-        3,
-        5,
         ours=True,
+        ratio=1.5,
+        to=FLOOR,
         floor="add kernel node, pointer",
-        over_floor=(1.5, 0.0),
-        graphs=True,
-        per=NODES,
     ),
-    large("add 100,000 kernel nodes, in columns", "add_columns()", 1.15),
-    large(
-        "add 100,000 kernel nodes, in a batch", "add_many(LARGE)", None, floor="add 100,000 kernel nodes, in columns"
-    ),
-    large("copy of 100,000 kernel nodes", "large().copy().close()", 1.2),
-    large("graph.update, 100,000 nodes", "update_large()", 1.2),
-    large("graph.update_many, 100,000 nodes", "update_columns()", None, floor="graph[node].update"),
-    adding("memset node", "add_memsets()"),
-    adding("memcpy node, Buffers", "add_memcpys()"),
-    adding("empty node", "add_empties()"),
-    Row("add and remove an edge", "add_edges()", 3, 5, ratio=2.0, graphs=True, per=NODES),
-    adding("callback node", "add_callbacks()"),
-    adding("event record node", "add_records()"),
-    adding("allocation and free node", "add_frees()"),
-    Row("definition.nodes()", "chain.nodes()", 10, 5, ratio=0.30, graphs=True, per=NODES),
-    Row("definition.edges()", "chain.edges()", 10, 5, ratio=0.30, graphs=True, per=NODES),
-    Row("list(node.pred)", "list(join.pred)", 100, 5, ratio=0.5, graphs=True, per=PREDECESSORS),
-    Row("definition.instantiate", "chain.instantiate().close()", 3, 5, ratio=1.0, graphs=True, per=NODES),
-    Row("capture 1000 launches", "capture().close()", 3, 5, ratio=0.9, graphs=True, per=NODES),
-    Row(
-        "capture 1000 launches, prepared",
-        "capture_prepared().close()",
-        3,
-        5,
-        ratio=0.6,
-        floor="capture 1000 launches",
-        graphs=True,
-        per=NODES,
-    ),
-    Row("complete 1000 captured launches", "captured.complete().close()", 3, 5, ratio=1.0, graphs=True, per=NODES),
-    Row("graph.update, 1000 nodes", "many.update(captured)", 5, 5, ratio=1.0, graphs=True, per=NODES),
-    Row("graph.launch, 1 node", "one_node.launch(stream)", 200, 15, drain=True, ratio=0.6, graphs=True),
-    Row("graph.launch, 1000 nodes", "many.launch(stream)", 20, 5, drain=True, ratio=1.0, graphs=True),
+    large("add 100,000 kernel nodes, in columns", "add_columns()", ratio=1.15),
+    large("add 100,000 kernel nodes, in a batch", "add_many(LARGE)", floor="add 100,000 kernel nodes, in columns"),
+    large("copy of 100,000 kernel nodes", "large().copy().close()", ratio=1.2),
+    large("graph.update, 100,000 nodes", "update_large()", ratio=1.2),
+    large("graph.update_many, 100,000 nodes", "update_columns()", floor="graph[node].update"),
+    adding("add memset node", "add_memsets()"),
+    adding("add memcpy node, Buffers", "add_memcpys()"),
+    adding("add empty node", "add_empties()"),
+    on_nodes("add and remove an edge", "add_edges()", ratio=2.0),
+    adding("add callback node", "add_callbacks()"),
+    adding("add event record node", "add_records()"),
+    adding("add allocation and free node", "add_frees()"),
+    on_nodes("definition.nodes()", "chain.nodes()", number=10, ratio=0.30),
+    on_nodes("definition.edges()", "chain.edges()", number=10, ratio=0.30),
+    on_nodes("list(node.pred)", "list(join.pred)", number=100, ratio=0.5, per=PREDECESSORS),
+    on_nodes("definition.instantiate", "chain.instantiate().close()", ratio=1.0),
+    on_nodes("capture 1000 launches", "capture().close()", ratio=0.9),
+    on_nodes("capture 1000 launches, prepared", "capture_prepared().close()", ratio=0.6, floor="capture 1000 launches"),
+    on_nodes("complete 1000 captured launches", "captured.complete().close()", ratio=1.0),
+    on_nodes("graph.update, 1000 nodes", "many.update(captured)", number=5, ratio=1.0),
+    queued("graph.launch, 1 node", "one_node.launch(stream)", 200, ratio=0.6, uses="graphs"),
+    Row("graph.launch, 1000 nodes", "many.launch(stream)", 20, 5, drain=True, ratio=1.0, uses="graphs"),
     Row(
         "graph[node].update",
         "executable_node.update(config=config, kernel=k1, args=(pointer,))",
-        500,
-        7,
         ratio=0.5,
-        graphs=True,
+        uses="graphs",
     ),
     # Driver calls can be slower once a process has used pools of host or managed memory. So these rows come late.
-    Row(
-        "pinned buffer of a pool, allocate and close",
-        "pinned_pool.allocate(1024, stream=stream).close(stream)",
-        2_000,
-        drain=True,
-        ratio=1.0,
-        pools=True,
-    ),
-    Row(
-        "managed buffer, allocate and close",
-        "managed_pool.allocate(1024, stream=stream).close(stream)",
-        2_000,
-        drain=True,
-        ratio=1.0,
-        pools=True,
-    ),
+    allocating("pinned buffer of a pool, allocate and close", f"pinned_pool.{ALLOCATE}", ratio=1.0, uses="pools"),
+    allocating("managed buffer, allocate and close", f"managed_pool.{ALLOCATE}", ratio=1.0, uses="pools"),
     Row(
         "managed buffer without a pool, allocate and close",
         "resource.allocate(1024).close()",
@@ -369,61 +300,66 @@ ROWS = (
     transferring(
         "registered",
         "cudacore.register_host_memory(numpy.zeros(65536, 'u1'))",
-        over_row=("copy of 64 KiB to the device, pinned", 1.1),
+        ratio=1.1,
+        to="copy of 64 KiB to the device, pinned",
     ),
     Row(
         "import and close of an IPC buffer",
         "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
-        500,
         drain=True,
         ratio=1.0,
-        shared=True,
+        uses="sharing",
     ),
     # These rows are last, because they import other libraries into the process.
-    Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),
-    with_arrays("2 PyTorch tensors", "k2", "torch2", needs="torch", over_row=(INTS2, 1.06)),
-    with_arrays("2 CuPy arrays", "k2", "cupy2", needs="cupy", over_row=(INTS2, 1.06)),
-    Row(INTS8, "launch(stream, config, k8, *pointers8)", 500, 15, drain=True, ours=True),
-    with_arrays("8 PyTorch tensors", "k8", "torch8", needs="torch", over_row=(INTS8, 1.12)),
-    with_arrays("8 CuPy arrays", "k8", "cupy8", needs="cupy", over_row=(INTS8, 1.12)),
-    viewing("PyTorch tensor", "torch2[0], -1", needs="torch", ratio=0.5),
-    viewing("PyTorch tensor, with a stream", "torch2[0], int(stream.handle)", needs="torch", ratio=0.5),
-    viewing("CuPy array", "cupy2[0], -1", needs="cupy", ratio=0.7),
-    viewing("CuPy array, with a stream", "cupy2[0], int(stream.handle)", needs="cupy", ratio=1.0),
-    Row(RAW_KERNEL, "raw8(one, one, cupy8)", 500, 15, drain=True, ours=True, needs="cupy", floor=INTS8),
-    with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
-    hooked(OWN_POOL, CUPY_EMPTY),
+    launch("2 ints", "k2", ", *pointers2", ours=True),
+    launch("2 PyTorch tensors", "k2", ", *torch2", 1.06, to=INTS2, ours=True, uses="torch"),
+    launch("2 CuPy arrays", "k2", ", *cupy2", 1.06, to=INTS2, ours=True, uses="cupy"),
+    launch("8 ints", "k8", ", *pointers8", ours=True),
+    launch("8 PyTorch tensors", "k8", ", *torch8", 1.12, to=INTS8, ours=True, uses="torch"),
+    launch("8 CuPy arrays", "k8", ", *cupy8", 1.12, to=INTS8, ours=True, uses="cupy"),
+    *(
+        allocating(f"view of a {name}", f"from_any_interface({arguments})", ratio=ratio, uses=library)
+        for name, arguments, library, ratio in (
+            ("PyTorch tensor", "torch2[0], -1", "torch", 0.5),
+            ("PyTorch tensor, with a stream", "torch2[0], int(stream.handle)", "torch", 0.5),
+            ("CuPy array", "cupy2[0], -1", "cupy", 0.7),
+            ("CuPy array, with a stream", "cupy2[0], int(stream.handle)", "cupy", 1.0),
+        )
+    ),
+    queued(RAW_KERNEL, "raw8(one, one, cupy8)", ours=True, uses="cupy", floor=INTS8),
+    launch("8 CuPy arrays again", "k8", ", *cupy8", 0.9, to=RAW_KERNEL, ours=True, uses="cupy"),
+    hooked(OWN_POOL, "cupy.empty(256, 'f4')"),
     hooked(
         "cupy.empty, CuPy's pool over cudacore's",
-        CUPY_EMPTY,
-        within="cupy.cuda.using_allocator(pool.malloc)",
-        setup="pool = cudacore.interop.cupy_pool()",
-        over_row=(OWN_POOL, 1.1),
+        "cupy.empty(256, 'f4')",
+        "cupy.cuda.using_allocator(pool.malloc)",
+        "pool = cudacore.interop.cupy_pool()",
+        ratio=1.1,
+        to=OWN_POOL,
     ),
     hooked(
         "cupy.empty, cudacore's pool",
-        CUPY_EMPTY,
-        within="cupy.cuda.using_allocator(allocator)",
-        setup="allocator = cudacore.interop.cupy_allocator()",
+        "cupy.empty(256, 'f4')",
+        "cupy.cuda.using_allocator(allocator)",
+        "allocator = cudacore.interop.cupy_allocator()",
     ),
-    hooked(OWN_ALLOCATOR, TORCH_EMPTY),
+    hooked(OWN_ALLOCATOR, "torch.empty(256, device='cuda')"),
     hooked(
         "torch.empty, MemPool of cudacore's pool",
-        TORCH_EMPTY,
-        within="torch.cuda.use_mem_pool(pool)",
-        setup="pool = cudacore.interop.torch_pool()",
-        over_row=(OWN_ALLOCATOR, 1.1),
+        "torch.empty(256, device='cuda')",
+        "torch.cuda.use_mem_pool(pool)",
+        "pool = cudacore.interop.torch_pool()",
+        ratio=1.1,
+        to=OWN_ALLOCATOR,
     ),
+    # From the start of a process to the first result of its kernel; the statement is the state of the program cache.
+    # Plain C always loads compiled code from a file.
+    Row("first result, compiled code on disk", "none", ratio=1.25, to=FLOOR, uses="process"),
+    Row("first result, cold program cache", "cold", ratio=1.0, uses="process"),
+    Row("first result, warm program cache", "warm", ratio=1.1, to=FLOOR, uses="process"),
+    # Imports in new processes. The baseline imports itself.
+    Row("import cudacore", "cudacore", ratio=0.15, uses="process", gpu=False),
+    Row("import cudacore_compile", "cudacore_compile", ratio=0.15, uses="process", gpu=False),
+    Row("import cudacore_graph", "cudacore_graph", uses="process", gpu=False),
+    Row("import cudacore_handles", "cudacore_handles", uses="process", gpu=False),
 )
-
-# The time from the start of a process to the first result of its kernel. Each row has the state of the program cache
-# (or None) and a target: the maximum ratio to the named candidate. Plain C always loads compiled code from a file.
-FIRST_RESULTS = {
-    "first result, compiled code on disk": (None, "C", 1.25),
-    "first result, cold program cache": ("cold", BASELINE, 1.0),
-    "first result, warm program cache": ("warm", "C", 1.1),
-}
-FIRST_VALUE = 42
-
-# Modules whose import is timed in new processes, with their targets: the maximum ratio to the import of the baseline.
-IMPORTS = {"cudacore": 0.15, "cudacore_compile": 0.15, "cudacore_graph": None, "cudacore_handles": None}

@@ -17,24 +17,22 @@ if a target was missed.
 from __future__ import annotations
 
 import argparse
-import functools
+import collections
 import importlib.util
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import floor
-from measure import MAX_ROUNDS, Candidate, Clock, Floor, Process, measure, select, time_first_result, time_import
-from report import FLOOR, Result, geometric_mean, judge_row, print_table
-from rows import BASELINE, FIRST_RESULTS, IMPORTS, OURS
-
-HERE = Path(__file__).resolve().parent
+from measure import HERE, MAX_ROUNDS, Candidate, Floor, Series, measure, select
+from rows import BASELINE, FLOOR, GEOMETRIC_MEAN, OURS, SHORT_NS, SHORT_RATIO, USUAL_RATIO, Row
 
 
 def is_installed(module: str) -> bool:
@@ -62,75 +60,116 @@ def modules_of(options: argparse.Namespace) -> list[Candidate]:
     return candidates
 
 
-def module_of(candidate: Candidate) -> str:
-    return candidate.command[-1]
+@dataclass
+class Result:
+    """One line of the table: minima and quartiles of each candidate, the target, and whether it was met."""
+
+    name: str
+    minima: dict[str, float]
+    quartiles: dict[str, list[float]] = field(default_factory=dict)
+    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each round, by candidate
+    notes: dict[str, str] = field(default_factory=dict)
+    target: str = ""
+    of_target: float | None = None  # the ratio that is compared with the target
+    passed: bool | None = None
+
+    @classmethod
+    def of(cls, name: str, series: Series) -> Result:
+        """Return the result of a row, without a target."""
+        result = cls(name, {}, notes=series.notes)
+        for candidate, rounds in series.rounds.items():
+            values = [value for times in rounds for value in times]
+            result.minima[candidate] = min(values)
+            result.rounds[candidate] = [min(times) for times in rounds]
+            if len(values) > 1:
+                result.quartiles[candidate] = statistics.quantiles(values, n=4, method="inclusive")
+        return result
+
+    def ratio(self, to: str) -> float | None:
+        if OURS in self.minima and self.minima.get(to):
+            return self.minima[OURS] / self.minima[to]
+        return None
+
+    def judge(self, reference: float, to: str, factor: float, extra: float = 0.0) -> None:
+        """Compare the result with a target: at most `reference`, the time of `to`, times `factor` plus `extra`.
+
+        A row that could not be measured misses its target.
+        """
+        self.target = f"{to} x {factor:.2f}" + (f" + {extra:.0f} ns" if extra else "")
+        self.passed = OURS in self.minima and self.minima[OURS] <= reference * factor + extra
+        self.of_target = self.minima[OURS] / reference if OURS in self.minima else None
 
 
-def first_results(modules: list[Candidate], program: Path | None, folder: Path) -> dict[str, dict[str, Process]]:
-    """Return the functions that measure whole processes, from their start to the first result of a kernel."""
-    processes: dict[str, dict[str, Process]] = {}
-    for name, (cache, _, _) in FIRST_RESULTS.items():
-        rows = processes[name] = {}
-        for candidate in modules:
-            script = [sys.executable, str(HERE / "first_result.py"), module_of(candidate)]
-            command = [*script, str(folder / (floor.SOURCE_FILE if cache else floor.FIRST_FILE))]
-            if cache == "warm":
-                command.append(str(folder / f"cache of {candidate.name}"))
-            rows[candidate.name] = functools.partial(time_first_result, command, candidate.env, cache == "cold")
-            if cache != "cold":
-                rows[candidate.name]()  # the first call fills the caches on disk
-        if program:
-            rows[FLOOR] = functools.partial(
-                time_first_result, [str(program), "--first", str(folder / floor.FIRST_FILE)], {}
-            )
-    return processes
+def judge_row(row: Row, results: dict[str, Result]) -> None:
+    """Judge the result of a row by its target. A row is not judged if the library that it needs is missing."""
+    result, other = results[row.name], results.get(row.to)
+    reference = other.minima.get(OURS) if other else result.minima.get(row.to)
+    if reference is None or result.notes.get(OURS, "").startswith("needs "):
+        return
+    if row.ratio is not None:
+        result.judge(reference, row.to, row.ratio, row.extra)
+    elif row.to == BASELINE:
+        result.judge(reference, row.to, SHORT_RATIO if reference < SHORT_NS else USUAL_RATIO)
 
 
-def imports(modules: list[Candidate]) -> dict[str, dict[str, Process]]:
-    """Return the functions that measure imports."""
-    processes: dict[str, dict[str, Process]] = {}
-    for module in IMPORTS:
-        rows = processes[f"import {module}"] = {}
-        for candidate in modules:
-            imported = BASELINE if module_of(candidate) == BASELINE else module
-            rows[candidate.name] = functools.partial(time_import, imported, candidate.env)
-            rows[candidate.name]()  # the first import writes the bytecode
-    return processes
+def geometric_mean(results: list[Result]) -> Result | None:
+    """Return the geometric mean of the operations' ratios, as another result."""
+    ratios = [ratio for result in results if (ratio := result.ratio(BASELINE))]
+    if not ratios:
+        return None
+    result = Result(f"geometric mean of {len(ratios)} ratios", {OURS: statistics.geometric_mean(ratios)})
+    result.judge(1.0, "", GEOMETRIC_MEAN)
+    return result
 
 
-def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, Any], list[str]]:
-    """Measure rows and processes; return the results, a text about the machine, and the names of the candidates."""
+def format_number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value < 1e6 else f"{value / 1e6:,.2f} ms"
+
+
+def print_table(results: list[Result], columns: list[str]) -> None:
+    """Print minima, the quartiles of cudacore, and ratios."""
+    others = [column for column in columns if column != OURS]
+    ratios_to = [f"to {each}" for each in others]
+    lines = [["ns a call, minima", *columns, f"quartiles of {OURS}", *ratios_to, "ratio", "target", ""]]
+    for result in results:
+        if result.minima or result.target:
+            ratios = [f"x {ratio:.2f}" if ratio else "-" for ratio in (*map(result.ratio, others), result.of_target)]
+            cells = [format_number(result.minima.get(column)) for column in columns]
+            quartiles = " ".join(map(format_number, result.quartiles.get(OURS, ()))) or "-"
+            passed = {True: "ok", False: "MISSED", None: ""}[result.passed]
+            lines.append([result.name, *cells, quartiles, *ratios, result.target, passed])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    for name, *cells in lines:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        print("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
+    notes = collections.Counter((column, note) for result in results for column, note in result.notes.items())
+    for (column, note), count in notes.items():
+        print(f"{column}: {count} not measured: {note}")
+
+
+def measure_all(options: argparse.Namespace, folder: Path) -> tuple[list[Result], dict[str, Any], list[str]]:
+    """Measure rows; return the results, a text about the machine, and the names of the candidates."""
+    device = floor.find_device()
+    rows = [row for row in select(options.only) if device or row.uses != "process" or not row.gpu]
     modules = modules_of(options)
-    rows = select(options.only)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        clock = Clock(options.rounds, options.seconds)
-        device = floor.find_device()
-        program = None
-        if device:
-            floor.compile_kernels(folder)
-            program = options.floor or floor.build(folder)
-        worker = str(HERE / "worker.py")
-        others = [Candidate(name, [python, worker, OURS], {"PYTHONPATH": ""}) for name, python in options.python]
-        floors = [Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)])] if program else []
-        candidates = [*modules, *others, *floors]
-        processes: dict[str, dict[str, Process]] = {}
-        if device:
-            processes |= first_results(modules, program, folder)
-        processes |= imports(modules)
-        if options.only:
-            processes = {key: value for key, value in processes.items() if any(text in key for text in options.only)}
-        series = measure(candidates, rows, processes, clock)
-    results = {name: Result.of(each) for name, each in series.items()}
+    worker = str(HERE / "worker.py")
+    others = [Candidate(name, [python, worker, OURS], {"PYTHONPATH": ""}) for name, python in options.python]
+    candidates = [*modules, *others]
+    if device:
+        floor.compile_kernels(folder)
+        if program := options.floor or floor.build(folder):
+            candidates.append(Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)]))
+    for each in candidates:
+        each.folder = folder
+    series = measure(candidates, rows, options.rounds, options.seconds)
+    results = {name: Result.of(name, each) for name, each in series.items()}
     for row in rows:
         judge_row(row, results)
-    for name, (_, to, factor) in FIRST_RESULTS.items():
-        if name in results:
-            results[name].judge_by(to, factor)
-    for module, ratio in IMPORTS.items():
-        if ratio and f"import {module}" in results:
-            results[f"import {module}"].judge_by(BASELINE, ratio)
     about = {each.name: each.version for each in modules} | {"device": device}
+    about |= {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
     return list(results.values()), about, [each.name for each in candidates]
 
 
@@ -149,12 +188,7 @@ def main() -> int:
     parser.add_argument("--compare", action="append", default=[], type=compared, metavar="NAME=FOLDER")
     parser.add_argument("--python", action="append", default=[], type=compared, metavar="NAME=PROGRAM")
     parser.add_argument("--floor", type=Path, metavar="PROGRAM", help="the floor, where it was built elsewhere")
-    parser.add_argument(
-        "--wheels",
-        type=Path,
-        metavar="FOLDER",
-        help="install the wheels in it where cudacore is not installed",
-    )
+    parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="install its wheels if cudacore is missing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to it")
     parser.add_argument("--build-floor", type=Path, metavar="FOLDER", help="only build the floor, into that folder")
     options = parser.parse_args()
@@ -164,28 +198,21 @@ def main() -> int:
         parser.error(f"--rounds is {options.rounds}; it must be at least 1")
     if options.build_floor:
         return 0 if floor.build(options.build_floor) else 1
-
-    with tempfile.TemporaryDirectory() as site:
+    with tempfile.TemporaryDirectory() as site, tempfile.TemporaryDirectory() as folder:
         if options.wheels and not is_installed(OURS):
             install(options.wheels, site)
-        return report(options)
+        return report(options, *measure_all(options, Path(folder)))
 
 
-def report(options: argparse.Namespace) -> int:
-    """Measure all rows, print and write the results; return the exit status."""
-    results, about, columns = measure_all(options)
-    about |= {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    mean = geometric_mean(results) if about["device"] and not options.only else None
-
-    print("  ".join(f"{name} {value}" for name, value in about.items()))
-    print()
+def report(options: argparse.Namespace, results: list[Result], about: dict[str, Any], columns: list[str]) -> int:
+    """Print and write the results; return the exit status."""
+    print("  ".join(f"{name} {value}" for name, value in about.items()), end="\n\n")
     print_table(results, columns)
-    if mean:
+    if about["device"] and not options.only and (mean := geometric_mean(results)):
         results.append(mean)
-        print(f"\n{mean.name}: {mean.minima[OURS]:.3f}, target {mean.target}: {'ok' if mean.passed else 'MISSED'}")
+        print(f"\n{mean.name}: {mean.minima[OURS]:.3f}, target{mean.target}: {'ok' if mean.passed else 'MISSED'}")
     missed = [result.name for result in results if result.passed is False]
     print(f"{len(missed)} of {sum(bool(result.target) for result in results)} targets missed")
-
     if options.json:
         written = {"about": about, "results": [asdict(result) for result in results], "missed": missed}
         options.json.write_text(json.dumps(written, indent=2) + "\n")

@@ -25,11 +25,11 @@ def export(module: str, channel: Connection) -> None:
         pass
 
 
-def names_of(module: str, core: Any) -> dict[str, Any]:
+def names_of(core: Any, names: dict[str, Any]) -> dict[str, Any]:
     """Start the second process, and return the names that rows need to import its memory."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=export, args=(module, theirs), daemon=True)
+    process = spawn.Process(target=export, args=(core.__name__, theirs), daemon=True)
     process.start()
     theirs.close()
     handle, descriptor = ours.recv()

@@ -161,19 +161,32 @@ class DeadlockError(RuntimeError):
     """An error after which this process cannot continue."""
 
 
-def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Return the namespace of the rows that need another library: its arrays, and functions that launch with them."""
-    module = importlib.import_module(library)
-    if library == "torch":
-        arrays = tuple(module.zeros(16, dtype=module.int32, device="cuda:0") for _ in range(8))
-        return {"torch2": arrays[:2], "torch8": arrays}
-    module.cuda.ExternalStream(int(names["stream"].handle)).use()
-    arrays = tuple(module.zeros(16, dtype=module.int32) for _ in range(8))
+def pools(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+    return {"pinned_pool": core.PinnedMemoryResource(), "managed_pool": core.ManagedMemoryResource()}
+
+
+def tensors(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    arrays = tuple(torch.zeros(16, dtype=torch.int32, device="cuda:0") for _ in range(8))
+    return {"torch2": arrays[:2], "torch8": arrays}
+
+
+def arrays(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+    import cupy
+
+    cupy.cuda.ExternalStream(int(names["stream"].handle)).use()
+    made = tuple(cupy.zeros(16, dtype=cupy.int32) for _ in range(8))
     with tempfile.NamedTemporaryFile(suffix=f".{TARGET}") as file:
         file.write(names["code"])
         file.flush()
-        raw = module.RawModule(path=file.name).get_function("k8")
-    return {"cupy2": arrays[:2], "cupy8": arrays, "raw8": raw}
+        raw = cupy.RawModule(path=file.name).get_function("k8")
+    return {"cupy2": made[:2], "cupy8": made, "raw8": raw}
+
+
+# The functions that return the names for rows with this `uses`.
+NAMES = {"graphs": graphs.functions, "pools": pools, "sharing": sharing.names_of, "torch": tensors, "cupy": arrays}
+LIBRARIES = ("torch", "cupy")
 
 
 def measure(row: Row, names: dict[str, Any]) -> list[float]:
@@ -225,24 +238,20 @@ def main() -> None:
     names = prepare(core)
     results: dict[str, list[float] | str] = {}
     calls: dict[str, dict[str, float]] = {}
+    added = set()
     for row in ROWS:
-        if (chosen and row.name not in chosen) or (row.ours and module != OURS):
+        if (chosen and row.name not in chosen) or (row.ours and module != OURS) or row.uses == "process":
             continue
         if row.gpu and "no_gpu" in names:
             results[row.name] = names["no_gpu"]
             continue
-        if row.needs and not importlib.util.find_spec(row.needs):
-            results[row.name] = f"needs {row.needs}, which is not installed"
+        if row.uses in LIBRARIES and not importlib.util.find_spec(row.uses):
+            results[row.name] = f"needs {row.uses}, which is not installed"
             continue
         try:
-            if row.graphs and "chain" not in names:
-                names |= graphs.functions(core, importlib.import_module(f"{module}.graph"), names)
-            if row.pools and "managed_pool" not in names:
-                names |= {"pinned_pool": core.PinnedMemoryResource(), "managed_pool": core.ManagedMemoryResource()}
-            if row.shared and "shared_pool" not in names:
-                names |= sharing.names_of(module, core)
-            if row.needs and row.needs not in sys.modules:
-                names |= arrays_of(row.needs, names)
+            if row.uses in NAMES and row.uses not in added:
+                names |= NAMES[row.uses](core, names)
+                added.add(row.uses)
             if CODE:
                 results[row.name], calls[row.name] = count(row, names, ctypes.CDLL("libcuda.so.1"))
             else:
@@ -251,9 +260,7 @@ def main() -> None:
             results[row.name] = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, DeadlockError):
                 break
-    device = names.get("device")
-    about = {"version": core.__version__, "device": device.name if device else None}
-    json.dump(about | {"rows": results, "calls": calls}, sys.stdout)
+    json.dump({"version": core.__version__, "rows": results, "calls": calls}, sys.stdout)
     sys.stdout.flush()
     if any("DeadlockError" in str(result) for result in results.values()):
         os._exit(0)  # threads that hang would prevent a normal exit
