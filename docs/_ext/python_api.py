@@ -151,9 +151,9 @@ def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
         if node.get("refdomain") == "py" and not target.startswith(("cudacore.", "python.")):
             node["reftarget"] = imported_name(target, node.get("py:module"))
     for annotation in doctree.findall(addnodes.desc_annotation):
-        found = re.fullmatch(r": (?:[\w.]+\.)?(?:Attribute|Setting)\[(\w+)\]", annotation.astext())
+        found = re.fullmatch(r": (?:[\w.]+\.)?(?:(Number)|(Flag)|(?:Attribute|Setting)\[(\w+)\])", annotation.astext())
         if found:
-            annotation.children = [nodes.Text(f": {found[1]}")]
+            annotation.children = [nodes.Text(": int" if found[1] else ": bool" if found[2] else f": {found[3]}")]
 
 
 def drop_types(app: Sphinx, doctree: nodes.document) -> None:

@@ -2,7 +2,7 @@
 """Write the C source of the module ``cudacore_handles._cffi``: ``generate_cffi.py CDEFS PYTHON OUTPUT DEPFILE``.
 
 The module has the functions that the Python files in the folder PYTHON name. The extension module calls the others. A
-function of cffi takes space in the wheel, and time at each import (``_base/complete.py``).
+function of cffi takes space in the wheel, and time at each import (``_base/declarations.py``).
 """
 
 import re

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles import _other_names as _other_names
 from cudacore_handles import typing
-from cudacore_handles._base import complete as complete
+from cudacore_handles._base.declarations import live_counts
 from cudacore_handles._base.drivers import selected_driver as _selected_driver
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
-from cudacore_handles._base.live_counts import live_counts
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir

@@ -87,9 +87,7 @@ class Process:
     @property
     def state(self) -> ProcessStateType:
         """ProcessStateType: The state of the process (cuCheckpointProcessGetState)."""
-        out = ffi.new("int *")
-        self._check(lib.cch_checkpoint_state(out, self._pid))
-        return _STATES[out[0]]
+        return _STATES[self._get(lib.cch_checkpoint_state)]
 
     @property
     def restore_thread_id(self) -> int:
@@ -97,9 +95,7 @@ class Process:
 
         Programs that save the memory of the host, such as CRIU, need this id.
         """
-        out = ffi.new("int *")
-        self._check(lib.cch_checkpoint_restore_thread(out, self._pid))
-        return int(out[0])
+        return self._get(lib.cch_checkpoint_restore_thread)
 
     def lock(self, timeout_ms: int = 0) -> None:
         """Lock the process: from then on, its CUDA calls wait (cuCheckpointProcessLock).
@@ -180,6 +176,11 @@ class Process:
             When the process is not locked.
         """
         self._check(lib.cch_checkpoint_unlock(self._pid))
+
+    def _get(self, function: Any) -> int:
+        out = ffi.new("int *")
+        self._check(function(out, self._pid))
+        return int(out[0])
 
     def _check(self, status: int) -> None:
         if status:

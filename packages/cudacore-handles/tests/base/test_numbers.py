@@ -8,7 +8,7 @@ from cuda.bindings import driver
 
 from cudacore_handles import ParamKind, _native
 from cudacore_handles._base import results
-from cudacore_handles._base.structures import struct_of
+from cudacore_handles._base.declarations import struct_of
 from cudacore_handles._cffi import ffi
 
 

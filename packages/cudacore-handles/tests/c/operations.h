@@ -52,6 +52,18 @@ extern const cch_array_desc world_line, world_plane;
 /* Creates the objects. No context may be current before the call, and none is current after it. */
 void world_open(world *w);
 void world_close(world *w);
+/* The same, while the foreign context is current until the close. Nothing may be alive afterwards. */
+void world_open_away(world *w);
+void world_close_away(world *w);
+
+/* The numbers of boxes and of the driver's objects that are alive. */
+typedef struct live {
+  size_t boxes, objects;
+} live;
+live count_live(void);
+/* Fails if other numbers are alive than before a call that failed, or another context is current than the foreign one.
+ */
+void check_unchanged(const world *w, live before, const char *name, const char *failure);
 
 typedef struct operation {
   const char *name;
@@ -60,17 +72,22 @@ typedef struct operation {
   /* Releases the object that the call created. */
   void (*undo)(void *made);
   unsigned flags;
+  struct operation *next;
 } operation;
+
+/* Releases what an operation made, if it succeeded. */
+static inline void undo(const operation *operation, int status, void *made) {
+  if (status == 0 && operation->undo)
+    operation->undo(made);
+}
 
 #define OPERATION_NEEDS_CURRENT 1u /* uses or queries the current context */
 #define OPERATION_SETS_CURRENT 2u  /* changes the current context, which is its purpose */
 #define OPERATION_ONCE 4u          /* makes other driver calls when it is repeated with the same objects */
 
-/* The operations of each room, ending with NULL. */
-extern const operation *const operation_rooms[];
+/* All operations, in a list. */
+extern const operation *first_operation;
 
-#define FOR_EACH_OPERATION(name_)                                                                                      \
-  for (const operation *const *room_ = operation_rooms; *room_ != NULL; room_++)                                       \
-    for (const operation *name_ = *room_; name_->name != NULL; name_++)
+#define FOR_EACH_OPERATION(name_) for (const operation *name_ = first_operation; name_ != NULL; name_ = name_->next)
 
 #endif

@@ -20,7 +20,7 @@ import pytest
 from ipc_children import SIZE, TIMEOUT, copied, descriptors, joined, new_pool, read
 
 import cudacore_handles as ch
-from cudacore_handles._stream import ipc as event_ipc
+from cudacore_handles._driver import device as device_module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
 
@@ -289,7 +289,7 @@ def test_threads_import_an_event(
     descriptor = event.ipc_descriptor
     event.close()
     gate = threading.Barrier(2)
-    find_device = event_ipc.find_device
+    find_device = device_module.find_device
 
     def find_together(name: str | None) -> ch.Device:
         """Wait, at most 0.2 seconds, until both threads are about to open the event; then find the device."""
@@ -297,7 +297,7 @@ def test_threads_import_an_event(
             gate.wait(0.2)
         return find_device(name)
 
-    monkeypatch.setattr(event_ipc, "find_device", find_together)
+    monkeypatch.setattr(device_module, "find_device", find_together)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(ch.Event.from_ipc_descriptor, [descriptor] * 2)
     assert first == second

@@ -72,6 +72,20 @@ class Attribute(Generic[T]):
         raise AttributeError(f"{self.name} is read-only")
 
 
+class Number(Attribute[int]):
+    """An attribute that is a number."""
+
+    def __init__(self, number: int, doc: str, *, constant: bool = True) -> None:
+        super().__init__(number, int, doc, constant=constant)
+
+
+class Flag(Attribute[bool]):
+    """An attribute that is a bool."""
+
+    def __init__(self, number: int, doc: str, *, constant: bool = True) -> None:
+        super().__init__(number, bool, doc, constant=constant)
+
+
 class Setting(Attribute[T]):
     """A property that can be set.
 

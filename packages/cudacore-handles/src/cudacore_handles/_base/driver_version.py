@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from cudacore_handles._base.errors import CUDAError, check
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._base.errors import CUDAError, result_of
+from cudacore_handles._cffi import lib
 
 
 def driver_version() -> int:
     """Return the version of CUDA that the driver supports, such as 12040 (cuDriverGetVersion)."""
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    return int(out[0])
+    return result_of(lib.cch_driver_version)
 
 
 def version_text(version: int) -> str:

@@ -10,7 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.drivers import WITHOUT_GPU, why_refused
-from cudacore_handles._base.status import Status
+from cudacore_handles._base.results import Status
 from cudacore_handles._cffi import ffi, lib
 
 __tracebackhide__ = True  # pytest shows the call of the program, and not the functions here that raise the error
@@ -215,6 +215,13 @@ def check(status: int, *, hint: str = "") -> None:
     """Raise :class:`CUDAError` for a failed call of the C library; do nothing for 0."""
     if status:
         raise last_error(status, hint)  # no variable, because an exception and its frame would form a reference cycle
+
+
+def result_of(function: Callable[..., int], *args: Any, out: str = "int *") -> int:
+    """Call a function of the C library whose first parameter is for a number, of the type `out`; return the number."""
+    result = ffi.new(out)
+    check(function(result, *args))
+    return int(result[0])
 
 
 def raise_status(status: int) -> NoReturn:

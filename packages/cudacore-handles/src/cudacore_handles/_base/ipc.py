@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from cudacore_handles import _native
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Closing
 
 HANDLE_SIZE = 64
 

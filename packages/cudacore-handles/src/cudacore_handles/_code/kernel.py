@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.made import Made, not_pickled
+from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import check_type, shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout

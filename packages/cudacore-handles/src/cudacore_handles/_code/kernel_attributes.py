@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.attribute import Attribute, HasAttributes
-from cudacore_handles._base.errors import check
+from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
+from cudacore_handles._base.errors import check, result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
@@ -81,13 +81,11 @@ class KernelAttributes(HasAttributes):
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        device_id = _current_device() if self._device_id is None else self._device_id
+        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
         key = (device_id, attribute.number)
         value = self._known.get(key)
         if value is None:
-            out = ffi.new("int *")
-            check(lib.cch_kernel_attribute(out, hold(self._kernel), attribute.number, device_id))
-            value = int(out[0])
+            value = result_of(lib.cch_kernel_attribute, hold(self._kernel), attribute.number, device_id)
             if attribute.constant:
                 self._known[key] = value
         return value
@@ -107,40 +105,30 @@ class KernelAttributes(HasAttributes):
             check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
             return True
 
-    max_threads_per_block: Attribute[int] = Attribute(0, int, "Maximum number of threads per block of a launch.")
-    shared_size_bytes: Attribute[int] = Attribute(1, int, "Static shared memory per block, in bytes.")
-    const_size_bytes: Attribute[int] = Attribute(2, int, "Constant memory that the user allocated, in bytes.")
-    local_size_bytes: Attribute[int] = Attribute(3, int, "Local memory per thread, in bytes.")
-    num_regs: Attribute[int] = Attribute(4, int, "Number of registers per thread.")
-    ptx_version: Attribute[int] = Attribute(
-        5, int, "Virtual architecture that it was compiled for: 10 * major + minor."
-    )
-    binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
-    cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
+    max_threads_per_block: Number = Number(0, "Maximum number of threads per block of a launch.")
+    shared_size_bytes: Number = Number(1, "Static shared memory per block, in bytes.")
+    const_size_bytes: Number = Number(2, "Constant memory that the user allocated, in bytes.")
+    local_size_bytes: Number = Number(3, "Local memory per thread, in bytes.")
+    num_regs: Number = Number(4, "Number of registers per thread.")
+    ptx_version: Number = Number(5, "Virtual architecture that it was compiled for: 10 * major + minor.")
+    binary_version: Number = Number(6, "Architecture that its machine code is for: 10 * major + minor.")
+    cache_mode_ca: Flag = Flag(7, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
     # Other code that has the kernel can change the following attributes, so they are not cached.
-    max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
-        8, int, "Maximum dynamic shared memory per block that a launch may request, in bytes.", constant=False
+    max_dynamic_shared_size_bytes: Number = Number(
+        8, "Maximum dynamic shared memory per block that a launch may request, in bytes.", constant=False
     )
-    preferred_shared_memory_carveout: Attribute[int] = Attribute(
-        9, int, "Preferred part of the L1 cache to be shared memory, in percent; -1 for no preference.", constant=False
+    preferred_shared_memory_carveout: Number = Number(
+        9, "Preferred part of the L1 cache to be shared memory, in percent; -1 for no preference.", constant=False
     )
-    cluster_size_must_be_set: Attribute[bool] = Attribute(
-        10, bool, "Whether a launch must give a cluster size.", constant=False
+    cluster_size_must_be_set: Flag = Flag(10, "Whether a launch must give a cluster size.", constant=False)
+    required_cluster_width: Number = Number(11, "Required x-dimension of clusters, in blocks; 0: any.", constant=False)
+    required_cluster_height: Number = Number(12, "Required y-dimension of clusters, in blocks; 0: any.", constant=False)
+    required_cluster_depth: Number = Number(13, "Required z-dimension of clusters, in blocks; 0: any.", constant=False)
+    non_portable_cluster_size_allowed: Flag = Flag(
+        14, "Whether clusters may be larger than every device can run (8 blocks).", constant=False
     )
-    required_cluster_width: Attribute[int] = Attribute(
-        11, int, "Required x-dimension of clusters, in blocks; 0: any.", constant=False
-    )
-    required_cluster_height: Attribute[int] = Attribute(
-        12, int, "Required y-dimension of clusters, in blocks; 0: any.", constant=False
-    )
-    required_cluster_depth: Attribute[int] = Attribute(
-        13, int, "Required z-dimension of clusters, in blocks; 0: any.", constant=False
-    )
-    non_portable_cluster_size_allowed: Attribute[bool] = Attribute(
-        14, bool, "Whether clusters may be larger than every device can run (8 blocks).", constant=False
-    )
-    cluster_scheduling_policy_preference: Attribute[int] = Attribute(
-        15, int, "Preferred scheduling of the blocks of a cluster: a ``CUclusterSchedulingPolicy``.", constant=False
+    cluster_scheduling_policy_preference: Number = Number(
+        15, "Preferred scheduling of the blocks of a cluster: a ``CUclusterSchedulingPolicy``.", constant=False
     )
 
 
@@ -195,9 +183,7 @@ class KernelOccupancy(Made):
         threads = _whole("block_size", block_size, 1, _INT_MAX)
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
         self._allow([shared])
-        out = ffi.new("int *")
-        check(lib.cch_occupancy_max_active_blocks(out, hold(self._kernel), threads, shared, ffi.NULL))
-        return int(out[0])
+        return result_of(lib.cch_occupancy_max_active_blocks, hold(self._kernel), threads, shared, ffi.NULL)
 
     def max_potential_block_size(
         self,
@@ -273,9 +259,8 @@ class KernelOccupancy(Made):
                 f"num_blocks_per_multiprocessor is {blocks}, and at most {max_blocks} blocks of {threads} threads of "
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
-        out = ffi.new("size_t *")
-        check(lib.cch_occupancy_available_shared_bytes(out, hold(self._kernel), blocks, threads, ffi.NULL))
-        return int(out[0])
+        available, kernel = lib.cch_occupancy_available_shared_bytes, hold(self._kernel)
+        return result_of(available, kernel, blocks, threads, ffi.NULL, out="size_t *")
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return the largest cluster that the kernel can be launched with (cuOccupancyMaxPotentialClusterSize).
@@ -322,13 +307,11 @@ class KernelOccupancy(Made):
         native = _launch_config(config)
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)
-        out = ffi.new("int *")
-        check(query(out, hold(accepted), native, hold(self._kernel)))
-        return int(out[0])
+        return result_of(query, hold(accepted), native, hold(self._kernel))
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
         """Allow launches with those of the given sizes of shared memory that fit; return whether the limit rose."""
-        attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
+        attributes = self._kernel.attributes[result_of(lib.cch_current_device) if device_id is None else device_id]
         limit = attributes._max_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
 
@@ -370,12 +353,6 @@ def _c_function(needed: object) -> object:
     if begin <= address < begin + type(needed).__basicsize__:
         address = int(needed)
     return ffi.cast("cch_shared_bytes_fn", address) if address else 0
-
-
-def _current_device() -> int:
-    out = ffi.new("int *")
-    check(lib.cch_current_device(out))
-    return int(out[0])
 
 
 def _whole(name: str, value: object, minimum: int, maximum: int) -> int:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.errors import check, check_open
+from cudacore_handles._base.errors import check, check_open, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.made import Made, not_pickled
+from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -95,9 +94,7 @@ class Context(_native.Handle, Closing, Made):
         """bool: Whether this is a green context, which has a part of the device's resources."""
         if self.is_closed:
             return False
-        out = ffi.new("int *")
-        check(lib.cch_context_is_green(out, hold(self)))
-        return bool(out[0])
+        return bool(result_of(lib.cch_context_is_green, hold(self)))
 
     @property
     def resources(self) -> DeviceResources:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.errors import check, closed, no_buffer
+from cudacore_handles._base.errors import check, closed, no_buffer, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.siblings import graph_package, upper_package
@@ -148,7 +148,7 @@ class Device:
     @classmethod
     def get_all_devices(cls) -> tuple[Device, ...]:
         """Return all devices, by ordinal (cuDeviceGetCount)."""
-        return tuple(Device(i) for i in range(_count()))
+        return tuple(Device(i) for i in range(result_of(lib.cch_device_count)))
 
     def set_current(self, ctx: Context | None = None) -> Context | None:
         """Make this device's context current on the calling thread (cuCtxSetCurrent).
@@ -332,9 +332,7 @@ class Device:
         For the device itself, the result is True.
         """
         other = Device(peer)._id
-        out = ffi.new("int *")
-        check(lib.cch_device_can_access_peer(out, self._id, other))
-        return other == self._id or bool(out[0])
+        return bool(result_of(lib.cch_device_can_access_peer, self._id, other)) or other == self._id
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
@@ -484,18 +482,12 @@ class Device:
 _thread_contexts_used = False
 
 
-def _count() -> int:
-    out = ffi.new("int *")
-    check(lib.cch_device_count(out))
-    return int(out[0])
-
-
 def _find(device_id: object) -> Device:
     """Check an ordinal, and return the only Device object for it."""
     if isinstance(device_id, Device):
         return device_id
     ordinal = check_int("device_id", device_id, "an int or a Device")
-    count = _count()
+    count = result_of(lib.cch_device_count)
     if not 0 <= ordinal < count:
         bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
         devices = f"{count} device" + "s" * (count != 1)
@@ -506,3 +498,16 @@ def _find(device_id: object) -> Device:
     # There is no lock, because a garbage collection while a thread holds it could run code that needs the object, too.
     # setdefault() returns the same object to all threads.
     return _devices.setdefault(ordinal, device)
+
+
+def find_device(uuid: str | None) -> Device:
+    """Find a device by its UUID, because each process has its own ordinals."""
+    if uuid is None:
+        return Device()
+    for device in Device.get_all_devices():
+        if device.uuid == uuid:
+            return device
+    raise RuntimeError(
+        f"device {uuid} was not found: processes can share resources only on one machine, and only of devices that "
+        "CUDA_VISIBLE_DEVICES does not hide from this process"
+    )

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check, check_open, no_buffer
 from cudacore_handles._base.handle import address, hold, out_box, share
 from cudacore_handles._base.host_array import array_of_bytes, as_requested, host_bytes
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._base.names import check_type, shorten, type_text
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.declarations import struct_of
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing

@@ -18,7 +18,7 @@ from cudacore_handles._base.made import Made
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.find_device import find_device
+from cudacore_handles._driver.device import find_device
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import (
     ClosedError,
     CUDAError,
@@ -18,7 +17,7 @@ from cudacore_handles._base.errors import (
     closed,
 )
 from cudacore_handles._base.handle import adopt, hold, out_box
-from cudacore_handles._base.made import not_pickled
+from cudacore_handles._base.made import Closing, not_pickled
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer

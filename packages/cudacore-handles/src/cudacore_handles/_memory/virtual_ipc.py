@@ -15,7 +15,7 @@ from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.ipc import Descriptors, HasDescriptors, teach_multiprocessing
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.find_device import find_device
+from cudacore_handles._driver.device import find_device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles.typing import VirtualMemoryHandleType
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib

@@ -11,7 +11,6 @@ from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.ipc import SentFields, Shared
 from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.find_device import find_device
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
@@ -88,6 +87,8 @@ def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
 
 
 def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
+    from cudacore_handles._driver.device import find_device
+
     device = find_device(descriptor._device)
     out = out_box("cch_event")
     handle = ffi.new("cch_ipc_handle *", (descriptor._data,))

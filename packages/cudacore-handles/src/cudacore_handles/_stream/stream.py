@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, check_int
-from cudacore_handles._base.closing import Closing
-from cudacore_handles._base.errors import CUDAError, check, closed, driver_error
+from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.made import Made, not_pickled
+from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._cffi import ffi, lib
@@ -149,16 +148,12 @@ class Stream(_native.StreamHandle, Closing, Made):
     @property
     def is_nonblocking(self) -> bool:
         """bool: Whether the stream runs without implicit ordering with the legacy default stream (cuStreamGetFlags)."""
-        out = ffi.new("unsigned *")
-        check(lib.cch_stream_flags(out, hold(self)))
-        return bool(out[0] & _NON_BLOCKING)
+        return bool(result_of(lib.cch_stream_flags, hold(self), out="unsigned *") & _NON_BLOCKING)
 
     @property
     def priority(self) -> int:
         """int: The priority; lower numbers run first (cuStreamGetPriority)."""
-        out = ffi.new("int *")
-        check(lib.cch_stream_priority(out, hold(self)))
-        return int(out[0])
+        return result_of(lib.cch_stream_priority, hold(self))
 
     @property
     def context(self) -> Context:
@@ -282,9 +277,7 @@ def _new_event(stream: Stream, options: EventOptions | None) -> Event:
 
 def is_capturing(stream: Stream) -> bool:
     """Return whether work on a stream is captured into a graph (cuStreamIsCapturing)."""
-    out = ffi.new("int *")
-    check(lib.cch_stream_is_capturing(out, hold(stream)))
-    return bool(out[0])
+    return bool(result_of(lib.cch_stream_is_capturing, hold(stream)))
 
 
 def _show_printed() -> None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cudacore_handles import _native
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device

@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.closing import Closing
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.made import Made, not_pickled
+from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.resource import ResourceDescriptor

@@ -17,20 +17,16 @@ typedef struct restore_args {
 _Static_assert(sizeof(restore_args) == sizeof(CUcheckpointRestoreArgs), "the size that the driver reads");
 
 cch_status cch_checkpoint_state(int *out, int pid) {
-  CCH__REQUIRE(out);
+  CCH__REQUIRE_USABLE(out);
   CUprocessState state;
-  int status = cch__ready();
-  if (status == 0)
-    status = CCH__CALL(cuCheckpointProcessGetState, (pid, &state));
-  if (status == 0)
-    *out = (int)state;
-  return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuCheckpointProcessGetState, (pid, &state)));
+  *out = (int)state;
+  return 0;
 }
 
 cch_status cch_checkpoint_restore_thread(int *out, int pid) {
-  CCH__REQUIRE(out);
-  int status = cch__ready();
-  return status != 0 ? status : CCH__CALL(cuCheckpointProcessGetRestoreThreadId, (pid, out));
+  CCH__REQUIRE_USABLE(out);
+  return CCH__CALL(cuCheckpointProcessGetRestoreThreadId, (pid, out));
 }
 
 cch_status cch_checkpoint_lock(int pid, unsigned timeout_ms) {

@@ -52,8 +52,7 @@ bool cch__context_is_lost(const cch_context *context) {
 cch_status cch_context_primary(cch_context **out, int device) {
   CCH__REQUIRE_USABLE(out);
   cch__poll();
-  CUdevice raw_device;
-  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
+  CCH__FIND_DEVICE(raw_device, device);
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
@@ -87,9 +86,8 @@ cch_status cch_context_create(cch_context **out, int device, const cch_resource 
   if (count == 0 || count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
   cch__poll();
-  CUdevice raw_device;
+  CCH__FIND_DEVICE(raw_device, device);
   CUdevResourceDesc description; /* the driver keeps the description until the process ends */
-  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
@@ -172,12 +170,10 @@ cch_status cch_context_priorities(int *lowest, int *highest, cch_context *contex
 
 static int memory_info(size_t *free, size_t *total) {
   size_t left = 0, all = 0;
-  int status = CCH__RELAXED(CCH__CALL(cuMemGetInfo, (&left, &all)));
-  if (status == 0) {
-    *free = left;
-    *total = all;
-  }
-  return status;
+  CCH__RETURN_FAILURE(CCH__RELAXED(CCH__CALL(cuMemGetInfo, (&left, &all))));
+  *free = left;
+  *total = all;
+  return 0;
 }
 
 cch_status cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
@@ -188,10 +184,9 @@ cch_status cch_context_memory_info(size_t *free, size_t *total, cch_context *con
 cch_status cch_current_device(int *out) {
   CCH__REQUIRE_USABLE(out);
   CUdevice device;
-  int status = CCH__CALL(cuCtxGetDevice, (&device));
-  if (status == 0)
-    *out = device; /* a CUdevice is the ordinal of the device */
-  return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetDevice, (&device)));
+  *out = device; /* a CUdevice is the ordinal of the device */
+  return 0;
 }
 
 CCH__DEFINE_GET(int, cch_context_device, cch_context, context, CCH_EINVAL, device)

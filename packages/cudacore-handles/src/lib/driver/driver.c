@@ -186,11 +186,8 @@ static int fail_forked(void) {
 }
 
 static int init(void) {
-  if (get_proc_address == NULL) {
-    int status = load();
-    if (status != 0)
-      return status;
-  }
+  if (get_proc_address == NULL)
+    CCH__RETURN_FAILURE(load());
   int status = CCH__CALL(cuInit, (0));
   /* The driver returns this in the child of a process in which other code, such as NVRTC, has called cuInit. */
   return status == CUDA_ERROR_NOT_INITIALIZED ? fail_forked() : status;
@@ -266,14 +263,12 @@ int cch__fail_missing_version(const char *operation, int needed) {
 int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
 
 cch_status cch_driver_version(int *out) {
-  CCH__REQUIRE(out);
-  int status = cch__ready();
-  return status != 0 ? status : CCH__CALL(cuDriverGetVersion, (out));
+  CCH__REQUIRE_USABLE(out);
+  return CCH__CALL(cuDriverGetVersion, (out));
 }
 
 cch_status cch_driver_symbol(void **out, const char *name, int version) {
-  CCH__REQUIRE(out, name);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out, name);
   void *entry = cch__driver_entry(name, version);
   if (entry == NULL) {
     int have = 0;

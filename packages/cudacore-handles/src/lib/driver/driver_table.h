@@ -343,6 +343,11 @@ static inline int cch__checked(int result, const char *operation) {
 #define CCH__CALL(name, arguments)                                                                                     \
   (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
 
+/* Declares the driver's number of the device with an ordinal; returns from the function if there is no such device. */
+#define CCH__FIND_DEVICE(raw, device)                                                                                  \
+  CUdevice raw;                                                                                                        \
+  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw, device)))
+
 /*
  * Calls an older function, as CCH__CALL() calls those of the table. If the driver does not have the function, the
  * result is CCH_ENOSYMBOL, and nothing is recorded.

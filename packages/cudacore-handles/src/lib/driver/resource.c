@@ -52,26 +52,22 @@ int cch_resource_kind(const cch_resource *resource) {
 
 cch_status cch_resource_of_device(cch_resource *out, int device, int kind) {
   CCH__REQUIRE_USABLE(out);
-  CUdevice raw;
+  CCH__FIND_DEVICE(raw, device);
   cch_resource found = {{0}};
-  int status = CCH__CALL(cuDeviceGet, (&raw, device));
-  if (status == 0)
-    status = CCH__CALL(cuDeviceGetDevResource, (raw, driver_form(&found), (CUdevResourceType)kind));
-  if (status == 0)
-    *out = found;
-  return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGetDevResource, (raw, driver_form(&found), (CUdevResourceType)kind)));
+  *out = found;
+  return 0;
 }
 
 cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
   CCH__REQUIRE_USABLE(out, context);
   cch_resource found = {{0}};
   CUdevResource *into = driver_form(&found);
-  int status = context->green != NULL
-                   ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
-                   : CCH__CALL(cuCtxGetDevResource, (context->raw, into, (CUdevResourceType)kind));
-  if (status == 0)
-    *out = found;
-  return status;
+  CCH__RETURN_FAILURE(context->green != NULL
+                          ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
+                          : CCH__CALL(cuCtxGetDevResource, (context->raw, into, (CUdevResourceType)kind)));
+  *out = found;
+  return 0;
 }
 
 cch_status cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
@@ -107,8 +103,7 @@ cch_status cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, in
 
 cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
                                      unsigned flags, uint32_t least) {
-  CCH__REQUIRE(out, count, resource);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out, count, resource);
   CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
   if (*count == 0 || *count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "the number of groups is %zu, and must be from 1 to %u", *count, UINT_MAX);

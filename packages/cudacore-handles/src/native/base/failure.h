@@ -3,7 +3,7 @@
 #define CUDACORE_FAILURE_H
 
 /*
- * Makes the result of a failed call for Python, in both extension modules: a cudacore_handles._base.status.Status,
+ * Makes the result of a failed call for Python, in both extension modules: a cudacore_handles._base.results.Status,
  * which is an int with the record of the failure. The record belongs to the thread, and any Python code can change it:
  * a garbage collection runs finalizers, whose own calls can fail. So the record is copied before any Python function is
  * called, because even the allocation of an object can collect garbage.
@@ -33,7 +33,7 @@ static inline PyObject *failure_status(cch_status status) {
   cch_error record = *cch_error_last();
   if (record.domain == CCH_DOMAIN_DRIVER)
     cch_driver_explain(why, sizeof why);
-  PyObject *module = PyImport_ImportModule("cudacore_handles._base.status");
+  PyObject *module = PyImport_ImportModule("cudacore_handles._base.results");
   PyObject *made = module != NULL ? PyObject_CallMethod(module, "Status", "iiiNNKN", status, record.domain, record.code,
                                                         failure_text(record.operation), failure_text(record.message),
                                                         (unsigned long long)(uintptr_t)record.node, failure_text(why))

@@ -28,29 +28,21 @@ static bool is_optional(const char *name) {
 static size_t calls_of(const operation *operation, cudasim_call *calls) {
   world w;
   void *made = NULL;
-  world_open(&w);
-  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  world_open_away(&w);
   sim.reset();
   OK(operation->call(&w, &made));
   size_t n = sim.log(0, calls, MAX_CALLS);
   CHECK(n < MAX_CALLS);
-  if (operation->undo)
-    operation->undo(made);
-  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
-  world_close(&w);
+  undo(operation, 0, made);
+  world_close_away(&w);
   return n;
 }
 
 static void fail_one(const operation *operation, const char *name, unsigned nth) {
   static int code = FIRST_CODE; /* changes for each failure, because a destructor's failure is reported once per code */
-  size_t boxes = 0, boxes_after = 0, objects = 0, objects_after = 0;
   world w;
-  world_open(&w);
-  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
-  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
-    boxes += cch_live_count(kind);
-  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
-    objects += sim.live(kind);
+  world_open_away(&w);
+  live before = count_live();
   memset(&reported, 0, sizeof reported);
   cch_error_clear();
   sim.reset();
@@ -70,29 +62,20 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
                operation->name, name, code, nth, status, error->code, error->operation);
   if (status != 0) {
     CHECK(made == NULL);
-    cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
-    for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
-      boxes_after += cch_live_count(kind);
-    for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
-      objects_after += sim.live(kind);
-    if (boxes != boxes_after || objects != objects_after)
-      check_fail(__FILE__, __LINE__,
-                 "%s: after the failure of %s (call %u) %zu boxes are alive, not %zu, and %zu "
-                 "objects, not %zu",
-                 operation->name, name, nth, boxes_after, boxes, objects_after, objects);
+    check_unchanged(&w, before, operation->name, name);
   }
   char violation[256];
   if (sim.report(sim.reports(), violation, sizeof violation) != 0)
     check_fail(__FILE__, __LINE__, "%s: after the failure of %s (call %u): %s", operation->name, name, nth, violation);
   sim.reset();
-  if (status == 0 && operation->undo)
-    operation->undo(made);
-  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
-  world_close(&w);
-  CHECK_CLEAN();
+  undo(operation, status, made);
+  world_close_away(&w);
 }
 
-/* A failed driver call would be ignored, be reported as another failure, leak an object, or change an out-parameter. */
+/*
+ * A failed driver call would be ignored, be reported as another failure, leak an object, change an out-parameter, or
+ * leave the context of an object current.
+ */
 static void every_driver_call_of_every_function(void) {
   size_t failed = 0, operations = 0;
   cch_error_set_report(report);

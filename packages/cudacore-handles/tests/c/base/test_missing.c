@@ -56,17 +56,6 @@ static bool is_optional(const char *name, const operation *operation) {
          strcmp(name, "cuCtxGetId") == 0 || strcmp(name, "cuDevicePrimaryCtxGetState") == 0;
 }
 
-static void open_world(world *w) {
-  world_open(w);
-  CHECK_EQ(driver.cuCtxSetCurrent(w->foreign_context), 0);
-}
-
-static void close_world(world *w) {
-  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
-  world_close(w);
-  CHECK_CLEAN();
-}
-
 /* Finds the driver functions that an operation calls when none is missing: sets a flag in `called` for each of them. */
 static void find_calls(bool *called, world *w, const operation *operation) {
   void *made = NULL;
@@ -74,8 +63,7 @@ static void find_calls(bool *called, world *w, const operation *operation) {
   OK(operation->call(w, &made));
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
     called[i] = sim.calls(entries[i].name) > 0;
-  if (operation->undo)
-    operation->undo(made);
+  undo(operation, 0, made);
 }
 
 static void without(const entry *missing, world *w, const operation *operation, bool needed) {
@@ -87,8 +75,7 @@ static void without(const entry *missing, world *w, const operation *operation, 
   if (status != 0 && (!needed || status != CCH_ENOSYMBOL || strcmp(check_error()->operation, missing->name) != 0))
     check_fail(__FILE__, __LINE__, "%s without %s: %d, %s: %s", operation->name, missing->name, status,
                check_error()->operation, check_error()->message);
-  if (status == 0 && operation->undo)
-    operation->undo(made);
+  undo(operation, status, made);
   put_back(missing, function);
 }
 
@@ -97,20 +84,20 @@ static void every_entry_point_under_every_function(void) {
   FOR_EACH_OPERATION(operation) {
     bool called[sizeof entries / sizeof *entries];
     world shared;
-    open_world(&shared);
+    world_open_away(&shared);
     find_calls(called, &shared, operation);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
       if (!called[i] && !(operation->flags & OPERATION_ONCE))
         without(&entries[i], &shared, operation, false);
-    close_world(&shared);
+    world_close_away(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
       if (called[i] ? destroys(entries[i].name) /* needed to destroy temporary objects */
                     : !(operation->flags & OPERATION_ONCE))
         continue;
       world own;
-      open_world(&own);
+      world_open_away(&own);
       without(&entries[i], &own, operation, called[i] && !is_optional(entries[i].name, operation));
-      close_world(&own);
+      world_close_away(&own);
     }
   }
 }

@@ -66,43 +66,23 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *argument) 
   return 1;
 }
 
-static void count(size_t *boxes, size_t *objects) {
-  *boxes = *objects = 0;
-  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
-    *boxes += cch_live_count(kind);
-  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
-    *objects += sim.live(kind);
-}
-
 /* Makes the call with a limited number of allocations, and returns whether it succeeded. */
 static bool succeeds_with(const operation *operation, size_t allocations) {
-  size_t boxes, boxes_after, objects, objects_after;
   world w;
-  world_open(&w);
-  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
-  count(&boxes, &objects);
+  world_open_away(&w);
+  live before = count_live();
   void *made = NULL;
   allow(allocations);
   int status = operation->call(&w, &made);
   limited = false;
   if (status != 0) {
-    cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
-    count(&boxes_after, &objects_after);
     if (status != CCH_ENOMEM || refused == 0 || check_error()->code != CCH_ENOMEM || made != NULL)
       check_fail(__FILE__, __LINE__, "%s with %zu allocations: %d, not CCH_ENOMEM; %s: %s", operation->name,
                  allocations, status, check_error()->operation, check_error()->message);
-    if (boxes != boxes_after || objects != objects_after)
-      check_fail(__FILE__, __LINE__, "%s with %zu allocations: %zu boxes are alive, not %zu, and %zu objects, not %zu",
-                 operation->name, allocations, boxes_after, boxes, objects_after, objects);
-    CUcontext current;
-    CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
-    CHECK_PTR(current, w.foreign_context);
+    check_unchanged(&w, before, operation->name, "an allocation");
   }
-  if (status == 0 && operation->undo)
-    operation->undo(made);
-  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
-  world_close(&w);
-  CHECK_CLEAN();
+  undo(operation, status, made);
+  world_close_away(&w);
   return status == 0;
 }
 

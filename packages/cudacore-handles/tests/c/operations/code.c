@@ -16,6 +16,7 @@ static int kernel_signature(world *w, void **made) {
   CHECK(status != 0 ? text == &untouched : strcmp(text, "types") == 0);
   return status;
 }
+OPERATION(kernel_signature, NULL)
 static int kernel_params(world *w, void **made) {
   (void)made;
   const cch_param *params = (const cch_param *)&untouched;
@@ -24,12 +25,14 @@ static int kernel_params(world *w, void **made) {
   CHECK(status == 0 || (params == (const cch_param *)&untouched && count == 0x5a5a));
   return status;
 }
+OPERATION(kernel_params, NULL)
 
 static int kernel_set_params(world *w, void **made) {
   (void)made;
   const cch_param param = {0, 8};
   return cch_kernel_set_params(w->kernel, &param, 1);
 }
+OPERATION(kernel_set_params, NULL)
 
 GIVES(kernel_attribute, int, cch_kernel_attribute(&out, w->kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1))
 DOES(kernel_set_attribute,
@@ -49,23 +52,3 @@ static int launch_keep(void *data) {
 }
 DOES(launch_keeping, cch_launch_keeping(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments,
                                         launch_keep, NULL))
-
-const operation code_operations[] = {
-    MADE(library_load, 0),
-    MADE(library_wrap, 0),
-    MADE(kernel_get, 0),
-    MADE(kernel_wrap, 0),
-    DONE(kernel_params, 0),
-    DONE(kernel_signature, 0),
-    DONE(kernel_set_params, 0),
-    DONE(kernel_attribute, 0),
-    DONE(kernel_set_attribute, 0),
-    DONE(occupancy_max_active_blocks, 0),
-    DONE(occupancy_max_potential_block_size, 0),
-    DONE(occupancy_available_shared_bytes, 0),
-    DONE(occupancy_max_potential_cluster_size, 0),
-    DONE(occupancy_max_active_clusters, 0),
-    DONE(launch, 0),
-    DONE(launch_keeping, 0),
-    {0},
-};

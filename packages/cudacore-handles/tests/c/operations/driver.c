@@ -13,7 +13,7 @@ MAKES(context_primary, cch_context, cch_context_primary(&out, 0))
 MAKES(context_primary_of_another_device, cch_context, cch_context_primary(&out, 1))
 MAKES(context_wrap, cch_context, cch_context_wrap(&out, w->foreign_context, NULL, NULL))
 MAKES(context_wrap_own, cch_context, cch_context_wrap(&out, cch_context_raw(w->context), NULL, NULL))
-MAKES(context_current, cch_context, cch_context_current(&out))
+MAKES(context_current, cch_context, cch_context_current(&out), OPERATION_NEEDS_CURRENT)
 MAKES(context_create, cch_context, cch_context_create(&out, 0, &w->multiprocessors, 1))
 static int context_is_green(world *w, void **made) {
   int is_green = 77;
@@ -27,6 +27,7 @@ static int context_is_green(world *w, void **made) {
   CHECK_EQ(is_green, status == 0 ? 0 : 77);
   return status;
 }
+OPERATION(context_is_green, NULL)
 MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STREAM_NON_BLOCKING, 0))
 /* Defines an operation whose out-parameter is a resource. */
 #define GIVES_RESOURCE(name_, call)                                                                                    \
@@ -37,18 +38,19 @@ MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STR
     int status = call;                                                                                                 \
     CHECK((status != 0) == (memcmp(&out, &before, sizeof out) == 0));                                                  \
     return status;                                                                                                     \
-  }
+  }                                                                                                                    \
+  OPERATION(name_, NULL)
 GIVES_RESOURCE(resource_of_device, cch_resource_of_device(&out, 1, CCH_RESOURCE_WORKQUEUE))
 GIVES_RESOURCE(resource_of_context, cch_resource_of_context(&out, w->context, CCH_RESOURCE_SM))
 GIVES_RESOURCE(resource_of_green_context, cch_resource_of_context(&out, w->green, CCH_RESOURCE_SM))
 GIVES_RESOURCE(resource_split_evenly, cch_resource_split_evenly(&out, &(size_t){1}, NULL, &w->multiprocessors, 0, 16))
 GIVES_RESOURCE(resource_split, cch_resource_split(&out, NULL, &w->multiprocessors, &(cch_sm_group){.count = 16}, 1))
-DOES(context_set_current, cch_context_set_current(w->context))
-DOES(context_restore, cch_context_restore(w->context))
+DOES(context_set_current, cch_context_set_current(w->context), OPERATION_SETS_CURRENT)
+DOES(context_restore, cch_context_restore(w->context), OPERATION_SETS_CURRENT)
 DOES(context_synchronize, cch_context_synchronize(w->context))
 GIVES(context_priorities, int, cch_context_priorities(&out, &(int){0}, w->context))
 GIVES(context_memory_info, size_t, cch_context_memory_info(&out, &(size_t){0}, w->context))
-GIVES(current_device, int, cch_current_device(&out))
+GIVES(current_device, int, cch_current_device(&out), OPERATION_NEEDS_CURRENT)
 MAKES(stream_create, cch_stream, cch_stream_create(&out, w->context, CCH_STREAM_NON_BLOCKING, -1))
 MAKES(stream_wrap, cch_stream, cch_stream_wrap(&out, w->foreign_stream, NULL, NULL))
 MAKES(stream_wrap_own, cch_stream, cch_stream_wrap(&out, cch_stream_raw(w->stream), NULL, NULL))
@@ -72,54 +74,3 @@ DOES(event_synchronize, cch_event_synchronize(w->end))
 GIVES(event_elapsed, float, cch_event_elapsed(&out, w->start, w->end))
 DOES(stream_callback, cch_stream_callback(w->stream, do_nothing, NULL, w->bundle))
 DOES(stream_callback_captured, cch_stream_callback(w->captured, do_nothing, NULL, w->bundle))
-
-const operation driver_operations[] = {
-    DONE(driver_version, 0),
-    DONE(device_count, 0),
-    DONE(device_attribute, 0),
-    DONE(checkpoint_state, 0),
-    DONE(device_can_access_peer, 0),
-    MADE(context_primary, 0),
-    MADE(context_primary_of_another_device, 0),
-    MADE(context_wrap, 0),
-    MADE(context_wrap_own, 0),
-    MADE(context_create, 0),
-    DONE(context_is_green, 0),
-    MADE(stream_create_green, 0),
-    DONE(resource_of_device, 0),
-    DONE(resource_of_context, 0),
-    DONE(resource_of_green_context, 0),
-    DONE(resource_split_evenly, 0),
-    DONE(resource_split, 0),
-    MADE(context_current, OPERATION_NEEDS_CURRENT),
-    DONE(context_set_current, OPERATION_SETS_CURRENT),
-    DONE(context_restore, OPERATION_SETS_CURRENT),
-    DONE(context_synchronize, 0),
-    DONE(context_priorities, 0),
-    DONE(context_memory_info, 0),
-    DONE(current_device, OPERATION_NEEDS_CURRENT),
-    MADE(stream_create, 0),
-    MADE(stream_wrap, 0),
-    MADE(stream_wrap_own, 0),
-    DONE(stream_flags, 0),
-    DONE(stream_priority, 0),
-    DONE(stream_is_capturing, 0),
-    DONE(stream_query, 0),
-    DONE(stream_poll, 0),
-    MADE(stream_mark, 0),
-    MADE(event_behind_context, 0),
-    DONE(stream_synchronize, 0),
-    DONE(stream_wait_event, 0),
-    DONE(stream_wait_stream, 0),
-    MADE(event_create, 0),
-    MADE(event_wrap, 0),
-    DONE(event_record, 0),
-    DONE(event_record_legacy, 0),
-    DONE(event_query, 0),
-    DONE(event_poll, 0),
-    DONE(event_synchronize, 0),
-    DONE(event_elapsed, 0),
-    DONE(stream_callback, 0),
-    DONE(stream_callback_captured, 0),
-    {0},
-};

@@ -12,7 +12,8 @@
     *made = status == 0 ? out : NULL;                                                                                  \
     return status;                                                                                                     \
   }                                                                                                                    \
-  static void undo_##name_(void *made) { take_out(made); }
+  static void undo_##name_(void *made) { take_out(made); }                                                             \
+  OPERATION(name_, undo_##name_)
 
 static void take_out(void *node) {
   OK(cch_graph_node_destroy(node));
@@ -29,7 +30,8 @@ static void take_out(void *node) {
     if (status == 0)                                                                                                   \
       free(&out);                                                                                                      \
     return status;                                                                                                     \
-  }
+  }                                                                                                                    \
+  OPERATION(name_, NULL)
 
 MAKES(graph_create, cch_graph, cch_graph_create(&out))
 MAKES(graph_clone, cch_graph, cch_graph_clone(&out, w->graph))
@@ -56,6 +58,7 @@ static int graph_add_conditional(world *w, void **made) {
   return status;
 }
 static void undo_graph_add_conditional(void *made) { take_out(made); }
+OPERATION(graph_add_conditional, undo_graph_add_conditional)
 
 /* Creates a graph and adds nodes to it. Operations that cannot remove their nodes again use such a graph. */
 static int with_graph(cch_graph **out, world *w, int (*fill)(world *w, cch_graph *graph)) {
@@ -190,6 +193,7 @@ static void undo_graph_add_batch(void *made) {
     take_out(*node);
   free(made);
 }
+OPERATION(graph_add_batch, undo_graph_add_batch)
 
 static int graph_node_set_kernel(world *w, void **made) {
   (void)made;
@@ -198,6 +202,7 @@ static int graph_node_set_kernel(world *w, void **made) {
   params.config = &other;
   return cch_graph_node_set(w->node, &params, w->bundle, w->context);
 }
+OPERATION(graph_node_set_kernel, NULL)
 DOES(graph_node_set_memcpy, cch_graph_node_set(w->copy, &copy_params, w->bundle, w->context))
 DOES(graph_node_set_memset, cch_graph_node_set(w->fill, &fill_params, NULL, w->context))
 DOES(graph_node_set_host, cch_graph_node_set(w->host, &host_params, w->bundle, NULL))
@@ -214,6 +219,7 @@ static int graph_node_get_kernel(world *w, void **made) {
   cch_kernel_unref(out.kernel);
   return status;
 }
+OPERATION(graph_node_get_kernel, NULL)
 #define GETS(name_, type, node_, ...)                                                                                  \
   static int name_(world *w, void **made) {                                                                            \
     (void)w, (void)made;                                                                                               \
@@ -221,7 +227,8 @@ static int graph_node_get_kernel(world *w, void **made) {
     int status = cch_graph_node_get(&out, w->node_);                                                                   \
     __VA_ARGS__;                                                                                                       \
     return status;                                                                                                     \
-  }
+  }                                                                                                                    \
+  OPERATION(name_, NULL)
 GETS(graph_node_get_memcpy, cch_memcpy_node, copy, (void)0)
 GETS(graph_node_get_memset, cch_memset_node, fill, (void)0)
 GETS(graph_node_get_host, cch_host_node, host, (void)0)
@@ -236,6 +243,7 @@ static int graph_node_is_current(world *w, void **made) {
   int out;
   return cch_graph_node_is_current(&out, w->node);
 }
+OPERATION(graph_node_is_current, NULL)
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
@@ -261,6 +269,7 @@ static int graph_of_a_clone(world *w, void **made) {
   cch_graph_unref(clone);
   return status;
 }
+OPERATION(graph_of_a_clone, NULL)
 
 static int graph_clone_pairs(world *w, void **made) {
   cch_graph *out = (cch_graph *)&untouched;
@@ -276,6 +285,7 @@ static int graph_clone_pairs(world *w, void **made) {
   return status;
 }
 static void undo_graph_clone_pairs(void *made) { cch_graph_unref(made); }
+OPERATION(graph_clone_pairs, undo_graph_clone_pairs)
 
 static int graph_node_read(world *w, void **made) {
   (void)made;
@@ -287,6 +297,7 @@ static int graph_node_read(world *w, void **made) {
   cch_bundle_unref(bundle);
   return status;
 }
+OPERATION(graph_node_read, NULL)
 LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
 LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
 LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
@@ -296,24 +307,27 @@ static int graph_condition_is_used(world *w, void **made) {
   int used;
   return cch_graph_condition_is_used(&used, w->graph, 1);
 }
+OPERATION(graph_condition_is_used, NULL)
 static int graph_rewire(world *w, void **made) {
   (void)made;
   int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1, CCH_EDGE_DEFAULT);
   return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1, CCH_EDGE_DEFAULT);
 }
+OPERATION(graph_rewire, NULL)
 MAKES(graph_instantiate, cch_graph_exec,
       cch_graph_instantiate(&out, w->graph,
                             &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .upload = w->stream}))
 DOES(graph_exec_update, cch_graph_exec_update(w->exec, w->graph, NULL))
 DOES(graph_upload, cch_graph_upload(w->exec, w->stream))
 DOES(graph_launch, cch_graph_launch(w->exec, w->stream))
-DOES(graph_launch_legacy, cch_graph_launch(w->exec, cch_stream_legacy()))
+DOES(graph_launch_legacy, cch_graph_launch(w->exec, cch_stream_legacy()), OPERATION_NEEDS_CURRENT)
 
 static int graph_exec_set(world *w, void **made) {
   (void)made;
   cch_kernel_node params = node_of_kernel(w);
   return cch_graph_exec_set(w->exec, w->node, &params, w->bundle, w->context);
 }
+OPERATION(graph_exec_set, NULL)
 DOES(graph_exec_enable, cch_graph_exec_enable(w->exec, w->node, 0))
 GIVES(graph_exec_is_enabled, int, cch_graph_exec_is_enabled(&out, w->exec, w->node))
 MAKES(capture_begin, cch_graph, cch_capture_begin(&out, w->stream, CCH_CAPTURE_RELAXED))
@@ -327,6 +341,7 @@ static void undo_capture_begin_to(void *made) {
   world *w = made;
   OK(cch_capture_end(w->leaf, w->stream));
 }
+OPERATION(capture_begin_to, undo_capture_begin_to)
 
 static int capture_end(world *w, void **made) {
   cch_graph *graph;
@@ -341,6 +356,7 @@ static int capture_end(world *w, void **made) {
   return status;
 }
 static void undo_capture_end(void *made) { cch_graph_unref(made); }
+OPERATION(capture_end, undo_capture_end)
 
 static int capture_add(world *w, void **made) {
   (void)made;
@@ -348,77 +364,12 @@ static int capture_add(world *w, void **made) {
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &params, .bundle = w->bundle};
   return cch_capture_add(NULL, w->captured, &spec);
 }
+OPERATION(capture_add, NULL)
 DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
 static int capture_keep_all(world *w, void **made) {
   (void)made;
   return cch_capture_keep_all(w->captured, (void *[]){w->bundle}, 1);
 }
+OPERATION(capture_keep_all, NULL)
 DOES(capture_gather, cch_capture_gather(w->captured))
 DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
-
-const operation graph_operations[] = {
-    MADE(graph_create, 0),
-    MADE(graph_clone, 0),
-    DONE(graph_keep, 0),
-    DONE(graph_condition, 0),
-    DONE(graph_debug_dot_print, 0),
-    MADE(graph_add_kernel, 0),
-    MADE(graph_add_memcpy, 0),
-    MADE(graph_add_memset, 0),
-    MADE(graph_add_host, 0),
-    MADE(graph_add_graph, 0),
-    MADE(graph_add_empty, 0),
-    MADE(graph_add_event, 0),
-    MADE(graph_add_conditional, 0),
-    MADE(graph_add_memory, 0),
-    MADE(graph_add_batch, 0),
-    MADE(graph_add_kernels, 0),
-    MADE(graph_add_batch_memory, 0),
-    DONE(graph_set_kernels, 0),
-    DONE(graph_exec_set_kernels, 0),
-    MADE(graph_destroy_nodes, 0),
-    DONE(graph_node_set_kernel, 0),
-    DONE(graph_node_set_memcpy, 0),
-    DONE(graph_node_set_memset, 0),
-    DONE(graph_node_set_host, 0),
-    DONE(graph_node_set_graph, 0),
-    DONE(graph_node_set_event, 0),
-    DONE(graph_node_get_kernel, 0),
-    DONE(graph_node_get_memcpy, 0),
-    DONE(graph_node_get_memset, 0),
-    DONE(graph_node_get_host, 0),
-    DONE(graph_node_get_graph, 0),
-    DONE(graph_node_get_record, 0),
-    DONE(graph_node_get_wait, 0),
-    DONE(graph_node_get_conditional, 0),
-    MADE(graph_node_context, 0),
-    DONE(graph_node_is_current, 0),
-    MADE(graph_node_child, 0),
-    MADE(graph_node_body, 0),
-    DONE(graph_of_a_clone, 0),
-    MADE(graph_clone_pairs, 0),
-    DONE(graph_node_read, 0),
-    DONE(graph_nodes, 0),
-    DONE(graph_edges, 0),
-    DONE(graph_node_dependencies, 0),
-    DONE(graph_node_dependents, 0),
-    DONE(graph_rewire, 0),
-    DONE(graph_condition_is_used, 0),
-    MADE(graph_instantiate, 0),
-    DONE(graph_exec_update, 0),
-    DONE(graph_upload, 0),
-    DONE(graph_launch, 0),
-    DONE(graph_launch_legacy, OPERATION_NEEDS_CURRENT),
-    DONE(graph_exec_set, 0),
-    DONE(graph_exec_enable, 0),
-    DONE(graph_exec_is_enabled, 0),
-    MADE(capture_begin, 0),
-    MADE(capture_begin_to, 0),
-    MADE(capture_end, 0),
-    DONE(capture_add, 0),
-    DONE(capture_keep, 0),
-    DONE(capture_keep_all, 0),
-    DONE(capture_join, 0),
-    DONE(capture_gather, 0),
-    {0},
-};

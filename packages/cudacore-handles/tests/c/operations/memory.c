@@ -50,6 +50,7 @@ static int deviceptr_alloc_tracked(world *w, void **made) {
   cch_tracker_unref(limited);
   return status;
 }
+OPERATION(deviceptr_alloc_tracked, NULL)
 static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocator *, world *w)) {
   cch_allocator *allocator;
   CUdeviceptr ptr = 0;
@@ -101,18 +102,21 @@ static int pool_export(world *w, void **made) {
   CHECK((status == 0) == (descriptor != -77));
   return status;
 }
+OPERATION(pool_export, NULL)
 MAKES(pool_import, cch_pool, cch_pool_import(&out, w->descriptor, 1, 0))
 static int deviceptr_export(world *w, void **made) {
   cch_ipc_handle handle;
   (void)made;
   return cch_deviceptr_export(&handle, w->ptr);
 }
+OPERATION(deviceptr_export, NULL)
 MAKES(deviceptr_import, cch_deviceptr, cch_deviceptr_import_part(&out, w->imported_pool, &w->handle, 0, 64, w->stream))
 static int event_export(world *w, void **made) {
   cch_ipc_handle handle;
   (void)made;
   return cch_event_export(&handle, w->shared_event);
 }
+OPERATION(event_export, NULL)
 MAKES(event_import, cch_event, cch_event_import(&out, w->context, &w->event_handle, 0))
 
 /* Imports the same memory twice, for use on two streams, and drops both imports. */
@@ -128,6 +132,7 @@ static int deviceptr_import_twice(world *w, void **made) {
     cch_deviceptr_unref(second);
   return status;
 }
+OPERATION(deviceptr_import_twice, NULL)
 MAKES(deviceptr_import_part, cch_deviceptr,
       cch_deviceptr_import_part(&out, w->imported_pool, &w->handle, 8, 16, w->stream))
 MAKES(deviceptr_part, cch_deviceptr, cch_deviceptr_part(&out, w->ptr, 8, 16))
@@ -147,30 +152,22 @@ static int deviceptr_part_on_another_stream(world *w, void **made) {
   cch_deviceptr_unref(whole);
   return status;
 }
-MAKES(deviceptr_alloc_legacy, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, cch_stream_legacy()))
+OPERATION(deviceptr_part_on_another_stream, NULL)
+MAKES(deviceptr_alloc_legacy, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, cch_stream_legacy()),
+      OPERATION_NEEDS_CURRENT)
 DOES(deviceptr_set_stream, cch_deviceptr_set_stream(w->ptr, w->second_stream))
 DOES(deviceptr_copy, cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream))
 DOES(deviceptr_fill_1, cch_deviceptr_fill(w->ptr, 1, 1, w->stream))
 DOES(deviceptr_fill_2, cch_deviceptr_fill(w->ptr, 1, 2, w->stream))
 DOES(deviceptr_fill_4, cch_deviceptr_fill(w->ptr, 1, 4, w->stream))
 DOES(deviceptr_fill_8, cch_deviceptr_fill(w->ptr, 1, 8, w->stream))
-/* Fills more memory than the first fills of 8 bytes write, so that the rest is copied. */
-static int deviceptr_fill_long(world *w, void **made) {
-  cch_deviceptr *ptr;
-  (void)made;
-  int status = cch_deviceptr_alloc_async(&ptr, w->pool, 1 << 16, w->stream);
-  if (status != 0)
-    return status;
-  status = cch_deviceptr_fill(ptr, 1, 8, w->stream);
-  cch_deviceptr_unref(ptr);
-  return status;
-}
-DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)))
+DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)), OPERATION_NEEDS_CURRENT)
 GIVES(pointer_attributes, int, cch_pointer_attributes(&out, &(int){0}, &(int){0}, cch_deviceptr_raw(w->pinned)))
 MAKES(pool_of, cch_pool, cch_pool_of(&out, CCH_LOCATION_HOST, 0, CCH_ALLOCATION_PINNED))
 DOES(pool_trim, cch_pool_trim(w->pool, 0))
 DOES(copy_batch, cch_copy_batch(&w->pinned, &w->ptr, 1, NULL, w->stream))
-DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()))
+DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()),
+     OPERATION_NEEDS_CURRENT)
 DOES(copy_part,
      cch_copy_part(w->pinned, w->ptr,
                    &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8, .height = 1, .depth = 1}, w->stream))
@@ -189,9 +186,29 @@ DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_devi
     int status = tensor_map_of(&out, w, kind);                                                                         \
     CHECK((status != 0) == (memcmp(&out, &before, sizeof out) == 0));                                                  \
     return status;                                                                                                     \
-  }
+  }                                                                                                                    \
+  OPERATION(name, NULL)
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
+/* Growing memory needs the addresses behind it, which later operations take. */
+GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
+MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
+MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22),
+      OPERATION_ONCE)
+static int virtual_export(world *w, void **made) {
+  int descriptor = -1, status;
+  size_t size = 0;
+  (void)made;
+  status = cch_virtual_export(&descriptor, &size, 1, w->moves);
+  CHECK((status == 0) == (descriptor >= 0));
+  if (status == 0)
+    close(descriptor);
+  return status;
+}
+OPERATION(virtual_export, NULL)
+MAKES(virtual_import, cch_deviceptr,
+      cch_virtual_import(&out, &virtual_config, &w->memory_descriptor, &w->memory_size, 1))
+MAKES(virtual_move, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->moves, &virtual_config, 1 << 22))
 MAKES(array_create, cch_array, cch_array_create(&out, w->context, &world_line))
 MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &world_plane))
 /*
@@ -267,6 +284,7 @@ static int graphics_unmap(world *w, void **made) {
   cch_deviceptr_unref(memory);
   return status;
 }
+OPERATION(graphics_unmap, NULL)
 static int graphics_unregister(world *w, void **made) {
   cch_graphics *resource;
   cch_deviceptr *memory;
@@ -283,91 +301,16 @@ static int graphics_unregister(world *w, void **made) {
   cch_graphics_unref(resource);
   return status;
 }
-GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
-MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
-MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
-static int virtual_export(world *w, void **made) {
-  int descriptor = -1, status;
-  size_t size = 0;
+OPERATION(graphics_unregister, NULL)
+/* Fills more memory than the first fills of 8 bytes write, so that the rest is copied. */
+static int deviceptr_fill_long(world *w, void **made) {
+  cch_deviceptr *ptr;
   (void)made;
-  status = cch_virtual_export(&descriptor, &size, 1, w->moves);
-  CHECK((status == 0) == (descriptor >= 0));
-  if (status == 0)
-    close(descriptor);
+  int status = cch_deviceptr_alloc_async(&ptr, w->pool, 1 << 16, w->stream);
+  if (status != 0)
+    return status;
+  status = cch_deviceptr_fill(ptr, 1, 8, w->stream);
+  cch_deviceptr_unref(ptr);
   return status;
 }
-MAKES(virtual_import, cch_deviceptr,
-      cch_virtual_import(&out, &virtual_config, &w->memory_descriptor, &w->memory_size, 1))
-MAKES(virtual_move, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->moves, &virtual_config, 1 << 22))
-
-const operation memory_operations[] = {
-    MADE(pool_create, 0),
-    MADE(pool_current, 0),
-    MADE(pool_wrap, 0),
-    DONE(pool_attribute, 0),
-    DONE(pool_set_attribute, 0),
-    DONE(pool_access, 0),
-    DONE(pool_set_access, 0),
-    MADE(deviceptr_alloc_async, 0),
-    DONE(deviceptr_alloc_tracked, 0),
-    MADE(deviceptr_alloc, 0),
-    MADE(deviceptr_alloc_host, 0),
-    MADE(deviceptr_alloc_managed, 0),
-    MADE(deviceptr_register_host, 0),
-    MADE(deviceptr_wrap, 0),
-    MADE(deviceptr_alloc_legacy, OPERATION_NEEDS_CURRENT),
-    DONE(deviceptr_set_stream, 0),
-    DONE(pool_export, 0),
-    MADE(pool_import, 0),
-    DONE(deviceptr_export, 0),
-    MADE(deviceptr_import, 0),
-    DONE(deviceptr_import_twice, 0),
-    MADE(deviceptr_import_part, 0),
-    MADE(deviceptr_part, 0),
-    DONE(deviceptr_part_on_another_stream, 0),
-    DONE(event_export, 0),
-    MADE(event_import, 0),
-    DONE(deviceptr_copy, 0),
-    DONE(deviceptr_fill_1, 0),
-    DONE(deviceptr_fill_2, 0),
-    DONE(deviceptr_fill_4, 0),
-    DONE(deviceptr_fill_8, 0),
-    DONE(pointer_check, OPERATION_NEEDS_CURRENT),
-    DONE(pointer_attributes, 0),
-    MADE(pool_of, 0),
-    DONE(pool_trim, 0),
-    DONE(copy_batch, 0),
-    DONE(copy_batch_in_order, OPERATION_NEEDS_CURRENT),
-    DONE(copy_part, 0),
-    DONE(managed_advise, 0),
-    DONE(managed_attribute, 0),
-    DONE(managed_prefetch, 0),
-    DONE(managed_prefetch_batch, 0),
-    DONE(managed_discard, 0),
-    DONE(managed_discard_prefetch, 0),
-    DONE(tensor_map_encode, 0),
-    DONE(tensor_map_encode_im2col, 0),
-    MADE(graphics_register_gl_buffer, 0),
-    MADE(graphics_register_gl_image, 0),
-    MADE(graphics_map, 0),
-    DONE(graphics_unmap, 0),
-    DONE(graphics_unregister, 0),
-    DONE(virtual_granularity, 0),
-    MADE(virtual_alloc, 0),
-    MADE(virtual_grow, OPERATION_ONCE),
-    MADE(virtual_move, 0),
-    DONE(virtual_export, 0),
-    MADE(virtual_import, 0),
-    MADE(array_create, 0),
-    MADE(array_wrap, 0),
-    DONE(array_copy_from, 0),
-    DONE(array_copy_to, 0),
-    MADE(mipmapped_array_create, 0),
-    MADE(mipmapped_array_level, 0),
-    MADE(texture_create, 0),
-    MADE(surface_create, 0),
-    DONE(allocator_alloc, 0),
-    DONE(torch_set_allocator, 0),
-    DONE(deviceptr_fill_long, 0), /* after virtual_grow, whose new memory has to fit behind the old one */
-    {0},
-};
+OPERATION(deviceptr_fill_long, NULL)

@@ -219,5 +219,45 @@ void world_close(world *w) {
   cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
 }
 
-const operation *const operation_rooms[] = {driver_operations, memory_operations, code_operations, graph_operations,
-                                            NULL};
+void world_open_away(world *w) {
+  world_open(w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w->foreign_context), 0);
+}
+
+void world_close_away(world *w) {
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(w);
+  CHECK_CLEAN();
+}
+
+live count_live(void) {
+  live now = {0};
+  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
+    now.boxes += cch_live_count(kind);
+  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
+    now.objects += sim.live(kind);
+  return now;
+}
+
+void check_unchanged(const world *w, live before, const char *name, const char *failure) {
+  CUcontext current;
+  cch_reclaim_drain(); /* destroys boxes that the driver's user objects kept */
+  live now = count_live();
+  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
+  if (now.boxes != before.boxes || now.objects != before.objects || current != w->foreign_context)
+    check_fail(__FILE__, __LINE__,
+               "%s: after the failure of %s, %zu boxes are alive, not %zu, and %zu objects, not %zu; the current "
+               "context is %p",
+               name, failure, now.boxes, before.boxes, now.objects, before.objects, (void *)current);
+}
+
+const operation *first_operation;
+
+void operation_add(operation *added) {
+  static operation *last;
+  if (last != NULL)
+    last->next = added;
+  else
+    first_operation = added;
+  last = added;
+}

@@ -2,7 +2,7 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-/* Shared by the files of this folder: arguments of calls, and the operations of each room. */
+/* Shared by the files of this folder: arguments of calls, and the list of operations. */
 
 #include "operations.h"
 
@@ -18,7 +18,6 @@ extern cch_memset_node fill_params;
 extern const cch_host_node host_params;
 int try_add(cch_graph_node **out, world *w, int type, const void *params);
 
-/* The last element of each list has no name. */
-extern const operation driver_operations[], memory_operations[], code_operations[], graph_operations[];
+void operation_add(operation *added);
 
 #endif
