@@ -84,15 +84,18 @@ MAX_TOUCHED = {"a type of graph node": (7, 2)}
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Return the line and the name of each module that a file imports, and of each name imported from a package."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imports(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[int, str]]:
+    """Return the line and the name of each module that a file imports, and of each name imported from a module.
+
+    If `at_run_time` is true, imports in branches that only type checkers read are left out.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in runs(tree) if at_run_time else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, name.name) for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             yield node.lineno, node.module
-            if "." not in node.module:
-                yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
+            yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
 
 
 def is_private(module: str) -> bool:
@@ -102,18 +105,15 @@ def is_private(module: str) -> bool:
 
 def imports_across_packages(root: Path) -> Iterator[str]:
     """Return the imports of private names of another package."""
-    folders = sorted(folder for folder in root.glob("packages/*/src/*") if (folder / "__init__.py").is_file())
+    folders = sorted(path.parent for path in root.glob("packages/*/src/*/__init__.py"))
     packages = {folder.name for folder in folders}
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py*")):
-            if path.suffix not in {".py", ".pyi"}:
-                continue
-            for line, module in imports(path):
-                package = module.partition(".")[0]
-                if package == folder.name or package not in packages or not is_private(module):
-                    continue
-                if any(f"{module}.".startswith(f"{door}.") for door in DOORS):
-                    continue
+    for path in (
+        path for folder in folders for path in sorted(folder.rglob("*.py*")) if path.suffix in {".py", ".pyi"}
+    ):
+        for line, module in imports(path):
+            package = module.partition(".")[0]
+            is_own = package not in packages or f"src/{package}/" in str(path)
+            if not is_own and is_private(module) and not any(f"{module}.".startswith(f"{door}.") for door in DOORS):
                 yield f"{path.relative_to(root)}:{line}: imports {module}, which is private: import it from a door"
 
 
@@ -130,23 +130,13 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
     """Return the line and the room of each include or import from the layer. Stubs (.pyi) are not read."""
     if path.suffix not in {".py", ".c", ".cpp", ".h"}:
         return  # for example, a compiled .pyc file
-    text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        for node in runs(ast.parse(text)):
-            if isinstance(node, ast.Import):
-                modules = [name.name for name in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module == layer.name:
-                modules = [f"{node.module}.{name.name}" for name in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                modules = [node.module]
-            else:
-                continue
-            yield from ((node.lineno, name.split(".")[1]) for name in modules if name.startswith(f"{layer.name}."))
-    else:
-        for number, line in enumerate(text.splitlines(), 1):
-            found = re.match(rf'#include "(?:sim/)?(?:{layer.name}/)?(\w+)/', line)
-            if found:
-                yield number, found.group(1)
+        names = imports(path, at_run_time=True)
+        yield from ((line, name.split(".")[1]) for line, name in names if name.startswith(f"{layer.name}."))
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if found := re.match(rf'#include "(?:sim/)?(?:{layer.name}/)?(\w+)/', line):
+            yield number, found.group(1)
 
 
 def files_of_rooms(layer: Path, rooms: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
@@ -169,7 +159,7 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
         if folders and (folders - set(rooms) or set(rooms) - folders - modules - {"."}):
             yield f"packages/{name}: its rooms are {sorted(folders)}; LAYERS says {sorted(rooms)}"
         for path, room in files_of_rooms(layer, rooms):
-            for line, other in rooms_used(path, layer):
+            for line, other in sorted(set(rooms_used(path, layer))):
                 if rank.get(other, others) <= rank.get(room, others):
                     continue
                 key = str(path.relative_to(root / "packages" / name.partition("/")[0])), other
@@ -186,13 +176,7 @@ def circles(root: Path) -> Iterator[str]:
     for folder in sorted(path.parent for path in root.glob("packages/*/src/*/__init__.py")):
         paths = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in folder.rglob("*.py")}
         uses = {
-            name: {
-                used
-                for node in runs(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(node, ast.ImportFrom)
-                for used in (node.module, *(f"{node.module}.{each.name}" for each in node.names))
-                if used in paths and used != name
-            }
+            name: {used for _, used in imports(path, at_run_time=True) if used in paths and used != name}
             for name, path in paths.items()
         }
         reached = {name: set(used) for name, used in uses.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests of all packages: the ``device`` fixture, the check for leaks, the list of skipped tests.
+"""Shared by the tests of all packages: the ``device`` fixture, the check for leaks, skips on older drivers.
 
 The driver is chosen by the pytest plugin of cudacore-sim: ``--cuda-driver=sim``, which pyproject.toml makes the
 default, or ``--cuda-driver=gpu``. On the simulated driver, that plugin also checks that no test misuses the driver or
@@ -73,16 +73,13 @@ _CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
 
 
-# From Python 3.12 on, fork() in a process with threads causes a warning. The driver and NumPy have threads.
-_FORK_WARNING = "This process (pid="
+def pytest_configure() -> None:
+    """Ignore a warning in the processes that tests start; in this one, pyproject.toml ignores it.
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Ignore the warning of tests that fork, in this process and in the processes that tests start."""
-    config.addinivalue_line("filterwarnings", f"ignore:{re.escape(_FORK_WARNING)}:DeprecationWarning")
-    inherited = os.environ.get("PYTHONWARNINGS")
-    own = f"ignore:{_FORK_WARNING}:DeprecationWarning"
-    os.environ["PYTHONWARNINGS"] = f"{inherited},{own}" if inherited else own
+    From Python 3.12 on, fork() in a process with threads causes it. The driver and NumPy have threads.
+    """
+    ignored = "ignore:This process (pid=:DeprecationWarning"
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), ignored]))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -313,17 +310,3 @@ def pytest_runtest_makereport(
     elif report.failed and item.stash.get(TOO_OLD, False):  # the test stopped in the middle, perhaps in a capture
         report.outcome = "passed"
     return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped: dict[str, list[str]] = defaultdict(list)
-    for report in terminalreporter.stats.get("skipped", []):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        skipped[reason.removeprefix("Skipped: ")].append(report.nodeid.partition("::")[0])
-    if not skipped:
-        return
-    terminalreporter.section("skipped, and why")
-    for reason, files in sorted(skipped.items(), key=lambda entry: -len(entry[1])):
-        terminalreporter.write_line(f"{len(files):5}  {reason}")
-        for file in sorted(set(files)):
-            terminalreporter.write_line(f"         {files.count(file):3}  {file}")
