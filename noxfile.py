@@ -90,10 +90,7 @@ ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
 # Options of the sanitizers. Leaks are not reported, because Python itself leaks. Segmentation faults are not reported,
 # because a test causes one on purpose.
-UNDER_ASAN = {
-    "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-}
+UNDER_ASAN = {"ASAN_OPTIONS": "detect_leaks=0:handle_segv=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 # Under a sanitizer, tests in C also ask for more memory than there can be: like malloc(), it must not end the process.
 IN_C = {f"{name}_OPTIONS": "halt_on_error=1:abort_on_error=1:allocator_may_return_null=1" for name in ("ASAN", "TSAN")}
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
@@ -161,6 +158,16 @@ WORKERS = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
 PYTEST = ("python", "-m", "pytest", *WORKERS, *RERUNS, "-p", "no:cacheprovider")
 
 
+def copy_tests(away: str, root: Path = ROOT) -> None:
+    """Copy the tests of the packages in a folder, and what they need, to a folder without the packages' sources."""
+    for folder, patterns in (
+        (root, ("packages/*/tests", "packages/*/README.md")),
+        (ROOT, ("ci", "docs", "examples", "README.md", "conftest.py", "pyproject.toml")),
+    ):
+        names = [str(path.relative_to(folder)) for pattern in patterns for path in folder.glob(pattern)]
+        subprocess.run(["cp", "-r", "--parents", "--target-directory", away, *names], cwd=folder, check=True)
+
+
 def run_tests(
     session: nox.Session,
     cuda: str,
@@ -181,7 +188,7 @@ def run_tests(
         return
     # in a folder without the sources, because the tests must run on the contents of the wheels
     with tempfile.TemporaryDirectory() as away:
-        session.run("python", "ci/copy_tests.py", away)
+        copy_tests(away)
         with session.chdir(away):
             # Tests that need two devices are skipped if there is only one device.
             others = (path for path in paths if SIM.name not in path)
@@ -212,9 +219,21 @@ def compilers_of(session: nox.Session) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))}
 
 
-def extension_in(site: Path) -> tuple[str, ...]:
-    """Return options to build cudacore-handles, without its tests in C, for a folder that PYTHONPATH begins with."""
-    return ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
+def install_handles(session: nox.Session, name: str, *options: str) -> str:
+    """Build cudacore-handles without its tests, and install it into a folder of its own. Return the folder."""
+    site = BUILD / name / "site"
+    where = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
+    folder = build_with_meson(session, name, HANDLES, *options, *where)
+    session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
+    return str(site)
+
+
+def run_stress(session: nox.Session, *python: str, **settings: str) -> None:
+    """Run the stress test, on a simulated driver that reuses addresses immediately, and on one that does not."""
+    arguments = (str(HANDLES / "tests" / "stress.py"), *(session.posargs or ("--seconds", "30")))
+    for reuse in ("0", "1"):
+        env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_REUSE": reuse, **settings}
+        session.run(*python, *arguments, env=env, external=True)
 
 
 @nox.session(default=False)
@@ -267,27 +286,22 @@ def stress_ft(session: nox.Session) -> None:
     """
     install(session, "test", "editable", "threads")
     session.run("python", "-c", "import sys, cudacore; assert not sys._is_gil_enabled()")
-    stress = (str(HANDLES / "tests" / "stress.py"), *(session.posargs or ("--seconds", "30")))
+    run_stress(session, "python")
     races = [str(HANDLES / "tests" / "base" / "test_races.py"), str(GRAPH / "tests" / "test_races.py")]
     pytest = ("-m", "pytest", "-p", "no:cacheprovider")
-    for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
-        env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_REUSE": reuse}
-        session.run("python", *stress, env=env)
     session.run("python", *pytest, "--keep-duplicates", *races * 20)
     session.run("python", *pytest, "-p", "no:randomly", "--parallel-threads", "4", *ON_THREADS)
     python = os.environ.get("CUDACORE_TSAN_PYTHON")
     if python is None:
         return
-    site = BUILD / "stress-ft" / "site"
     # CPython 3.14t has no limited API. Under ThreadSanitizer, gcc warns of variables that are initialised.
-    free_threaded = ("-Dpython.allow_limited_api=false", "-Dwerror=false")
-    folder = build_with_meson(session, "stress-ft", HANDLES, *TSAN, *free_threaded, *extension_in(site))
-    session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
+    site = install_handles(session, "stress-ft", *TSAN, "-Dpython.allow_limited_api=false", "-Dwerror=false")
     packages = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
-    path = os.pathsep.join([str(site), str(packages).strip()])
-    env = {**compilers_of(session), **UNDER_TSAN, "CUDACORE_DRIVER": "sim", "PYTHONPATH": path}
-    for command in (stress, (*pytest, "--capture=no", "-k", "not gil and not subinterpreters", *races)):
-        session.run(*fixed_addresses().split(), python, *command, env=env, external=True)
+    env = {**compilers_of(session), **UNDER_TSAN, "PYTHONPATH": os.pathsep.join([site, str(packages).strip()])}
+    command = (*fixed_addresses().split(), python)
+    run_stress(session, *command, **env)
+    tests = ("--capture=no", "-k", "not gil and not subinterpreters", *races)
+    session.run(*command, *pytest, *tests, env=env | {"CUDACORE_DRIVER": "sim"}, external=True)
 
 
 @nox.session(requires=["build"], python=[*PYTHONS, *FREE_THREADED], default=False)
@@ -411,23 +425,12 @@ def stress(session: nox.Session) -> None:
         ("asan", ASAN, ("libasan.so", "libubsan.so"), UNDER_ASAN, ""),
         ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
     ):
-        site = BUILD / f"stress-{name}" / "site"
-        folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *extension_in(site))
-        session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
+        site = install_handles(session, f"stress-{name}", *options)
         driver = build_with_meson(session, f"sim-{name}", SIM, *options) / "libcuda.so.1"
-        env = {
-            **env,
-            "CUDACORE_DRIVER": "sim",
-            "CUDACORE_SIM_LIBRARY": str(driver),
-            "PYTHONPATH": str(site),
-        }
         # The library is preloaded only into Python. It would fail in setarch, whose own addresses are still
         # randomized.
-        python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
-        command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
-        for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
-            arguments = session.posargs or ("--seconds", "30")
-            session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
+        python = (*wrapper.split(), "env", f"LD_PRELOAD={preload(*libraries)}", "python")
+        run_stress(session, *python, **env, CUDACORE_SIM_LIBRARY=str(driver), PYTHONPATH=site)
 
 
 @nox.session(default=False)
@@ -541,8 +544,8 @@ def sdists(session: nox.Session) -> None:
     ``-- PACKAGE...`` tests only these packages.
     """
     session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
-    folder = BUILD / "sdists"
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(BUILD / "sdists", ignore_errors=True)
+    folder = BUILD / "sdists" / "packages"
     for name in PACKAGES:
         session.run("python", "-m", "build", "--sdist", "--outdir", str(folder), f"packages/{name}", log=False)
         (archive,) = folder.glob(f"{file_name(name)}*.tar.gz")
@@ -550,15 +553,14 @@ def sdists(session: nox.Session) -> None:
         archive.with_name(archive.name.removesuffix(".tar.gz")).rename(folder / name)
     extras = f"{folder / PACKAGES[-1]}[{EXTRAS['13']}]"
     session.install("--force-reinstall", *(str(folder / name) for name in PACKAGES[:-1]), extras)
-    with tempfile.TemporaryDirectory() as away:
-        session.run("python", "ci/copy_tests.py", away, str(folder))
-        tests = [name for name in session.posargs or PACKAGES if name != SIM.name]
-        with session.chdir(away):
-            if tests:
-                session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
-            if SIM.name in (session.posargs or PACKAGES):  # the simulator's tests need its sources
-                shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
-                session.run(*PYTEST, f"packages/{SIM.name}")
+    tested = session.posargs or PACKAGES
+    with tempfile.TemporaryDirectory() as away, session.chdir(away):
+        copy_tests(away, folder.parent)
+        shutil.copytree(folder / SIM.name, Path("packages", SIM.name), dirs_exist_ok=True)  # its tests need its sources
+        for group in ([name for name in tested if name != SIM.name], [name for name in tested if name == SIM.name]):
+            if group:
+                env = {} if SIM.name in group else {"CUDACORE_SIM_DEVICES": "2"}
+                session.run(*PYTEST, *(f"packages/{name}" for name in group), env=env)
 
 
 @nox.session(requires=["build"])

@@ -37,7 +37,9 @@ trap 'rm -rf "$scratch"' EXIT
 "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$scratch/site" "$folder"/*.whl
 
 # The tests, without the packages' sources beside them, so that they use the packages of the wheels.
-"$python" "$root/ci/copy_tests.py" "$scratch/tests"
+mkdir "$scratch/tests"
+cd "$root"
+cp -r --parents packages/*/tests packages/*/README.md ci docs examples README.md conftest.py pyproject.toml "$scratch/tests"
 cd "$scratch/tests"
 export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"
 pytest="$python -m pytest --cuda-driver=gpu -p no:cacheprovider"
