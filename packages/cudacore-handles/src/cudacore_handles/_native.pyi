@@ -173,8 +173,13 @@ class BufferHandle(Handle):
     @property
     def _owner(self) -> object: ...
     @classmethod
-    def _adopt_memory(cls: type[_B], address_of_out: int, memory_resource: object, owner: object, /) -> _B:
-        """Return a new buffer for the cch_deviceptr in an out-parameter, and take the reference out of it."""
+    def _adopt_memory(
+        cls: type[_B], address_of_out: int, memory_resource: object, owner: object, stream: object = None, /
+    ) -> _B:
+        """Return a new buffer for the cch_deviceptr in an out-parameter, and take the reference out of it.
+
+        The free is ordered on the stream, if one is given.
+        """
     def _set_memory_resource(self, memory_resource: object, /) -> None:
         """Set the buffer's `memory_resource`. This does not change who frees the memory."""
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
@@ -211,10 +211,11 @@ def set_memory_report(report: Callable[[], str]) -> None:
     _memory_report = report
 
 
-def check(status: int, *, hint: str = "") -> None:
-    """Raise :class:`CUDAError` for a failed call of the C library; do nothing for 0."""
+def check(status: int, *, hint: str = "", hints: Mapping[int, str] = {}) -> None:
+    """Raise :class:`CUDAError` for a failed call of the C library; do nothing for 0. `hints` has hints for codes."""
     if status:
-        raise last_error(status, hint)  # no variable, because an exception and its frame would form a reference cycle
+        # No variable has the exception, because the exception and this frame would form a reference cycle.
+        raise last_error(status, hints.get(int(status), hint))
 
 
 def result_of(function: Callable[..., int], *args: Any, out: str = "int *") -> int:

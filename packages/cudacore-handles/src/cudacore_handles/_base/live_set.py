@@ -31,6 +31,12 @@ class LiveSet(MutableSet[T]):
     def _change(self, *, gained: Iterable[Any] = (), lost: Iterable[Any] = ()) -> None:
         """Add and remove members."""
 
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({{{', '.join(map(repr, self))}}})"
+
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
         return set(it)  # operators such as | return an ordinary set

@@ -24,7 +24,7 @@ from cudacore_handles._memory.ipc import (
     not_enabled,
 )
 from cudacore_handles._memory.pointer import Attributes, pointer_attributes
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream
+from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given, default_stream
 from cudacore_handles.typing import AnyArrayType, FillValueType
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
             from cudacore_handles._memory.resource import MemoryResource
 
             check_type("mr", mr, MemoryResource)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        accepted = accept_if_given(stream)
         out = out_box("cch_deviceptr")
         lender = _lender_of(owner)
         if lender is not None:
@@ -274,10 +274,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
             if isinstance(owner, _native.Handle):
                 keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
             check(_native.call_owning(keeper, mr is not None, lib.cch_deviceptr_wrap, out, where, nbytes, ffi.NULL))
-        buffer = cls._adopt_memory(address(out), mr, owner)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
-        return buffer
+        return cls._adopt_memory(address(out), mr, owner, accepted)
 
     @classmethod
     def from_ipc_descriptor(

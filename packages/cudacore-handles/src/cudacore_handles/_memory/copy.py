@@ -74,7 +74,7 @@ class CopyOptions:
         flags = lib.CCH_COPY_OVERLAP if self.overlap_mode is MemcpyOverlapMode.PREFER_OVERLAP_WITH_COMPUTE else 0
         places = (*_hint("src", self.src_location_hint), *_hint("dst", self.dst_location_hint))
         order = _ORDERS[MemcpySrcAccessOrder(self.src_access_order)]
-        return _ATTRIBUTES.pack(_ATTRIBUTES.size, order, flags, *places)
+        return _ATTRIBUTES.pack(order, flags, *places)
 
 
 def copy_batch(
@@ -154,7 +154,7 @@ def pack_options(function: str, options: object, stream: Any) -> tuple[bytes, ..
 
 def _check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
     """Raise an error if a captured copy would read its source later than the options require ("during_api_call")."""
-    now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
+    now = any(_ATTRIBUTES.unpack(item)[0] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(
             "src_access_order is 'during_api_call', and the stream is being captured: the graph reads the source "
@@ -199,7 +199,7 @@ def pack_shape(part: tuple[Any, Any, Any], dst: _Side, src: _Side) -> bytes:
         The offset, pitch and height of the part in each buffer.
     """
     sizes = tuple(check_size(size, name) for size, name in zip(part, ("width", "height", "depth"), strict=True))
-    return _SHAPE.pack(_SHAPE.size, *sizes, *_side("dst", sizes, *dst), *_side("src", sizes, *src))
+    return _SHAPE.pack(*sizes, *_side("dst", sizes, *dst), *_side("src", sizes, *src))
 
 
 def _side(name: str, part: tuple[int, ...], offset: object, pitch: object, height: object) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import address, adopt, hold, out_box
@@ -17,7 +18,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, accept_if_given
 from cudacore_handles.typing import GraphicsFlagName
 
 _FLAGS = {
@@ -28,20 +29,20 @@ _FLAGS = {
     "texture_gather": lib.CCH_GRAPHICS_TEXTURE_GATHER,
 }
 _HINTS = {
-    "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT": (
+    results.INVALID_GRAPHICS_CONTEXT: (
         "OpenGL must have a context current on this thread, of a device that CUDA has, too: make the window's context, "
         "or one of EGL, current first"
     ),
-    "CUDA_ERROR_INVALID_HANDLE": "OpenGL has no such object in its current context",
-    "CUDA_ERROR_INVALID_VALUE": (
+    results.INVALID_HANDLE: "OpenGL has no such object in its current context",
+    results.INVALID_VALUE: (
         "CUDA does not take objects of this kind, or not with these flags: buffers take read_only or write_discard"
     ),
-    "CUDA_ERROR_NOT_MAPPED_AS_POINTER": (
+    results.NOT_MAPPED_AS_POINTER: (
         "An image has no address: only resources of from_gl_buffer() are mapped to a Buffer"
     ),
 }
 _REGISTER_HINTS = _HINTS | {
-    "CUDA_ERROR_OPERATING_SYSTEM": "Perhaps the driver cannot load OpenGL: it needs the library libGL.so.1",
+    results.OPERATING_SYSTEM: "Perhaps the driver cannot load OpenGL: it needs the library libGL.so.1",
 }
 
 
@@ -129,9 +130,9 @@ class GraphicsResource(_native.Handle, Made):
             If no OpenGL context is current, or the context has no such buffer.
         """
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        accepted = accept_if_given(stream)
         out = out_box("cch_graphics")
-        _check(lib.cch_graphics_register_gl_buffer(out, hold(_context(accepted)), name, bits), _REGISTER_HINTS)
+        check(lib.cch_graphics_register(out, hold(_context(accepted)), name, 0, bits), hints=_REGISTER_HINTS)
         return cls._made(out, accepted)
 
     @classmethod
@@ -162,7 +163,7 @@ class GraphicsResource(_native.Handle, Made):
         if where == 0:
             raise ValueError("target must be what OpenGL calls the image's target, such as GL_TEXTURE_2D, not 0")
         out = out_box("cch_graphics")
-        _check(lib.cch_graphics_register_gl_image(out, hold(_context(None)), name, where, bits), _REGISTER_HINTS)
+        check(lib.cch_graphics_register(out, hold(_context(None)), name, where, bits), hints=_REGISTER_HINTS)
         return cls._made(out, None)
 
     @classmethod
@@ -200,7 +201,7 @@ class GraphicsResource(_native.Handle, Made):
             raise RuntimeError("the GraphicsResource is already mapped: unmap() it, or close the Buffer, first")
         accepted = Stream_accept(stream, allow_stream_protocol=True)
         out = out_box("cch_deviceptr")
-        _check(lib.cch_graphics_map(out, hold(self), hold(accepted)))
+        check(lib.cch_graphics_map(out, hold(self), hold(accepted)), hints=_HINTS)
         buffer = MappedBuffer._adopt_memory(address(out), None, None)
         buffer._resource = self
         self._mapped = weakref.ref(buffer)
@@ -224,7 +225,7 @@ class GraphicsResource(_native.Handle, Made):
         check_open(self)
         if not self.is_mapped:
             raise RuntimeError("the GraphicsResource is not mapped: map() it first")
-        check(lib.cch_graphics_unmap(hold(self), self._box_of(stream)))
+        check(lib.cch_graphics_unmap(hold(self), _box_of(stream)))
         self._forget()
 
     def close(self, stream: Stream | IsStreamType | None = None) -> None:
@@ -239,13 +240,9 @@ class GraphicsResource(_native.Handle, Made):
             return
         box = hold(self)
         if lib.cch_is_valid(box):
-            check(lib.cch_graphics_unregister(box, self._box_of(stream)))
+            check(lib.cch_graphics_unregister(box, _box_of(stream)))
         self._forget()
         super().close()
-
-    @staticmethod
-    def _box_of(stream: Stream | IsStreamType | None) -> Any:
-        return ffi.NULL if stream is None else hold(Stream_accept(stream, allow_stream_protocol=True))
 
     def _forget(self) -> None:
         """Close the buffer of a resource that is no longer mapped."""
@@ -267,6 +264,11 @@ class GraphicsResource(_native.Handle, Made):
     def resource_handle(self) -> int:
         """int: The same as :attr:`handle`."""
         return self.handle
+
+
+def _box_of(stream: Stream | IsStreamType | None) -> Any:
+    accepted = accept_if_given(stream)
+    return ffi.NULL if accepted is None else hold(accepted)
 
 
 def _context(stream: Stream | None) -> Context:
@@ -298,9 +300,3 @@ def _bits(flags: Any) -> int:
 
 def _nothing() -> None:
     """Return None, like a weak reference to a buffer that no longer exists."""
-
-
-def _check(status: int, hints: dict[str, str] = _HINTS) -> None:
-    if status:
-        name = ffi.string(lib.cch_error_name(int(status))).decode()
-        check(status, hint=hints.get(name, ""))

@@ -49,12 +49,6 @@ class AccessedBySetProxy(LiveSet["Device | Host"]):
     def __iter__(self) -> Iterator[Device | Host]:
         return iter(self._locations())
 
-    def __len__(self) -> int:
-        return len(self._locations())
-
-    def __repr__(self) -> str:
-        return f"AccessedBySetProxy({{{', '.join(map(repr, self))}}})"
-
     def add(self, location: Device | Host) -> None:
         """Map the memory for a device or the host, which can then access it without page faults."""
         _advise(self._buffer, _ACCESSED_BY, _accessor(location))
@@ -159,7 +153,7 @@ class ManagedBuffer(Buffer):
         stream : Stream
             The stream on which the move is ordered.
         """
-        _move("prefetch", lib.cch_managed_prefetch, (self,), location, stream)
+        _move("prefetch", (self,), stream, location)
 
     def discard(self, *, stream: Stream | IsStreamType) -> None:
         """Discard the contents, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
@@ -173,7 +167,7 @@ class ManagedBuffer(Buffer):
         stream : Stream
             The stream on which the operation is ordered.
         """
-        _discard("discard", (self,), stream)
+        _move("discard", (self,), stream)
 
     def discard_prefetch(self, location: Device | Host, *, stream: Stream | IsStreamType) -> None:
         """Discard the contents and move the memory, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync).
@@ -187,7 +181,7 @@ class ManagedBuffer(Buffer):
         stream : Stream
             The stream on which the operation is ordered.
         """
-        _move("discard_prefetch", lib.cch_managed_discard_prefetch, (self,), location, stream)
+        _move("discard_prefetch", (self,), stream, location)
 
     @property
     def is_managed(self) -> bool:
@@ -219,8 +213,7 @@ def prefetch_batch(
     >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
     >>> core.utils.prefetch_batch(stream, buffers, device)
     """
-    found = check_buffers("prefetch_batch", buffers, _METHOD)
-    _move("prefetch_batch", lib.cch_managed_prefetch, found, locations, stream)
+    _move("prefetch_batch", check_buffers("prefetch_batch", buffers, _METHOD), stream, locations)
 
 
 def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> None:
@@ -242,7 +235,7 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
     >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
     >>> core.utils.discard_batch(stream, buffers)
     """
-    _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
+    _move("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
 
 
 def discard_prefetch_batch(
@@ -270,8 +263,7 @@ def discard_prefetch_batch(
     >>> buffers = [managed.allocate(1 << 20, stream=stream) for _ in range(2)]
     >>> core.utils.discard_prefetch_batch(stream, buffers, device)
     """
-    found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
-    _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)
+    _move("discard_prefetch_batch", check_buffers("discard_prefetch_batch", buffers, _METHOD), stream, locations)
 
 
 _METHOD = "the ManagedBuffer instance method"
@@ -309,7 +301,7 @@ _OF_A_POOL = (
 
 def _advise(buffer: ManagedBuffer, advice: int, place: tuple[int, int]) -> None:
     status = lib.cch_managed_advise(_advised(buffer), advice, *place)
-    check(status, hint=_OF_A_POOL if status == results.NOT_SUPPORTED else "")
+    check(status, hints={results.NOT_SUPPORTED: _OF_A_POOL})
 
 
 def _attribute(buffer: ManagedBuffer, attribute: int, count: int) -> list[int]:
@@ -349,45 +341,34 @@ def _advised(buffer: ManagedBuffer) -> Any:
     return box
 
 
-def _discard(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> None:
-    accepted, boxes = _read(function, buffers, stream)
-    _refuse_legacy(function, accepted)
-    check(lib.cch_managed_discard(boxes, len(boxes), hold(accepted)))
-
-
-def _move(function: str, move: Any, buffers: tuple[Any, ...], locations: object, stream: Stream | IsStreamType) -> None:
-    if isinstance(locations, (Device, Host)):
-        places = [place_of(locations, "location")] * len(buffers)
-    elif not function.endswith("_batch"):
-        places = [place_of(locations, "location")]
-    elif not isinstance(locations, Sequence) or isinstance(locations, (str, bytes)):
-        raise TypeError(
-            f"{function}: locations must be a Device, a Host, or a sequence of them, not {type(locations).__name__}"
-        )
-    else:
-        if len(locations) != len(buffers):
-            raise ValueError(
-                f"{function}: location length {len(locations)} does not match targets length {len(buffers)}; give one "
-                "for all, or one for each"
-            )
-        places = [place_of(location, f"locations[{i}]") for i, location in enumerate(locations)]
-    accepted, boxes = _read(function, buffers, stream)
-    if function.startswith("discard"):
-        _refuse_legacy(function, accepted)
-    check(move(boxes, places, len(boxes), hold(accepted)))
-
-
-def _refuse_legacy(function: str, stream: Stream) -> None:
-    if stream == LEGACY_DEFAULT_STREAM:
-        raise ValueError(
-            f"{function}: stream is the legacy default stream, for which CUDA does not do this; give another one, such "
-            "as the per-thread default stream"
-        )
-
-
-def _read(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> tuple[Stream, list[Any]]:
+def _move(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType, locations: object = None) -> None:
+    """Move or discard buffers, or both, as the name of the function says."""
+    discards = function.startswith("discard")
+    places = _places(function, locations, len(buffers)) if "prefetch" in function else ffi.NULL
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     for buffer in buffers:
         if not isinstance(buffer, Buffer):
             raise TypeError(f"{function}: expected Buffer, got {type(buffer).__name__}")
-    return accepted, [_managed(function, buffer) for buffer in buffers]
+    boxes = [_managed(function, buffer) for buffer in buffers]
+    if discards and accepted == LEGACY_DEFAULT_STREAM:
+        raise ValueError(
+            f"{function}: stream is the legacy default stream, for which CUDA does not do this; give another one, such "
+            "as the per-thread default stream"
+        )
+    check(lib.cch_managed_move(boxes, places, len(boxes), discards, hold(accepted)))
+
+
+def _places(function: str, locations: object, count: int) -> list[tuple[int, int]]:
+    """Return a location for each of the buffers."""
+    if isinstance(locations, (Device, Host)) or not function.endswith("_batch"):
+        return [place_of(locations, "location")] * count
+    if not isinstance(locations, Sequence) or isinstance(locations, (str, bytes)):
+        raise TypeError(
+            f"{function}: locations must be a Device, a Host, or a sequence of them, not {type(locations).__name__}"
+        )
+    if len(locations) != count:
+        raise ValueError(
+            f"{function}: location length {len(locations)} does not match targets length {count}; give one for all, or "
+            "one for each"
+        )
+    return [place_of(location, f"locations[{i}]") for i, location in enumerate(locations)]

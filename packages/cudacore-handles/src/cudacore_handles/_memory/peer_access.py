@@ -49,12 +49,6 @@ class PeerAccessibleBySetProxy(LiveSet["Device"], Made):
 
         return iter([Device(ordinal) for ordinal in sorted(self._current())])
 
-    def __len__(self) -> int:
-        return len(self._current())
-
-    def __repr__(self) -> str:
-        return f"PeerAccessibleBySetProxy({{{', '.join(map(repr, self))}}})"
-
     @classmethod
     def _init(cls, resource: DeviceMemoryResource) -> PeerAccessibleBySetProxy:
         self = cls.__new__(cls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.errors import last_error
+from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
@@ -14,7 +14,7 @@ from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arrays import host_memory_of
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.pointer import Attributes
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given
 from cudacore_handles.typing import HostArrayType
 
 # CU_MEMHOSTREGISTER_*
@@ -96,7 +96,7 @@ def register_host_memory(
     ...     stream.sync()
     """
     writes = read_only is not None and not as_flag("read_only", read_only)
-    accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+    accepted = accept_if_given(stream)
     memory, can_write = host_memory_of(array, "array", writable=writes)
     flags = 0 if (can_write if read_only is None else writes) else _READ_ONLY
     for flag, name, value in ((_PORTABLE, "portable", portable), (_DEVICEMAP, "mapped", mapped)):
@@ -111,12 +111,8 @@ def register_host_memory(
     out = out_box("cch_deviceptr")
     where, register = ffi.cast("void *", memory.address), lib.cch_deviceptr_register_host
     status = _native.call_owning(memory.keeper, False, register, out, hold(context), where, memory.nbytes, flags)
-    if status:
-        raise last_error(status, _HINTS.get(int(status), ""))
-    buffer = Buffer._adopt_memory(address(out), None, array)
-    if accepted is not None:
-        buffer.set_deallocation_stream(accepted)
-    return buffer
+    check(status, hints=_HINTS)
+    return Buffer._adopt_memory(address(out), None, array, accepted)
 
 
 def _check_device(device: Device, *, read_only: bool) -> None:

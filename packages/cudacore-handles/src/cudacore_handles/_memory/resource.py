@@ -16,7 +16,7 @@ from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.out_of_memory import allocate_with
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
@@ -109,20 +109,18 @@ def allocate_now(
     """Allocate synchronously by a function of the library; `where` names the kind of memory in the error."""
     out = out_box("cch_deviceptr")
     nbytes = check_size(size)
-    accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+    accepted = accept_if_given(stream)
     if nbytes == 0:
         return empty_buffer(cls, resource)
     allocate_with(resource, nbytes, accepted, where, lambda: function(out, nbytes))
-    buffer = cls._adopt_memory(address(out), resource, None)
-    if accepted is not None:
-        buffer.set_deallocation_stream(accepted)
-    return buffer
+    return cls._adopt_memory(address(out), resource, None, accepted)
 
 
 def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None:
     """Free memory synchronously by a function of the driver, after the stream's work is done."""
-    if stream is not None:
-        Stream_accept(stream, allow_stream_protocol=True).sync()
+    accepted = accept_if_given(stream)
+    if accepted is not None:
+        accepted.sync()
     call_driver(function, as_address(ptr, _PTR))
 
 

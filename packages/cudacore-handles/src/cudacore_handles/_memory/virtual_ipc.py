@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import CUDAError, check, last_error
+from cudacore_handles._base.errors import check, last_error
 from cudacore_handles._base.handle import hold, out_box
 from cudacore_handles._base.ipc import Descriptors, HasDescriptors, teach_multiprocessing
 from cudacore_handles._base.module_attributes import public
@@ -22,6 +22,9 @@ from cudacore_handles.typing import VirtualMemoryHandleType
 if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
+
+_NOT_EXPORTED = "Memory that came from another process, or was made with another handle_type, cannot be exported"
+_NOT_IMPORTED = "The descriptors must be those of export_allocation(), of a process of this machine, with their sizes"
 
 
 @public
@@ -129,11 +132,7 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
     count = lib.cch_virtual_piece_count(box)
     descriptors, sizes = ffi.new("int[]", count), ffi.new("size_t[]", count)
     status = lib.cch_virtual_export(descriptors, sizes, count, box)
-    if status == results.INVALID_VALUE:
-        raise last_error(
-            status, "Memory that came from another process, or was made with another handle_type, cannot be exported"
-        )
-    check(status)
+    check(status, hints={results.INVALID_VALUE: _NOT_EXPORTED})
     files = Descriptors(list(descriptors))
     return IPCVirtualMemoryDescriptor._init(files, tuple(sizes), lib.cch_deviceptr_offset(box), size)
 
@@ -147,16 +146,8 @@ def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
         raise ValueError("the memory of descriptor is not at the location of this memory resource") from last_error(
             status
         )
-    if status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.UNKNOWN):
-        raise _not_imported(status)
-    check(status)
+    check(status, hints=dict.fromkeys((results.INVALID_VALUE, results.NOT_SUPPORTED, results.UNKNOWN), _NOT_IMPORTED))
     return out
-
-
-def _not_imported(status: int) -> CUDAError:
-    return last_error(
-        status, "The descriptors must be those of export_allocation(), of a process of this machine, with their sizes"
-    )
 
 
 # ---- between processes

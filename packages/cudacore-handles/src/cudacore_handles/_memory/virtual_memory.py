@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
@@ -30,7 +30,7 @@ from cudacore_handles._memory.virtual_ipc import (
     import_pieces,
     reduce_buffer,
 )
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given
 from cudacore_handles.typing import (
     VirtualMemoryAccessName,
     VirtualMemoryAccessType,
@@ -43,11 +43,13 @@ from cudacore_handles.typing import (
     VirtualMemoryLocationName,
     VirtualMemoryLocationType,
     _as_name,
+    _Name,
 )
 
 if TYPE_CHECKING:
     from cudacore_handles._option_dicts import VirtualMemoryResourceOptionsDict
 
+_E = TypeVar("_E", bound=_Name)
 _LOCATIONS = {
     VirtualMemoryLocationType.DEVICE: lib.CCH_LOCATION_DEVICE,
     VirtualMemoryLocationType.HOST: lib.CCH_LOCATION_HOST,
@@ -249,11 +251,7 @@ class VirtualMemoryResource(MemoryResource):
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_alloc(out, settings, nbytes))
         else:
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_grow(out, moved, old, settings, nbytes))
-        grown = Buffer._adopt_memory(address(out), self, None)
-        stream = _native.deallocation_stream(address(old))
-        if stream is not None:
-            grown.set_deallocation_stream(stream)
-        return grown
+        return Buffer._adopt_memory(address(out), self, None, _native.deallocation_stream(address(old)))
 
     def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryDescriptor:
         """Return file descriptors with which another process maps a buffer (cuMemExportToShareableHandle).
@@ -297,14 +295,12 @@ class VirtualMemoryResource(MemoryResource):
             The memory.
         """
         check_type("descriptor", descriptor, IPCVirtualMemoryDescriptor)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        accepted = accept_if_given(stream)
         if not descriptor.size:
             return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
         out = import_pieces(config, descriptor)
-        buffer = Buffer._adopt_memory(address(out), self, None)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
+        buffer = Buffer._adopt_memory(address(out), self, None, accepted)
         if descriptor.size == buffer.size:
             return buffer
         with buffer:
@@ -321,8 +317,9 @@ class VirtualMemoryResource(MemoryResource):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free memory that other code mapped, after the stream's work is done (cuMemUnmap, cuMemAddressFree)."""
         where, nbytes = as_address(ptr, "ptr must be an int, the memory's address"), check_size(size)
-        if stream is not None:
-            Stream_accept(stream, allow_stream_protocol=True).sync()
+        accepted = accept_if_given(stream)
+        if accepted is not None:
+            accepted.sync()
         call_driver("cuMemUnmap", where, nbytes)
         call_driver("cuMemAddressFree", where, nbytes)
 
@@ -352,19 +349,13 @@ class VirtualMemoryResource(MemoryResource):
 
 def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, Any]:
     """Return options as a ``cch_virtual_config``, and the arrays it points to; raise an error if they are invalid."""
-    given = options.allocation_type
-    kind = _as_name(VirtualMemoryAllocationType, given, f"Unsupported allocation_type: {given!r}")
-    if kind is not VirtualMemoryAllocationType.PINNED:
+    if _choice(VirtualMemoryAllocationType, options, "allocation_type") is not VirtualMemoryAllocationType.PINNED:
         raise ValueError(
             "allocation_type is 'managed', which CUDA does not support for virtual memory: use 'pinned', or a "
             "ManagedMemoryResource"
         )
-    location = _as_name(
-        VirtualMemoryLocationType, options.location_type, f"Unsupported location_type: {options.location_type!r}"
-    )
-    granularity = _as_name(
-        VirtualMemoryGranularityType, options.granularity, f"Unsupported granularity: {options.granularity!r}"
-    )
+    location = _choice(VirtualMemoryLocationType, options, "location_type")
+    granularity = _choice(VirtualMemoryGranularityType, options, "granularity")
     number = _number_of(device, location)
     if location is VirtualMemoryLocationType.HOST and options.handle_type is not None:
         raise ValueError(
@@ -372,10 +363,9 @@ def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, A
             "give handle_type=None, or location_type='host_numa'"
         )
     config = ffi.new("cch_virtual_config *")
-    config.size = ffi.sizeof("cch_virtual_config")
     config.location_type, config.location_id = _LOCATIONS[location], number
     config.alloc_type = lib.CCH_ALLOCATION_PINNED
-    config.handle_types = _handle_type(device, options.handle_type)
+    config.handle_types = _handle_type(device, options)
     if granularity is VirtualMemoryGranularityType.MINIMUM:
         config.flags |= lib.CCH_VIRTUAL_MINIMUM
     if options.gpu_direct_rdma:
@@ -393,6 +383,12 @@ def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, A
     keep = ffi.new("cch_access[]", accesses)
     config.accesses, config.access_count = keep, len(accesses)
     return config, keep
+
+
+def _choice(enum: type[_E], options: VirtualMemoryResourceOptions, name: str) -> _E:
+    """Return an option as a member of its enumeration."""
+    given = getattr(options, name)
+    return _as_name(enum, given, f"Unsupported {name}: {given!r}")
 
 
 def _number_of(device: Device, location: VirtualMemoryLocationType) -> int:
@@ -414,10 +410,10 @@ def _number_of(device: Device, location: VirtualMemoryLocationType) -> int:
     return node
 
 
-def _handle_type(device: Device, given: object) -> int:
-    if given is None:
+def _handle_type(device: Device, options: VirtualMemoryResourceOptions) -> int:
+    if options.handle_type is None:
         return 0
-    kind = _as_name(VirtualMemoryHandleType, given, f"Unsupported handle_type: {given!r}")
+    kind = _choice(VirtualMemoryHandleType, options, "handle_type")
     if kind is VirtualMemoryHandleType.WIN32_KMT:
         raise ValueError("handle_type is 'win32_kmt', which only Windows has: use 'posix_fd', or None")
     if kind is VirtualMemoryHandleType.FABRIC and not device.properties.handle_type_fabric_supported:
@@ -428,16 +424,13 @@ def _handle_type(device: Device, given: object) -> int:
     return _HANDLES[kind]
 
 
-def _access(name: str, given: object) -> int | None:
-    if given is None:
-        return None
-    return _ACCESSES[_as_name(VirtualMemoryAccessType, given, f"Unsupported {name}: {given!r}")]
-
-
 def _accesses(
     device: Device, options: VirtualMemoryResourceOptions, place: tuple[int, int]
 ) -> list[tuple[int, int, int]]:
-    own, other = _access("self_access", options.self_access), _access("peer_access", options.peer_access)
+    own, other = (
+        None if getattr(options, name) is None else _ACCESSES[_choice(VirtualMemoryAccessType, options, name)]
+        for name in ("self_access", "peer_access")
+    )
     peers = options.peers
     if not isinstance(peers, Iterable) or isinstance(peers, (str, bytes)):
         raise TypeError(f"peers must be an iterable of Device or int, not {type(peers).__name__}")

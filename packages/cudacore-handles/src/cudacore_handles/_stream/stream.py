@@ -258,6 +258,11 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
     )
 
 
+def accept_if_given(stream: object) -> Stream | None:
+    """Return an optional argument as a stream; None for None."""
+    return None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+
+
 def _check_priority(priority: object, context: Context) -> int:
     wanted = check_int("StreamOptions.priority", priority)
     lowest, highest = ffi.new("int *"), ffi.new("int *")

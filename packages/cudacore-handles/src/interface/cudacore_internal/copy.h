@@ -17,9 +17,8 @@
 /** Flag: the copy should run concurrently with kernels if possible (CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE). */
 #define CCH_COPY_OVERLAP 1u
 
-/** Properties of one copy of a batch. Zero-initialise; `size` determines the fields that exist. */
+/** Properties of one copy of a batch. */
 typedef struct cch_copy_attributes {
-  size_t size;               /**< sizeof(cch_copy_attributes) */
   int32_t order;             /**< CCH_COPY_* */
   uint32_t flags;            /**< CCH_COPY_OVERLAP */
   int32_t src_location_type; /**< the location of a managed or pageable source: CCH_LOCATION_*, 0 if it is not known */
@@ -43,7 +42,6 @@ CCH_EXPORT cch_status cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *c
 
 /** A part of an allocation and its destination, in up to three dimensions. */
 typedef struct cch_copy_shape {
-  size_t size;       /**< sizeof(cch_copy_shape) */
   size_t width;      /**< bytes per row */
   size_t height;     /**< rows per slice, at least 1 */
   size_t depth;      /**< slices, at least 1 */

@@ -22,13 +22,12 @@ typedef enum cch_graphics_flags {
   CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< CUDA gathers texels of the resource */
 } cch_graphics_flags;
 
-/** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). */
-CCH_EXPORT cch_status cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer,
-                                                      unsigned flags);
-
-/** Registers an OpenGL texture or renderbuffer of a target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage). */
-CCH_EXPORT cch_status cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image,
-                                                     unsigned target, unsigned flags);
+/**
+ * Registers an object of OpenGL in a context: a buffer if `target` is 0 (cuGraphicsGLRegisterBuffer), or else a texture
+ * or renderbuffer of that target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage).
+ */
+CCH_EXPORT cch_status cch_graphics_register(cch_graphics **out, cch_context *context, unsigned name, unsigned target,
+                                            unsigned flags);
 
 /**
  * Maps a registered buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory

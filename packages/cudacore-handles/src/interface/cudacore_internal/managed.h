@@ -26,18 +26,12 @@ typedef struct cch_location {
 /**
  * Moves allocations, each to its own location, ordered on a stream: one by cuMemPrefetchAsync, several by
  * cuMemPrefetchBatchAsync (of CUDA 13). If the driver lacks the latter, or the stream is the legacy default stream,
- * several allocations are moved one after the other.
+ * several allocations are moved one after the other. With `discards`, the contents are discarded first
+ * (cuMemDiscardAndPrefetchBatchAsync, of CUDA 13) or, if `locations` is NULL, only that is done
+ * (cuMemDiscardBatchAsync): they are undefined until they are written again. The result is then CCH_EINVAL for the
+ * legacy default stream, which the driver refuses.
  */
-CCH_EXPORT cch_status cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                                           cch_stream *stream);
-
-/** Discards the contents of allocations, ordered on a stream (cuMemDiscardBatchAsync, of CUDA 13). The contents are
- * undefined until they are written again. CCH_EINVAL for the legacy default stream, which the driver refuses. */
-CCH_EXPORT cch_status cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
-
-/** Discards the contents of allocations and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
- * 13). CCH_EINVAL for the legacy default stream, which the driver refuses. */
-CCH_EXPORT cch_status cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations,
-                                                   size_t count, cch_stream *stream);
+CCH_EXPORT cch_status cch_managed_move(cch_deviceptr *const *ptrs, const cch_location *CCH_NULLABLE locations,
+                                       size_t count, bool discards, cch_stream *stream);
 
 #endif

@@ -30,13 +30,11 @@ typedef struct cch_tensor_map {
 } cch_tensor_map;
 
 /**
- * A tensor, and how copies move parts of it. Zero-initialise; `size` determines the fields that exist. The first `rank`
- * elements of each array are used. Of the two corners, the first `rank` - 2 elements are used, for the axes between the
- * first (N) and the last (C). An im2col-wide map uses only the first element of each corner, for the axis before the
- * last one (W).
+ * A tensor, and how copies move parts of it. The first `rank` elements of each array are used. Of the two corners, the
+ * first `rank` - 2 elements are used, for the axes between the first (N) and the last (C). An im2col-wide map uses only
+ * the first element of each corner, for the axis before the last one (W).
  */
 typedef struct cch_tensor_map_config {
-  size_t size;                /**< sizeof(cch_tensor_map_config) */
   int32_t kind;               /**< CCH_TENSOR_MAP_* */
   int32_t device;             /**< ordinal of the device whose kernels will use the map */
   uint64_t address;           /**< the address of the first element */
@@ -55,7 +53,6 @@ typedef struct cch_tensor_map_config {
   int64_t channels_per_pixel; /**< im2col: the number of channels of a pixel that a copy moves */
   int64_t pixels_per_column;  /**< im2col: the number of pixels that a copy moves */
   int32_t wide_mode;          /**< im2col wide: CUtensorMapIm2ColWideMode */
-  int32_t reserved;           /**< zero */
 } cch_tensor_map_config;
 
 /**

@@ -13,21 +13,15 @@
 
 #include <cudacore/cudacore.h>
 
-/** A flag: keep a list of the live allocations, for cch_tracker_list(). */
-#define CCH_TRACKER_LIST 1
-
-/** Options of a tracker. Zero-initialise; `size` determines the fields that exist. */
+/** Options of a tracker. */
 typedef struct cch_tracker_config {
-  size_t size;       /**< sizeof(cch_tracker_config) */
-  uint64_t limit;    /**< the maximum number of live bytes; 0 for no limit */
-  uint32_t flags;    /**< CCH_TRACKER_* */
-  uint32_t reserved; /**< zero */
-  const char *log;   /**< a file to append lines to, in RMM's format (CSV); NULL for none */
+  uint64_t limit;  /**< the maximum number of live bytes; 0 for no limit */
+  bool lists;      /**< keep a list of the live allocations, for cch_tracker_list() */
+  const char *log; /**< a file to append lines to, in RMM's format (CSV); NULL for none */
 } cch_tracker_config;
 
-/** The counts of a tracker. Set `size`, which determines the fields that exist. */
+/** The counts of a tracker. */
 typedef struct cch_tracker_counts {
-  size_t size;           /**< sizeof(cch_tracker_counts) */
   int64_t current_bytes; /**< bytes of live allocations; in a measurement, the change since it began */
   int64_t current_count; /**< number of live allocations; in a measurement, the change since it began */
   int64_t peak_bytes;    /**< the maximum of current_bytes */
@@ -43,10 +37,7 @@ typedef struct cch_tracked {
   size_t size;
 } cch_tracked;
 
-/**
- * Makes a tracker. CCH_EINVAL if the log cannot be opened. `config->size` can be the size of any version of the
- * structure, from 0.1 on.
- */
+/** Makes a tracker. CCH_EINVAL if the log cannot be opened. */
 CCH_EXPORT cch_status cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
 
 /**
@@ -86,7 +77,7 @@ CCH_EXPORT cch_status cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool 
 CCH_EXPORT cch_status cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
 
 /**
- * The live allocations of a tracker with CCH_TRACKER_LIST, the newest first: up to `capacity` of them in `out`, and
+ * The live allocations of a tracker that lists them, the newest first: up to `capacity` of them in `out`, and
  * their number in *count.
  */
 CCH_EXPORT cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);

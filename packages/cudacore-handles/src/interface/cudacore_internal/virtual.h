@@ -22,15 +22,13 @@ typedef struct cch_access {
   int32_t access; /**< 1 to read, 3 to read and write */
 } cch_access;
 
-/** Properties of the memory, and who can access it. Zero-initialise; `size` determines the fields that exist. */
+/** Properties of the memory, and who can access it. */
 typedef struct cch_virtual_config {
-  size_t size;                /**< sizeof(cch_virtual_config) */
   int32_t location_type;      /**< CCH_LOCATION_* */
   int32_t location_id;        /**< device ordinal or NUMA node */
   int32_t alloc_type;         /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
   uint32_t handle_types;      /**< CUmemAllocationHandleType bits, 0 for none */
   uint32_t flags;             /**< CCH_VIRTUAL_* */
-  uint32_t reserved;          /**< zero */
   uint64_t address_hint;      /**< the preferred address; 0 for any */
   uint64_t address_alignment; /**< alignment of the address; 0 for the driver's default */
   const cch_access *accesses; /**< the locations that can access the memory */

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-enum { ATTRIBUTES_0_1 = sizeof(cch_copy_attributes), SHAPE_0_1 = sizeof(cch_copy_shape) };
-
 /* The arrays of one batch, in one block of memory, in the driver's form. */
 typedef struct batch {
   size_t count;           /* the number of copies that are not empty */
@@ -23,11 +21,7 @@ typedef struct batch {
 } batch;
 
 static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
-  cch_copy_attributes known = {.size = sizeof known};
-  if (given != NULL) {
-    CCH__RETURN_FAILURE(
-        cch__read_sized(&known, sizeof known, given, given->size, ATTRIBUTES_0_1, "cch_copy_attributes", operation));
-  }
+  const cch_copy_attributes known = given != NULL ? *given : (cch_copy_attributes){0};
   if (known.order < 0 || known.order > CCH_COPY_ANY_ORDER || (known.flags & ~CCH_COPY_OVERLAP) != 0)
     return cch__fail(CCH_EINVAL, operation, "there is no order %d, or no flags 0x%x, of copies", known.order,
                      known.flags);
@@ -202,8 +196,7 @@ static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D 
 
 cch_status cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
-  cch_copy_shape s;
-  CCH__RETURN_FAILURE(cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__));
+  cch_copy_shape s = *shape;
   if (s.width == 0 || s.height == 0 || s.depth == 0)
     return cch__fail(CCH_EINVAL, __func__, "the part has a width of %zu, a height of %zu, a depth of %zu: it is empty",
                      s.width, s.height, s.depth);

@@ -14,10 +14,11 @@ CCH__DEFINE_RAW(cch_graphics, CUgraphicsResource, raw)
 /* Guards `mapped` and `busy` of all resources. It is never held during a call of the driver. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int register_resource(cch_graphics **out, cch_context *context, unsigned name, unsigned target, unsigned flags,
-                             const char *operation) {
+cch_status cch_graphics_register(cch_graphics **out, cch_context *context, unsigned name, unsigned target,
+                                 unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
   cch__poll();
-  cch_graphics *resource = cch__box_new(CCH_KIND_GRAPHICS, sizeof *resource, operation);
+  cch_graphics *resource = cch__box_new(CCH_KIND_GRAPHICS, sizeof *resource, __func__);
   if (resource == NULL)
     return CCH_ENOMEM;
   int status =
@@ -27,19 +28,6 @@ static int register_resource(cch_graphics **out, cch_context *context, unsigned 
   cch__box_in(&resource->box, &resource->context, context);
   *out = resource;
   return 0;
-}
-
-cch_status cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer, unsigned flags) {
-  CCH__REQUIRE_USABLE(out, context);
-  return register_resource(out, context, buffer, 0, flags, __func__);
-}
-
-cch_status cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
-                                          unsigned flags) {
-  CCH__REQUIRE_USABLE(out, context);
-  if (target == 0)
-    return cch__fail(CCH_EINVAL, __func__, "the target is 0, and must be one such as GL_TEXTURE_2D");
-  return register_resource(out, context, image, target, flags, __func__);
 }
 
 /*

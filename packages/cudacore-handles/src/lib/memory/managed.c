@@ -33,7 +33,7 @@ typedef struct batch {
   CUmemLocation *locations;
 } batch;
 
-/* Reads the arguments of a call. If that succeeds, batch_close() must follow. `locations` may be NULL. */
+/* Reads the arguments of a call. `locations` may be NULL. The caller must free `address`. */
 static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                       const char *operation) {
   for (size_t i = 0; i < count; i++) {
@@ -59,8 +59,6 @@ static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location
   return 0;
 }
 
-static void batch_close(const batch *all) { free(all->address); }
-
 static int prefetch(const batch *all, CUstream stream) {
   int status = 0;
   if (all->count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL && stream != CU_STREAM_LEGACY)
@@ -71,48 +69,27 @@ static int prefetch(const batch *all, CUstream stream) {
   return status;
 }
 
-cch_status cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                                cch_stream *stream) {
+static int discard(const batch *all, bool moves, CUstream stream) {
+  if (all->count == 0)
+    return 0;
+  if (!moves)
+    return CCH__CALL(cuMemDiscardBatchAsync, (all->address, all->sizes, all->count, 0, stream));
+  return CCH__CALL(cuMemDiscardAndPrefetchBatchAsync,
+                   (all->address, all->sizes, all->count, all->locations, all->places, all->count, 0, stream));
+}
+
+cch_status cch_managed_move(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, bool discards,
+                            cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
-  CCH__REQUIRE_ARRAY(locations, count);
+  if (!discards)
+    CCH__REQUIRE_ARRAY(locations, count);
+  else if (stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
   batch all;
   CCH__RETURN_FAILURE(batch_open(&all, ptrs, locations, count, __func__));
-  int status = CCH__IN_CONTEXT(stream->context, prefetch(&all, stream->raw));
-  batch_close(&all);
+  int status = CCH__IN_CONTEXT(stream->context,
+                               discards ? discard(&all, locations != NULL, stream->raw) : prefetch(&all, stream->raw));
+  free(all.address);
   return status;
-}
-
-/* Discards the contents of allocations, and moves them if `locations` is not NULL. */
-static int discard(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, const cch_stream *stream,
-                   const char *operation) {
-  if (stream->raw == CU_STREAM_LEGACY)
-    return cch__fail(CCH_EINVAL, operation, "the driver does not take the legacy default stream for it");
-  batch all;
-  int status = batch_open(&all, ptrs, locations, count, operation);
-  if (status != 0)
-    return status;
-  if (all.count > 0)
-    status = CCH__IN_CONTEXT(
-        stream->context,
-        locations == NULL
-            ? CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw))
-            : CCH__CALL(cuMemDiscardAndPrefetchBatchAsync,
-                        (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw)));
-  batch_close(&all);
-  return status;
-}
-
-cch_status cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(stream);
-  CCH__REQUIRE_ARRAY(ptrs, count);
-  return discard(ptrs, NULL, count, stream, __func__);
-}
-
-cch_status cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                                        cch_stream *stream) {
-  CCH__REQUIRE_USABLE(stream);
-  CCH__REQUIRE_ARRAY(ptrs, count);
-  CCH__REQUIRE_ARRAY(locations, count);
-  return discard(ptrs, locations, count, stream, __func__);
 }

@@ -13,13 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum {
-  CONFIG_0_1 = sizeof(cch_tensor_map_config),
-  MAX_RANK = CCH_TENSOR_MAP_MAX_RANK,
-  MAX_BOX = 256,
-  MAX_ELEMENT_STRIDE = 8,
-  MAX_PIXELS = 1024
-};
+enum { MAX_RANK = CCH_TENSOR_MAP_MAX_RANK, MAX_BOX = 256, MAX_ELEMENT_STRIDE = 8, MAX_PIXELS = 1024 };
 #define MAX_EXTENT (INT64_C(1) << 32)
 #define MAX_STRIDE (INT64_C(1) << 40)
 
@@ -288,18 +282,12 @@ static int encode_in_primary(CUtensorMap *map, const cch_tensor_map_config *conf
 }
 
 cch_status cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
-  CCH__REQUIRE(out, config);
-  cch_tensor_map_config known;
-  CCH__RETURN_FAILURE(cch__ready());
-  CCH__RETURN_FAILURE(
-      cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tensor_map_config", __func__));
-  if (known.reserved != 0)
-    return cch__fail(CCH_EINVAL, __func__, "the cch_tensor_map_config is not zeroed");
-  CCH__RETURN_FAILURE(check(&known));
+  CCH__REQUIRE_USABLE(out, config);
+  CCH__RETURN_FAILURE(check(config));
   CUtensorMap map;
-  int status = encode(&map, &known);
+  int status = encode(&map, config);
   if (status == CUDA_ERROR_INVALID_CONTEXT) /* the driver needs a current context; any context will do */
-    status = encode_in_primary(&map, &known);
+    status = encode_in_primary(&map, config);
   if (status == 0)
     memcpy(out, &map, sizeof *out);
   return status;

@@ -20,8 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_counts) };
-
 /* The entry of an allocation in one tracker. */
 struct cch__track {
   cch__track *next; /* the next track of the same allocation */
@@ -148,17 +146,9 @@ static cch_tracker *new_tracker(const char *operation) {
 
 cch_status cch_tracker_create(cch_tracker **out, const cch_tracker_config *config) {
   CCH__REQUIRE(out, config);
-  cch_tracker_config known;
-  int status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tracker_config", __func__);
-  if (status != 0)
-    return status;
-  if (known.reserved != 0 || (known.flags & ~(uint32_t)CCH_TRACKER_LIST) != 0)
-    return cch__fail(CCH_EINVAL, __func__, "the cch_tracker_config has flags that are not known, or is not zeroed");
   cch__tracker_log *log = NULL;
-  if (known.log != NULL)
-    status = open_log(&log, known.log, __func__);
-  if (status != 0)
-    return status;
+  if (config->log != NULL)
+    CCH__RETURN_FAILURE(open_log(&log, config->log, __func__));
   cch_tracker *tracker = new_tracker(__func__);
   if (tracker == NULL) {
     if (log != NULL)
@@ -166,8 +156,8 @@ cch_status cch_tracker_create(cch_tracker **out, const cch_tracker_config *confi
     free(log);
     return CCH_ENOMEM;
   }
-  tracker->limit = known.limit;
-  tracker->lists = (known.flags & CCH_TRACKER_LIST) != 0;
+  tracker->limit = config->limit;
+  tracker->lists = config->lists;
   tracker->log = log;
   *out = tracker;
   return 0;
@@ -351,15 +341,10 @@ void cch__tracks_close(cch_deviceptr *ptr) {
 
 cch_status cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker) {
   CCH__REQUIRE(out, tracker);
-  if (out->size < COUNTS_0_1)
-    return cch__fail(CCH_EINVAL, __func__, "the cch_tracker_counts has a size of %zu; it must be at least %d",
-                     out->size, COUNTS_0_1);
-  size_t size = out->size;
   cch_tracker *root = root_of(tracker);
   bool locked = lock(root);
   *out = tracker->counts;
   unlock(root, locked);
-  out->size = size;
   return 0;
 }
 
@@ -367,7 +352,7 @@ cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cc
   CCH__REQUIRE(count, tracker);
   CCH__REQUIRE_ARRAY(out, capacity);
   if (!tracker->lists)
-    return cch__fail(CCH_EINVAL, __func__, "the tracker was made without CCH_TRACKER_LIST");
+    return cch__fail(CCH_EINVAL, __func__, "the tracker was made without a list");
   size_t found = 0;
   bool locked = lock(tracker);
   for (const cch__track *track = tracker->newest; track != NULL; track = track->older, found++)

@@ -13,19 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CONFIG_0_1 = sizeof(cch_virtual_config) };
-
-static int read_config(cch_virtual_config *out, const cch_virtual_config *given, const char *operation) {
-  CCH__RETURN_FAILURE(cch__ready());
-  CCH__RETURN_FAILURE(
-      cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation));
-  if (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0)
-    return cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
-  return out->access_count > 0
-             ? CCH__USABLE(out->accesses, "the array of accesses of the cch_virtual_config", operation)
-             : 0;
-}
-
 static CUmemAllocationProp properties(const cch_virtual_config *config) {
   CUmemAllocationProp prop;
   memset(&prop, 0, sizeof prop);
@@ -50,10 +37,8 @@ static int granularity(size_t *out, const cch_virtual_config *config) {
 }
 
 cch_status cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
-  CCH__REQUIRE(out, config);
-  cch_virtual_config known;
-  int status = read_config(&known, config, __func__);
-  return status != 0 ? status : granularity(out, &known);
+  CCH__REQUIRE_USABLE(out, config);
+  return granularity(out, config);
 }
 
 /* Rounds a size up to the next multiple of the granularity. */
@@ -283,11 +268,9 @@ static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t si
 }
 
 cch_status cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
-  CCH__REQUIRE(out, config);
-  cch_virtual_config known;
-  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
+  CCH__REQUIRE_USABLE(out, config);
   cch__poll();
-  return CCH__RELAXED(make(out, &known, size, __func__));
+  return CCH__RELAXED(make(out, config, size, __func__));
 }
 
 /*
@@ -347,12 +330,10 @@ static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const
 cch_status cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                             size_t size) {
   CCH__REQUIRE_USABLE(out, moved, ptr, config);
-  cch_virtual_config known;
-  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   if (ptr->origin != CCH__FROM_RANGES)
     return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
   cch__poll();
-  return CCH__RELAXED(grow(out, moved, ptr, &known, size, __func__));
+  return CCH__RELAXED(grow(out, moved, ptr, config, size, __func__));
 }
 
 /* ---- sharing with other processes ---- */
@@ -446,17 +427,15 @@ static int import_pieces(cch_deviceptr **out, const cch_virtual_config *config, 
 
 cch_status cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
                               const size_t *sizes, size_t count) {
-  CCH__REQUIRE(out, config);
+  CCH__REQUIRE_USABLE(out, config);
   CCH__REQUIRE_ARRAY(descriptors, count);
   CCH__REQUIRE_ARRAY(sizes, count);
-  cch_virtual_config known;
   size_t total = 0;
-  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   for (size_t i = 0; i < count; i++)
     if (sizes[i] == 0 || __builtin_add_overflow(total, sizes[i], &total))
       return cch__fail_at_place(cch__fail(CCH_EINVAL, __func__, "the size is 0, or the sizes are too large"), i);
   if (count == 0)
     return cch__fail(CCH_EINVAL, __func__, "there are no descriptors");
   cch__poll();
-  return CCH__RELAXED(import_pieces(out, &known, descriptors, sizes, count, total, __func__));
+  return CCH__RELAXED(import_pieces(out, config, descriptors, sizes, count, total, __func__));
 }

@@ -20,115 +20,21 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
   return (PyObject *)self;
 }
 
-/* The trackers of an allocation, all in use. */
-typedef struct trackers {
-  PyObject *faces; /* the tuple of the trackers, or None */
-  Py_ssize_t count;
-  cch_tracker *boxes[MAX_TRACKERS];
-} trackers;
-
-static void trackers_unref(trackers *of) {
-  while (of->count > 0)
-    handle_done(PyTuple_GetItem(of->faces, --of->count));
-}
-
-/* Begins the use of a tuple of trackers, or of None. Returns -1 with an exception on failure. */
-static int trackers_use(trackers *of, PyObject *faces) {
-  of->faces = faces;
-  of->count = 0;
-  if (faces == Py_None)
-    return 0;
-  Py_ssize_t count = PyTuple_Size(faces);
-  if (count > MAX_TRACKERS)
-    PyErr_SetString(PyExc_ValueError, "an allocation can have at most 16 trackers");
-  if (count < 0 || count > MAX_TRACKERS)
-    return -1;
-  for (; of->count < count; of->count++) {
-    of->boxes[of->count] = handle_use(PyTuple_GetItem(faces, of->count));
-    if (of->boxes[of->count] == NULL) {
-      trackers_unref(of);
-      return -1;
-    }
-  }
-  return 0;
-}
-
-/*
- * Makes a buffer of memory from a pool. The memory is newly allocated; or, if `handle` is given, it is imported from
- * another process. If `face` is None then, it is memory of this process.
- */
-static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
-                              PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {
-  PyObject *ordered_on = stream_accept(st, given);
-  if (ordered_on == NULL)
-    return NULL;
-  cch_deviceptr *box = NULL;
-  int status = -1;
-  trackers by;
-  if (trackers_use(&by, tracker_faces) < 0) {
-    Py_DECREF(ordered_on);
-    return NULL;
-  }
-  cch_stream *stream = handle_use(ordered_on);
-  cch_pool *pool = stream != NULL && face != Py_None ? handle_use(face) : NULL;
-  bool ready = stream != NULL && (pool != NULL || face == Py_None);
-  if (ready) {
-    Py_BEGIN_ALLOW_THREADS;
-    if (handle != NULL)
-      status = cch_deviceptr_import_part(&box, pool, handle, offset, size, stream);
-    else if (by.count == 0)
-      status = cch_deviceptr_alloc_async(&box, pool, size, stream);
-    else
-      status = cch_deviceptr_alloc_tracked(&box, pool, size, stream, by.boxes, (size_t)by.count);
-    Py_END_ALLOW_THREADS;
-    if (pool != NULL)
-      handle_done(face);
-  }
-  if (stream != NULL)
-    handle_done(ordered_on);
-  Py_DECREF(ordered_on);
-  trackers_unref(&by);
-  if (!ready)
-    return NULL;
-  if (status != 0)
-    return raise_status(st, status);
-  owners_drain(st);
-  return make(st, (PyTypeObject *)cls, box, mr, Py_None);
-}
-
-static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (count != 6 && check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
-    return NULL;
-  size_t size = PyLong_AsSize_t(arguments[2]);
-  if (size == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4],
-                      count == 6 ? arguments[5] : Py_None, NULL);
-}
-
-static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("import_memory(cls, pool, offset, size, stream, memory_resource, handle)", count, 7) < 0)
-    return NULL;
-  size_t offset = PyLong_AsSize_t(arguments[2]), size = PyLong_AsSize_t(arguments[3]);
-  cch_ipc_handle handle;
-  char *bytes;
-  Py_ssize_t length;
-  if (PyErr_Occurred() || PyBytes_AsStringAndSize(arguments[6], &bytes, &length) < 0)
-    return NULL;
-  if (length != sizeof handle)
-    return PyErr_Format(PyExc_ValueError, "handle has %zd bytes; it must have %zu", length, sizeof handle);
-  memcpy(&handle, bytes, sizeof handle);
-  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], offset, size, arguments[4], arguments[5],
-                      Py_None, &handle);
-}
-
-/* The buffers and the stream of one call, all in use. */
+/* The stream and the other faces of one call, all in use. */
 typedef struct operands {
   PyObject *ordered_on;
   cch_stream *stream;
   Py_ssize_t count;
   PyObject **faces, *few[2];
 } operands;
+
+/* Begins the use of a face, and returns its box; NULL with an exception on failure. */
+static void *operands_use(operands *of, PyObject *face) {
+  void *box = handle_use(face);
+  if (box != NULL)
+    of->faces[of->count++] = face;
+  return box;
+}
 
 /*
  * Returns the box of a buffer, whose class is checked; NULL with an exception on failure. `what` has a %U for the
@@ -139,14 +45,11 @@ static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, 
     raise_about(PyExc_TypeError, what, face, 0, 0);
     return NULL;
   }
-  cch_deviceptr *box = handle_use(face);
-  if (box != NULL)
-    of->faces[of->count++] = face;
-  return box;
+  return operands_use(of, face);
 }
 
 /*
- * Begins a call on a stream. Returns -1 with an exception on failure. `faces` has room for the buffers of the call;
+ * Begins a call on a stream. Returns -1 with an exception on failure. `faces` has room for the faces of the call;
  * NULL if there are at most two. After a failure, the caller calls operands_failed().
  */
 static int operands_begin(const state *st, operands *of, PyObject *stream, PyObject **faces) {
@@ -178,6 +81,73 @@ static PyObject *operands_end(const state *st, operands *of, int status) {
     raise_invalid(st, status);
   operands_unref(of);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Gets the boxes of a tuple of trackers, or of None. Returns their number; -1 with an exception on failure. */
+static Py_ssize_t use_trackers(operands *of, PyObject *faces, cch_tracker **boxes) {
+  Py_ssize_t count = faces == Py_None ? 0 : PyTuple_Size(faces);
+  if (count > MAX_TRACKERS) {
+    PyErr_SetString(PyExc_ValueError, "an allocation can have at most 16 trackers");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++)
+    if ((boxes[i] = operands_use(of, PyTuple_GetItem(faces, i))) == NULL)
+      return -1;
+  return count;
+}
+
+/*
+ * Makes a buffer of memory from a pool. The memory is newly allocated; or, if `handle` is given, it is imported from
+ * another process. If `face` is None then, it is memory of this process.
+ */
+static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
+                              PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {
+  operands of;
+  PyObject *faces[1 + MAX_TRACKERS];
+  cch_tracker *trackers[MAX_TRACKERS];
+  cch_pool *pool = NULL;
+  cch_deviceptr *box = NULL;
+  if (operands_begin(st, &of, given, faces) < 0 || (face != Py_None && (pool = operands_use(&of, face)) == NULL))
+    return operands_failed(&of);
+  Py_ssize_t count = use_trackers(&of, tracker_faces, trackers);
+  if (count < 0)
+    return operands_failed(&of);
+  int status;
+  WITHOUT_GIL(status = handle != NULL ? cch_deviceptr_import_part(&box, pool, handle, offset, size, of.stream)
+                       : count == 0
+                           ? cch_deviceptr_alloc_async(&box, pool, size, of.stream)
+                           : cch_deviceptr_alloc_tracked(&box, pool, size, of.stream, trackers, (size_t)count));
+  operands_unref(&of);
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  return make(st, (PyTypeObject *)cls, box, mr, Py_None);
+}
+
+static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (count != 6 && check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
+    return NULL;
+  size_t size = PyLong_AsSize_t(arguments[2]);
+  if (size == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4],
+                      count == 6 ? arguments[5] : Py_None, NULL);
+}
+
+static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("import_memory(cls, pool, offset, size, stream, memory_resource, handle)", count, 7) < 0)
+    return NULL;
+  size_t offset = PyLong_AsSize_t(arguments[2]), size = PyLong_AsSize_t(arguments[3]);
+  cch_ipc_handle handle;
+  char *bytes;
+  Py_ssize_t length;
+  if (PyErr_Occurred() || PyBytes_AsStringAndSize(arguments[6], &bytes, &length) < 0)
+    return NULL;
+  if (length != sizeof handle)
+    return PyErr_Format(PyExc_ValueError, "handle has %zd bytes; it must have %zu", length, sizeof handle);
+  memcpy(&handle, bytes, sizeof handle);
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], offset, size, arguments[4], arguments[5],
+                      Py_None, &handle);
 }
 
 /* Copies the part that `shape` describes, or everything if `shape` is NULL. */
@@ -336,7 +306,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
 }
 
 static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("_adopt_memory(out, memory_resource, owner)", count, 3) < 0)
+  if (count != 3 && check_argument_count("_adopt_memory(out, memory_resource, owner, stream)", count, 4) < 0)
     return NULL;
   PyObject *face = PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]);
   if (face == NULL)
@@ -349,6 +319,8 @@ static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t cou
       Py_INCREF(arguments[i + 1]);
       *slots[i] = arguments[i + 1];
     }
+  if (count == 4 && arguments[3] != Py_None && with_stream(face, arguments[3], cch_deviceptr_set_stream) < 0)
+    Py_CLEAR(face);
   return face;
 }
 

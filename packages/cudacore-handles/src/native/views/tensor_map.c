@@ -123,7 +123,7 @@ static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, P
     raise_about(PyExc_TypeError, "a StridedMemoryView is needed, not %U", arguments[1], 0, 0);
     return NULL;
   }
-  cch_tensor_map_config config = {.size = sizeof config};
+  cch_tensor_map_config config = {0};
   cch_tensor_map map;
   if (read_arguments(st, arguments, &config) < 0)
     return NULL;
@@ -181,7 +181,7 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
     raise_about(PyExc_TypeError, "a StridedMemoryView is needed, not %U", tensor, 0, 0);
     return NULL;
   }
-  cch_tensor_map_config now = {.size = sizeof now}, config;
+  cch_tensor_map_config now = {0}, config;
   LOCK_OBJECT(self);
   config = self->config;
   UNLOCK_OBJECT();

@@ -89,8 +89,7 @@ static void open_boxes(void) {
   OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &world_plane));
   OK(cch_texture_create((cch_texture **)&boxes[CCH_KIND_TEXTURE], w.context, &resource, &sampling));
   OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, resource.array));
-  OK(cch_tracker_create((cch_tracker **)&boxes[CCH_KIND_TRACKER],
-                        &(cch_tracker_config){.size = sizeof(cch_tracker_config), .flags = CCH_TRACKER_LIST}));
+  OK(cch_tracker_create((cch_tracker **)&boxes[CCH_KIND_TRACKER], &(cch_tracker_config){.lists = true}));
   OK(cch_allocator_create((cch_allocator **)&boxes[CCH_KIND_ALLOCATOR], w.pool, NULL, 0));
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     CHECK_EQ(cch_kind_of(boxes[kind]), kind);

@@ -30,7 +30,7 @@ static cch_allocator *allocator_of(cch_tracker *tracker) {
 }
 
 static int64_t live_bytes(cch_tracker *of) {
-  cch_tracker_counts found = {.size = sizeof found};
+  cch_tracker_counts found;
   OK(cch_tracker_read(&found, of));
   return found.current_bytes;
 }
@@ -61,7 +61,7 @@ static void torch_uses_the_allocator_of_its_device(void) {
   open_pool();
   cch_tracker *trackers[2];
   for (int i = 0; i < 2; i++)
-    OK(cch_tracker_create(&trackers[i], &(cch_tracker_config){.size = sizeof(cch_tracker_config)}));
+    OK(cch_tracker_create(&trackers[i], &(cch_tracker_config){0}));
   for (int i = 0; i < 2; i++) {
     cch_allocator *allocator = allocator_of(trackers[i]);
     OK(cch_torch_set_allocator(0, allocator));

@@ -14,7 +14,7 @@ static cch_graphics *begin(void) {
   OK(cch_stream_create(&stream, context, 0, 0));
   name = sim.gl_buffer(64, &data);
   numbers = data;
-  OK(cch_graphics_register_gl_buffer(&resource, context, name, 0));
+  OK(cch_graphics_register(&resource, context, name, 0, 0));
   return resource;
 }
 

@@ -35,7 +35,6 @@ int main() {
   cch_pool *pool;
   cch_tracker *tracker;
   cch_tracker_config config = {};
-  config.size = sizeof config;
   config.limit = 1000;
   cch_allocator *allocator;
   if (!fails(100, 0, "device 0 has no allocator") || !fails(100, -1, "device -1 has no allocator"))

@@ -2,26 +2,20 @@
 /* Trackers: limits, postponed frees, and use by several threads. */
 #include "device.h"
 
-static cch_tracker *tracker(uint64_t limit, uint32_t flags, const char *log) {
-  cch_tracker *made;
-  cch_tracker_config config = {.size = sizeof config, .limit = limit, .flags = flags, .log = log};
-  OK(cch_tracker_create(&made, &config));
-  return made;
-}
-
 static cch_tracker_counts counts(cch_tracker *of) {
-  cch_tracker_counts found = {.size = sizeof found};
+  cch_tracker_counts found;
   OK(cch_tracker_read(&found, of));
   return found;
 }
 
 /* A free that is postponed because a stream is captured would be counted too early, or never. */
 static void frees_are_counted_when_they_happen(void) {
-  cch_tracker *t = tracker(0, 0, NULL);
+  cch_tracker *t;
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *a;
   CUgraph graph;
   cch_stream *blocking;
+  OK(cch_tracker_create(&t, &(cch_tracker_config){0}));
   OK(cch_context_set_current(context));
   OK(cch_deviceptr_alloc_tracked(&a, pool, 100, legacy, &t, 1));
   OK(cch_stream_create(&blocking, context, 0, 0));

@@ -7,7 +7,7 @@
 static char registered[64];
 
 static const cch_texture_desc sampling = {.size = sizeof sampling, .flags = CCH_TEXTURE_AS_INTEGER};
-static const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
+static const cch_copy_attributes now = {.order = CCH_COPY_DURING_CALL};
 static const cch_copy_attributes *const read_now[] = {&now};
 static const cch_location on_device[] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_DEVICE, 0}};
 static const cch_pool_config pool_config = {.size = sizeof pool_config, .location_type = 1};
@@ -23,19 +23,17 @@ MAKES(deviceptr_alloc_async, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->p
 static int deviceptr_alloc_tracked(world *w, void **made) {
   (void)made;
   cch_tracker *tracker, *limited;
-  int status = cch_tracker_create(
-      &tracker,
-      &(cch_tracker_config){.size = sizeof(cch_tracker_config), .flags = CCH_TRACKER_LIST, .log = "/dev/null"});
+  int status = cch_tracker_create(&tracker, &(cch_tracker_config){.lists = true, .log = "/dev/null"});
   if (status != 0)
     return status;
-  status = cch_tracker_create(&limited, &(cch_tracker_config){.size = sizeof(cch_tracker_config), .limit = 64});
+  status = cch_tracker_create(&limited, &(cch_tracker_config){.limit = 64});
   if (status != 0) {
     cch_tracker_unref(tracker);
     return status;
   }
   cch_deviceptr *out;
   status = cch_deviceptr_alloc_tracked(&out, w->pool, 64, w->stream, (cch_tracker *[]){tracker, limited}, 2);
-  cch_tracker_counts counts = {.size = sizeof counts};
+  cch_tracker_counts counts;
   OK(cch_tracker_read(&counts, tracker));
   CHECK_EQ(counts.current_count, status == 0);
   OK(cch_tracker_read(&counts, limited));
@@ -168,15 +166,14 @@ DOES(pool_trim, cch_pool_trim(w->pool, 0))
 DOES(copy_batch, cch_copy_batch(&w->pinned, &w->ptr, 1, NULL, w->stream))
 DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()),
      OPERATION_NEEDS_CURRENT)
-DOES(copy_part,
-     cch_copy_part(w->pinned, w->ptr,
-                   &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8, .height = 1, .depth = 1}, w->stream))
+DOES(copy_part, cch_copy_part(w->pinned, w->ptr, &(cch_copy_shape){.width = 8, .height = 1, .depth = 1}, w->stream))
 DOES(managed_advise, cch_managed_advise(w->managed, CU_MEM_ADVISE_SET_READ_MOSTLY, CCH_LOCATION_DEVICE, 0))
 GIVES(managed_attribute, int, cch_managed_attribute(&out, 1, w->managed, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY))
-DOES(managed_prefetch, cch_managed_prefetch(&w->managed, on_device, 1, w->stream))
-DOES(managed_prefetch_batch, cch_managed_prefetch((cch_deviceptr *[]){w->managed, w->managed}, on_device, 2, w->stream))
-DOES(managed_discard, cch_managed_discard(&w->managed, 1, w->stream))
-DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_device, 1, w->stream))
+DOES(managed_prefetch, cch_managed_move(&w->managed, on_device, 1, false, w->stream))
+DOES(managed_prefetch_batch,
+     cch_managed_move((cch_deviceptr *[]){w->managed, w->managed}, on_device, 2, false, w->stream))
+DOES(managed_discard, cch_managed_move(&w->managed, NULL, 1, true, w->stream))
+DOES(managed_discard_prefetch, cch_managed_move(&w->managed, on_device, 1, true, w->stream))
 #define GIVES_TENSOR_MAP(name, kind)                                                                                   \
   static int name(world *w, void **made) {                                                                             \
     cch_tensor_map out, before;                                                                                        \
@@ -269,9 +266,8 @@ static int surface_of(cch_surface **out, world *w) {
 }
 MAKES(surface_create, cch_surface, surface_of(&out, w))
 MAKES(graphics_register_gl_buffer, cch_graphics,
-      cch_graphics_register_gl_buffer(&out, w->context, w->gl_buffer, CCH_GRAPHICS_READ_ONLY))
-MAKES(graphics_register_gl_image, cch_graphics,
-      cch_graphics_register_gl_image(&out, w->context, w->gl_buffer, 0x0DE1, 0))
+      cch_graphics_register(&out, w->context, w->gl_buffer, 0, CCH_GRAPHICS_READ_ONLY))
+MAKES(graphics_register_gl_image, cch_graphics, cch_graphics_register(&out, w->context, w->gl_buffer, 0x0DE1, 0))
 MAKES(graphics_map, cch_deviceptr, cch_graphics_map(&out, w->graphics, w->stream))
 static int graphics_unmap(world *w, void **made) {
   cch_deviceptr *memory;
@@ -289,7 +285,7 @@ static int graphics_unregister(world *w, void **made) {
   cch_graphics *resource;
   cch_deviceptr *memory;
   (void)made;
-  int status = cch_graphics_register_gl_buffer(&resource, w->context, w->gl_buffer, 0);
+  int status = cch_graphics_register(&resource, w->context, w->gl_buffer, 0, 0);
   if (status != 0)
     return status;
   status = cch_graphics_map(&memory, resource, w->stream);

@@ -34,8 +34,7 @@ int try_add(cch_graph_node **out, world *w, int type, const void *params) {
 }
 
 static const cch_access one_device = {CCH_LOCATION_DEVICE, 0, 3};
-const cch_virtual_config virtual_config = {.size = sizeof virtual_config,
-                                           .location_type = CCH_LOCATION_DEVICE,
+const cch_virtual_config virtual_config = {.location_type = CCH_LOCATION_DEVICE,
                                            .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                            .accesses = &one_device,
                                            .access_count = 1};
@@ -96,8 +95,7 @@ static void close_graph(world *w) {
 }
 
 int tensor_map_of(cch_tensor_map *out, const world *w, int kind) {
-  const cch_tensor_map_config config = {.size = sizeof config,
-                                        .kind = kind,
+  const cch_tensor_map_config config = {.kind = kind,
                                         .address = cch_deviceptr_raw(w->pinned),
                                         .data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                                         .rank = 3,
@@ -160,7 +158,7 @@ void world_open(world *w) {
   w->event_handle = exported_event();
 
   w->gl_buffer = sim.gl_buffer(64, NULL);
-  OK(cch_graphics_register_gl_buffer(&w->graphics, w->context, w->gl_buffer, 0));
+  OK(cch_graphics_register(&w->graphics, w->context, w->gl_buffer, 0, 0));
 
   open_graph(w);
 

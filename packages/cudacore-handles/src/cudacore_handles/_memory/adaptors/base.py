@@ -147,9 +147,7 @@ class ResourceAdaptor(MemoryResource):
 def new_tracker(*, limit: int = 0, lists: bool = False, log: bytes | None = None) -> Tracker:
     """Make a tracker."""
     out, config = out_box("cch_tracker"), ffi.new("cch_tracker_config *")
-    config.size = ffi.sizeof("cch_tracker_config")
-    config.limit = limit
-    config.flags = lib.CCH_TRACKER_LIST if lists else 0
+    config.limit, config.lists = limit, lists
     path = ffi.NULL if log is None else ffi.new("char[]", log)
     config.log = path
     check(lib.cch_tracker_create(out, config))
@@ -159,7 +157,6 @@ def new_tracker(*, limit: int = 0, lists: bool = False, log: bytes | None = None
 def counts_of(tracker: Tracker) -> AllocationCounts:
     """Return the counts of a tracker."""
     out = ffi.new("cch_tracker_counts *")
-    out.size = ffi.sizeof("cch_tracker_counts")
     check(lib.cch_tracker_read(out, hold(tracker)))
     return AllocationCounts(
         out.current_bytes, out.current_count, out.peak_bytes, out.peak_count, out.total_bytes, out.total_count
